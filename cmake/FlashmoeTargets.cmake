@@ -1,0 +1,41 @@
+# One target per folder of src/: flashmoe_folder(name SOURCES ... USES ...) makes the static library fms_<name>.
+# Who may use whom is held by tests/include_rule_test.py.
+
+add_library(fms_options INTERFACE)
+target_compile_features(fms_options INTERFACE cxx_std_20)
+target_compile_options(fms_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror
+                                             -fno-math-errno -ffp-contract=off)
+target_include_directories(fms_options INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+
+set(FLASHMOE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
+if(FLASHMOE_SANITIZE)
+  add_compile_options(-fsanitize=${FLASHMOE_SANITIZE} -fno-omit-frame-pointer -g -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${FLASHMOE_SANITIZE})
+endif()
+
+function(flashmoe_folder name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
+  add_library(fms_${name} STATIC ${ARG_SOURCES})
+  set_target_properties(fms_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+                                               VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
+  target_link_libraries(fms_${name} PRIVATE fms_options)
+  foreach(used IN LISTS ARG_USES)
+    target_link_libraries(fms_${name} PRIVATE fms_${used})
+  endforeach()
+endfunction()
+
+# Tests sit beside the code: flashmoe_test(name SOURCES ... USES ... [LABELS ...]).
+function(flashmoe_test name)
+  if(NOT FLASHMOE_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;USES;LABELS" ${ARGN})
+  find_package(GTest REQUIRED)
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE fms_options ${ARG_USES} GTest::gtest GTest::gtest_main)
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()

@@ -1,0 +1,271 @@
+/* FlashMoE-Science: the C ABI of the attention library.
+ *
+ *   context  = a device: what it is, what it can do           fms_context_create
+ *   problem  = shapes, strides, types and features, no data   fms_attention_problem_init
+ *   plan     = the choices made for a problem on a device     fms_attention_plan
+ *   run      = pointers in, attention out                     fms_attention_run
+ *
+ * For every batch b, query head h, query row i, with kv head g = h / (q_heads / kv_heads):
+ *
+ *   s(j)   = softmax_scale * sum_d q[b,h,i,d] * k[b,g,j,d]
+ *   s(j)   = softcap * tanh(s(j) / softcap)                 if softcap > 0
+ *   s(j)   = s(j) + bias[b,h,i,j]                           if FMS_BIAS
+ *   keys j are visible when  0 <= j < kv_len(b)  and  i' - window_left <= j <= i' + window_right,
+ *   where i' = i + kv_len(b) - q_len(b): the last query row is aligned to the last key.
+ *   lse(i) = log( sum_visible exp(s(j)) + exp(sink[h]) )    the sink term only if FMS_SINKS
+ *   o(i)   = sum_visible exp(s(j) - lse(i)) * v[b,g,j,:]
+ *
+ * Defined corners:
+ * - A row without any weight (no visible key, or every visible score -inf) gives o = 0, and lse = -inf (or the sink).
+ * - Keys that are not visible are never read into a result, whatever bits they hold (NaN included).
+ * - NaN in a visible score, or a score of +inf, makes the whole row NaN (o and lse).
+ * - A non-finite v of a visible key makes o non-finite in that column (inf or NaN), however small its weight.
+ * - A bias of -inf gives its key the weight 0; it does not hide a non-finite v.
+ * - q_len = 0 or batch = 0 is a valid problem with nothing to do; kv_len = 0 gives 0 and -inf (or the sink).
+ *
+ * Every function is thread-safe; a context may be shared by any number of threads. Nothing is kept between calls:
+ * the library has no global mutable state. fms_attention_run does not allocate.
+ *
+ * Structs begin with struct_size so that they can grow: set it to sizeof, or use the _init function that does.
+ * Strides are in elements and the head dimension is always contiguous; (B,H,S,D) and (B,S,H,D) need no copy.
+ */
+#ifndef FLASHMOE_FLASHMOE_H
+#define FLASHMOE_FLASHMOE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define FMS_API __attribute__((visibility("default")))
+#else
+#define FMS_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- errors ------------------------------------------------------------------------------------------------- */
+
+typedef enum fms_status {
+  FMS_OK = 0,
+  FMS_INVALID_ARGUMENT = 1, /* the caller's mistake; the message names the argument, its value and what is allowed */
+  FMS_NOT_SUPPORTED = 2,    /* a valid problem that this device cannot run (yet); the message says which part */
+  FMS_OUT_OF_MEMORY = 3,
+  FMS_DEVICE_ERROR = 4,
+  FMS_INTERNAL_ERROR = 5
+} fms_status;
+
+/* Filled when a function fails; every function accepts NULL for it. Never touched on success. */
+typedef struct fms_error {
+  fms_status code;
+  char argument[48]; /* e.g. "problem.kv_heads"; empty when no single argument is to blame */
+  char message[464]; /* one sentence, NUL-terminated */
+} fms_error;
+
+FMS_API const char* fms_status_name(fms_status status);
+FMS_API const char* fms_version(void); /* "0.1.0" */
+
+/* ---- context: a device --------------------------------------------------------------------------------------- */
+
+typedef struct fms_context fms_context;
+
+typedef enum fms_device_kind { FMS_DEVICE_CPU = 0, FMS_DEVICE_CUDA = 1 } fms_device_kind;
+
+/* Ordered: a level includes every lower one. */
+typedef enum fms_cpu_isa {
+  FMS_ISA_AUTO = 0,
+  FMS_ISA_SCALAR = 1,
+  FMS_ISA_AVX2 = 2,
+  FMS_ISA_AVX512 = 3,
+  FMS_ISA_AMX = 4
+} fms_cpu_isa;
+
+typedef struct fms_context_options {
+  uint32_t struct_size;
+  fms_device_kind device_kind;
+  int32_t device_index;
+  fms_cpu_isa cpu_isa; /* AUTO: FLASHMOE_CPU_ISA (scalar, avx2, avx512, amx) if set, else the best this machine has */
+} fms_context_options;
+
+/* options may be NULL: the CPU, best ISA. FLASHMOE_CPU_ISA is read here and nowhere else. */
+FMS_API fms_status fms_context_create(const fms_context_options* options, fms_context** context, fms_error* error);
+FMS_API void fms_context_destroy(fms_context* context);
+
+/* The ISA level in force. */
+FMS_API fms_cpu_isa fms_context_cpu_isa(const fms_context* context);
+FMS_API const char* fms_cpu_isa_name(fms_cpu_isa isa);
+
+/* ---- problem ------------------------------------------------------------------------------------------------- */
+
+typedef enum fms_dtype { FMS_F16 = 1, FMS_BF16 = 2, FMS_F32 = 3 } fms_dtype;
+
+enum { FMS_MAX_HEAD_DIM = 256 };
+
+/* Elements between neighbours. */
+typedef struct fms_strides {
+  int64_t batch, head, seq;
+} fms_strides;
+
+/* 0 broadcasts along that axis. */
+typedef struct fms_bias_strides {
+  int64_t batch, head, q, kv;
+} fms_bias_strides;
+
+typedef enum fms_feature {
+  FMS_LSE = 1u << 0,        /* write args.lse */
+  FMS_BIAS = 1u << 1,       /* read args.bias */
+  FMS_SINKS = 1u << 2,      /* read args.sinks */
+  FMS_RAGGED_Q = 1u << 3,   /* q, o, lse are packed over sequences: row i of sequence b is row cu_q[b] + i; strides.batch is unused */
+  FMS_RAGGED_KV = 1u << 4,  /* k, v likewise, by cu_kv */
+  FMS_KV_LENGTHS = 1u << 5, /* read args.kv_lengths: only the first kv_lengths[b] keys of sequence b exist */
+  FMS_PAGED_KV = 1u << 6    /* k, v are pages: key j of sequence b is row j % page_size of page
+                               block_table[b * block_table_stride + j / page_size]; k.batch and v.batch are page strides */
+} fms_feature;
+
+typedef struct fms_attention_problem {
+  uint32_t struct_size;
+  fms_dtype dtype;   /* of q, k, v and o */
+  uint32_t features; /* fms_feature bits */
+  int64_t batch;
+  int64_t q_heads;
+  int64_t kv_heads; /* divides q_heads */
+  int64_t q_len;    /* with FMS_RAGGED_Q: the longest sequence's */
+  int64_t kv_len;   /* with FMS_RAGGED_KV, FMS_KV_LENGTHS: the longest's */
+  int64_t head_dim; /* 1 ... 256 */
+  fms_strides q, k, v, o;
+  fms_strides lse; /* fp32 rows */
+  float softmax_scale;
+  float softcap;        /* 0: off */
+  int64_t window_left;  /* -1: unbounded */
+  int64_t window_right; /* -1: unbounded; 0: causal */
+  fms_dtype bias_dtype;
+  fms_bias_strides bias;
+  int64_t total_q;    /* FMS_RAGGED_Q: rows in q and o, at least cu_q[batch] */
+  int64_t total_kv;   /* FMS_RAGGED_KV: rows in k and v, at least cu_kv[batch] */
+  int64_t page_size;  /* FMS_PAGED_KV */
+  int64_t page_count; /* FMS_PAGED_KV: pages in k and v */
+  int64_t block_table_stride;
+} fms_attention_problem;
+
+/* Contiguous (B,H,S,D) tensors, scale 1/sqrt(D), no mask, no features. Change what differs. */
+FMS_API void fms_attention_problem_init(fms_attention_problem* problem, fms_dtype dtype, int64_t batch, int64_t q_heads,
+                                        int64_t kv_heads, int64_t q_len, int64_t kv_len, int64_t head_dim);
+
+/* Every argument is checked; nothing is planned. FMS_OK means some device can run it. */
+FMS_API fms_status fms_attention_problem_check(const fms_attention_problem* problem, fms_error* error);
+
+/* ---- plan ---------------------------------------------------------------------------------------------------- */
+
+enum { FMS_PLAN_VERSION = 1, FMS_WORKSPACE_ALIGNMENT = 64 };
+
+/* What to force; zero means the planner chooses. */
+typedef struct fms_plan_options {
+  uint32_t struct_size;
+  int32_t threads;   /* CPU: at most this many; 0: OpenMP's current maximum */
+  int32_t kv_splits; /* this many, at most 1024 */
+  int32_t q_tile;    /* rows of one work item */
+} fms_plan_options;
+
+typedef enum fms_kernel_family {
+  FMS_KERNEL_EMPTY = 0, /* nothing to compute */
+  FMS_KERNEL_TILE = 1,  /* many query rows: vector FMA over tiles, lanes are query rows */
+  FMS_KERNEL_GEMV = 2,  /* few query rows (decode): lanes are head dimensions, memory bound */
+  FMS_KERNEL_AMX = 3    /* many query rows: AMX tiles */
+} fms_kernel_family;
+
+typedef enum fms_pack_mode {
+  FMS_PACK_NONE = 0,   /* K and V are read where they are */
+  FMS_PACK_THREAD = 1, /* each thread packs the kv head it is working on */
+  FMS_PACK_SHARED = 2  /* all threads pack all kv heads first, then compute */
+} fms_pack_mode;
+
+/* A plain value: copy it, compare it, print it (fms_plan_explain, fms_plan_json). The problem is inside. A plan runs
+ * on any context whose device is the same; changing a field by hand invalidates the fingerprint and run refuses it. */
+typedef struct fms_attention_plan {
+  uint32_t struct_size;
+  uint32_t version;     /* FMS_PLAN_VERSION */
+  uint64_t fingerprint; /* of everything below */
+  fms_device_kind device_kind;
+  fms_cpu_isa cpu_isa; /* of the kernel chosen, at most the context's */
+  fms_kernel_family family;
+  fms_pack_mode pack;
+  int32_t threads;
+  int32_t kv_splits;
+  int32_t q_tile;  /* query rows (GQA group included) of one work item */
+  int32_t kv_tile; /* keys of one step */
+  int64_t work_items;
+  uint64_t workspace_bytes; /* what run needs, FMS_WORKSPACE_ALIGNMENT-aligned */
+  uint64_t thread_bytes;    /* of it: private to each thread */
+  fms_attention_problem problem;
+} fms_attention_plan;
+
+/* options may be NULL. Cheap (well under a microsecond) and without allocation: planning per call is fine. */
+FMS_API fms_status fms_attention_plan_make(const fms_context* context, const fms_attention_problem* problem,
+                                           const fms_plan_options* options, fms_attention_plan* plan, fms_error* error);
+
+/* Text for people, JSON for programs. Return the length without the NUL, like snprintf; pass capacity 0 to ask. */
+FMS_API size_t fms_plan_explain(const fms_attention_plan* plan, char* text, size_t capacity);
+FMS_API size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t capacity);
+
+/* ---- run ----------------------------------------------------------------------------------------------------- */
+
+/* What really ran, reported by the kernel itself. */
+typedef struct fms_run_info {
+  fms_cpu_isa cpu_isa;
+  fms_kernel_family family;
+  int32_t threads;
+  int32_t kv_splits;
+} fms_run_info;
+
+typedef struct fms_attention_args {
+  uint32_t struct_size;
+  const void* q;
+  const void* k;
+  const void* v;
+  void* o;
+  float* lse;                 /* FMS_LSE */
+  const void* bias;           /* FMS_BIAS */
+  const float* sinks;         /* FMS_SINKS: one per query head */
+  const int32_t* cu_q;        /* FMS_RAGGED_Q: batch + 1 offsets, not decreasing */
+  const int32_t* cu_kv;       /* FMS_RAGGED_KV */
+  const int32_t* kv_lengths;  /* FMS_KV_LENGTHS: batch lengths */
+  const int32_t* block_table; /* FMS_PAGED_KV */
+  fms_run_info* info;         /* may be NULL */
+} fms_attention_args;
+
+/* A CUstream on a GPU; NULL on the CPU, where run returns when the result is there. */
+typedef void* fms_stream;
+
+/* workspace: at least plan.workspace_bytes, aligned to FMS_WORKSPACE_ALIGNMENT; NULL if that is 0. One run at a time
+ * may use it. On the CPU, index arrays (cu_q, cu_kv, kv_lengths, block_table) are checked before anything is read. */
+FMS_API fms_status fms_attention_run(const fms_context* context, const fms_attention_plan* plan,
+                                     const fms_attention_args* args, void* workspace, size_t workspace_bytes,
+                                     fms_stream stream, fms_error* error);
+
+/* ---- merge --------------------------------------------------------------------------------------------------- */
+
+/* Two partial results over disjoint sets of keys, with their log-sum-exp, combine into the result over the union:
+ *   lse = log(exp(lse_a) + exp(lse_b)),  o = exp(lse_a - lse) * o_a + exp(lse_b - lse) * o_b
+ * The output may alias an input exactly. A part with lse = -inf does not contribute, whatever its o holds. */
+typedef struct fms_merge_problem {
+  uint32_t struct_size;
+  fms_dtype dtype; /* of o_a, o_b and o */
+  int64_t batch, heads, len, head_dim;
+  fms_strides o_a, o_b, o;
+  fms_strides lse_a, lse_b, lse;
+} fms_merge_problem;
+
+/* Contiguous (B,H,S,D) and (B,H,S). */
+FMS_API void fms_merge_problem_init(fms_merge_problem* problem, fms_dtype dtype, int64_t batch, int64_t heads,
+                                    int64_t len, int64_t head_dim);
+
+FMS_API fms_status fms_merge_states(const fms_context* context, const fms_merge_problem* problem, const void* o_a,
+                                    const float* lse_a, const void* o_b, const float* lse_b, void* o, float* lse,
+                                    fms_stream stream, fms_error* error);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* FLASHMOE_FLASHMOE_H */
