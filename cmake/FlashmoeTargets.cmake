@@ -7,11 +7,7 @@ target_compile_options(fms_options INTERFACE -Wall -Wextra -Wshadow -Wconversion
                                              -fno-math-errno -ffp-contract=off)
 target_include_directories(fms_options INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 
-set(FLASHMOE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
-if(FLASHMOE_SANITIZE)
-  add_compile_options(-fsanitize=${FLASHMOE_SANITIZE} -fno-omit-frame-pointer -g -fno-sanitize-recover=all)
-  add_link_options(-fsanitize=${FLASHMOE_SANITIZE})
-endif()
+include(FlashmoeSanitize)
 
 function(flashmoe_folder name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
@@ -37,5 +33,6 @@ function(flashmoe_test name)
     set(ARG_TIMEOUT 300)
   endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+                                          ENVIRONMENT "${FLASHMOE_TEST_ENVIRONMENT}")
 endfunction()

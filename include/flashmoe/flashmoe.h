@@ -27,6 +27,7 @@
  * the library has no global mutable state. fms_attention_run does not allocate.
  *
  * Structs begin with struct_size so that they can grow: set it to sizeof, or use the _init function that does.
+ * No struct has padding, so two plans are equal when their bytes are.
  * Strides are in elements and the head dimension is always contiguous; (B,H,S,D) and (B,S,H,D) need no copy.
  */
 #ifndef FLASHMOE_FLASHMOE_H
@@ -125,8 +126,9 @@ typedef enum fms_feature {
 
 typedef struct fms_attention_problem {
   uint32_t struct_size;
-  fms_dtype dtype;   /* of q, k, v and o */
+  fms_dtype dtype; /* of q, k, v and o */
   uint32_t features; /* fms_feature bits */
+  fms_dtype bias_dtype;
   int64_t batch;
   int64_t q_heads;
   int64_t kv_heads; /* divides q_heads */
@@ -139,7 +141,6 @@ typedef struct fms_attention_problem {
   float softcap;        /* 0: off */
   int64_t window_left;  /* -1: unbounded */
   int64_t window_right; /* -1: unbounded; 0: causal */
-  fms_dtype bias_dtype;
   fms_bias_strides bias;
   int64_t total_q;    /* FMS_RAGGED_Q: rows in q and o, at least cu_q[batch] */
   int64_t total_kv;   /* FMS_RAGGED_KV: rows in k and v, at least cu_kv[batch] */
