@@ -1,0 +1,160 @@
+"""libflashmoe.so through ctypes: the C library without the Python package.
+
+The plan, the workspace and the output are made once; a call is fms_attention_run alone. That favours it by a few
+microseconds over a side that allocates its output, and ctypes costs it about one: for tiny cells use the package.
+The structs mirror include/flashmoe/flashmoe.h, where their fields are explained.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32
+from ctypes import c_uint64, c_void_p
+
+import torch
+
+from .cells import Cell
+from .implementation import TORCH_DTYPES, Inputs, NotAvailable, PreparedCall
+
+FMS_DTYPES = {"fp16": 1, "bf16": 2, "fp32": 3}
+FMS_OK = 0
+WORKSPACE_ALIGNMENT = 64
+
+
+class Error(Structure):
+    _fields_ = [("code", c_int), ("argument", c_char * 48), ("message", c_char * 464)]
+
+
+class Strides(Structure):
+    _fields_ = [("batch", c_int64), ("head", c_int64), ("seq", c_int64)]
+
+
+class BiasStrides(Structure):
+    _fields_ = [("batch", c_int64), ("head", c_int64), ("q", c_int64), ("kv", c_int64)]
+
+
+class Problem(Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("dtype", c_int),
+        ("features", c_uint32),
+        ("batch", c_int64),
+        ("q_heads", c_int64),
+        ("kv_heads", c_int64),
+        ("q_len", c_int64),
+        ("kv_len", c_int64),
+        ("head_dim", c_int64),
+        ("q", Strides),
+        ("k", Strides),
+        ("v", Strides),
+        ("o", Strides),
+        ("lse", Strides),
+        ("softmax_scale", c_float),
+        ("softcap", c_float),
+        ("window_left", c_int64),
+        ("window_right", c_int64),
+        ("bias_dtype", c_int),
+        ("bias", BiasStrides),
+        ("total_q", c_int64),
+        ("total_kv", c_int64),
+        ("page_size", c_int64),
+        ("page_count", c_int64),
+        ("block_table_stride", c_int64),
+    ]
+
+
+class PlanOptions(Structure):
+    _fields_ = [("struct_size", c_uint32), ("threads", c_int32), ("kv_splits", c_int32), ("q_tile", c_int32)]
+
+
+class Plan(Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("version", c_uint32),
+        ("fingerprint", c_uint64),
+        ("device_kind", c_int),
+        ("cpu_isa", c_int),
+        ("family", c_int),
+        ("pack", c_int),
+        ("threads", c_int32),
+        ("kv_splits", c_int32),
+        ("q_tile", c_int32),
+        ("kv_tile", c_int32),
+        ("work_items", c_int64),
+        ("workspace_bytes", c_uint64),
+        ("thread_bytes", c_uint64),
+        ("problem", Problem),
+    ]
+
+
+class Args(Structure):
+    _fields_ = [("struct_size", c_uint32)] + [
+        (name, c_void_p)
+        for name in ("q", "k", "v", "o", "lse", "bias", "sinks", "cu_q", "cu_kv", "kv_lengths", "block_table", "info")
+    ]
+
+
+class CLibrary:
+    def __init__(self, path: str) -> None:
+        try:
+            self._library = ctypes.CDLL(path)
+        except OSError as error:
+            raise NotAvailable(f"--impl ctypes: cannot load the library: {error}") from error
+        self.name = "libflashmoe"
+        library = self._library
+        library.fms_version.restype = c_char_p
+        library.fms_cpu_isa_name.restype = c_char_p
+        library.fms_context_cpu_isa.argtypes = [c_void_p]
+        library.fms_plan_explain.argtypes = [c_void_p, c_char_p, c_size_t]
+        library.fms_plan_explain.restype = c_size_t
+        library.fms_attention_problem_init.argtypes = [POINTER(Problem), c_int] + [c_int64] * 6
+        self._context = c_void_p()
+        error_text = Error()
+        self._check(library.fms_context_create(None, byref(self._context), byref(error_text)), error_text)
+        isa = library.fms_cpu_isa_name(library.fms_context_cpu_isa(self._context)).decode()
+        self.version = f"{library.fms_version().decode()} ({isa})"
+
+    @staticmethod
+    def _check(status: int, error: Error) -> None:
+        if status != FMS_OK:
+            raise NotAvailable(f"libflashmoe: {error.message.decode()} [{error.argument.decode()}]")
+
+    def prepare(self, cell: Cell, dtype: str, inputs: Inputs, threads: int) -> PreparedCall:
+        torch.set_num_threads(threads)
+        library, error = self._library, Error()
+        problem = Problem()
+        library.fms_attention_problem_init(
+            byref(problem), FMS_DTYPES[dtype], cell.batch, cell.q_heads, cell.kv_heads, cell.q_len, cell.kv_len,
+            cell.head_dim,
+        )  # fmt: skip
+        if cell.causal:
+            problem.window_right = 0
+        options = PlanOptions(ctypes.sizeof(PlanOptions), threads, 0, 0)
+        plan = Plan(struct_size=ctypes.sizeof(Plan))
+        self._check(
+            library.fms_attention_plan_make(self._context, byref(problem), byref(options), byref(plan), byref(error)),
+            error,
+        )
+        output = torch.empty(inputs.q.shape, dtype=TORCH_DTYPES[dtype])
+        storage = torch.empty(plan.workspace_bytes + WORKSPACE_ALIGNMENT, dtype=torch.uint8)
+        workspace = (storage.data_ptr() + WORKSPACE_ALIGNMENT - 1) // WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT
+        args = Args(
+            struct_size=ctypes.sizeof(Args), q=inputs.q.data_ptr(), k=inputs.k.data_ptr(), v=inputs.v.data_ptr(),
+            o=output.data_ptr(),
+        )  # fmt: skip
+        run = functools.partial(
+            library.fms_attention_run, self._context, byref(plan), byref(args), c_void_p(workspace),
+            c_size_t(plan.workspace_bytes), None, byref(error),
+        )  # fmt: skip
+        self._check(run(), error)
+        keep_alive = (inputs, storage)
+
+        def to_tensor(status: object) -> torch.Tensor:
+            assert keep_alive
+            self._check(int(status), error)  # type: ignore[call-overload]
+            return output
+
+        text = ctypes.create_string_buffer(library.fms_plan_explain(byref(plan), None, 0) + 1)
+        library.fms_plan_explain(byref(plan), text, len(text))
+        return PreparedCall(run, to_tensor, note=text.value.decode())

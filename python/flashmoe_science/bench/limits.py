@@ -1,0 +1,95 @@
+"""The machine's own limits, measured beside each row, and the time they allow a cell at best.
+
+The measuring code is bench/machine_limits.cpp, a small library that is optional: without it the columns stay empty.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from .cells import Cell
+
+LIBRARY_NAME = "libflashmoe_machine_limits.so"
+ENVIRONMENT_VARIABLE = "FLASHMOE_MACHINE_LIMITS"
+BYTES_PER_ELEMENT = {"fp16": 2, "bf16": 2, "fp32": 4}
+# fp16 runs on bf16 tiles by splitting each operand exactly into a high and a low part: three products for one.
+AMX_PRODUCTS = {"fp16": 3, "bf16": 1}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Rates of all threads together; None where the machine has no such unit."""
+
+    amx_bf16_flops: float | None
+    fma_fp32_flops: float | None
+    exp2_per_second: float | None
+    read_bytes_per_second: float | None  # over a working set of the cell's size
+
+    def better_of(self, other: Limits) -> Limits:
+        def larger(a: float | None, b: float | None) -> float | None:
+            return max((x for x in (a, b) if x is not None), default=None)
+
+        return Limits(
+            larger(self.amx_bf16_flops, other.amx_bf16_flops),
+            larger(self.fma_fp32_flops, other.fma_fp32_flops),
+            larger(self.exp2_per_second, other.exp2_per_second),
+            larger(self.read_bytes_per_second, other.read_bytes_per_second),
+        )
+
+
+def roofline_seconds(cell: Cell, dtype: str, limits: Limits) -> float | None:
+    """Serial roofline: products at the multiply unit's peak, plus every visible score's exp2, or the memory's time.
+
+    Serial because the tile unit and the vector unit share issue ports: their times add up rather than overlap.
+    """
+    if dtype in AMX_PRODUCTS and limits.amx_bf16_flops is not None:
+        product_flops, flops_per_second = AMX_PRODUCTS[dtype] * cell.flops, limits.amx_bf16_flops
+    elif limits.fma_fp32_flops is not None:
+        product_flops, flops_per_second = cell.flops, limits.fma_fp32_flops
+    else:
+        return None
+    if limits.exp2_per_second is None or limits.read_bytes_per_second is None:
+        return None
+    compute_seconds = product_flops / flops_per_second + cell.scores / limits.exp2_per_second
+    memory_seconds = cell.bytes_touched(BYTES_PER_ELEMENT[dtype]) / limits.read_bytes_per_second
+    return max(compute_seconds, memory_seconds)
+
+
+class LimitMeter:
+    """Measures limits with the library at `path`."""
+
+    def __init__(self, path: str) -> None:
+        self._measure = ctypes.CDLL(path).flashmoe_measure_limit
+        self._measure.argtypes = [
+            ctypes.c_char_p, ctypes.c_int, ctypes.c_double, ctypes.c_size_t, ctypes.POINTER(ctypes.c_double)
+        ]  # fmt: skip
+        self._measure.restype = ctypes.c_int
+
+    def _rate(self, name: str, threads: int, seconds: float, working_set_bytes: int = 0) -> float | None:
+        rate = ctypes.c_double()
+        status = self._measure(name.encode(), threads, seconds, working_set_bytes, ctypes.byref(rate))
+        return rate.value if status == 0 else None
+
+    def measure(self, cell: Cell, dtype: str, threads: int, seconds: float = 4e-3) -> Limits:
+        bytes_touched = cell.bytes_touched(BYTES_PER_ELEMENT[dtype])
+        return Limits(
+            self._rate("amx_bf16", threads, seconds),
+            self._rate("fma_fp32", threads, seconds),
+            self._rate("exp2", threads, seconds),
+            self._rate("read", threads, seconds, bytes_touched),
+        )
+
+
+def find_meter(path: str | None) -> tuple[LimitMeter | None, str]:
+    """The meter, or None with the reason. An explicit path must work; the default places may be empty."""
+    explicit = path or os.environ.get(ENVIRONMENT_VARIABLE)
+    candidate = Path(explicit) if explicit else Path(__file__).with_name(LIBRARY_NAME)
+    if not candidate.exists():
+        return None, f"machine limits are not measured: no {candidate} (built by CMake's flashmoe_machine_limits)"
+    try:
+        return LimitMeter(str(candidate)), ""
+    except (OSError, AttributeError) as error:
+        return None, f"machine limits are not measured: {error}"

@@ -1,0 +1,202 @@
+"""What the library promises (musts) and aims at (goals), as data, and the verdict on each.
+
+A must holds when the lower bound of its interval reaches the threshold, fails when the upper bound stays below it, and
+is inconclusive otherwise, as it is when one of its cells was not measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from .cells import Cell, all_cells
+from .intervals import Interval, geometric_mean_interval
+
+
+class Outcome(Enum):
+    HOLDS = "holds"
+    FAILS = "fails"
+    INCONCLUSIVE = "inconclusive"
+
+
+EXIT_CODES = {Outcome.HOLDS: 0, Outcome.FAILS: 1, Outcome.INCONCLUSIVE: 3}
+EXIT_USAGE = 2
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One row of results, as far as a verdict needs it."""
+
+    cell: Cell
+    dtype: str
+    threads: int
+    peer: str
+    ratio: Interval
+    log_ratios: Sequence[float]
+    wrong: str = ""  # why it was not timed
+    roofline_share: float | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.dtype}/t{self.threads}/{self.cell.name}"
+
+
+@dataclass
+class Verdict:
+    title: str
+    is_must: bool
+    threshold: float
+    outcome: Outcome
+    figure: Interval | None
+    cells: list[str] = field(default_factory=list)  # those to blame
+    missing: list[str] = field(default_factory=list)  # those that were not measured
+
+    def as_json(self) -> dict[str, object]:
+        figure = self.figure
+        return {
+            "title": self.title,
+            "must": self.is_must,
+            "threshold": self.threshold,
+            "outcome": self.outcome.value,
+            "figure": None if figure is None else figure.value,
+            "low": None if figure is None else figure.low,
+            "high": None if figure is None or math.isinf(figure.high) else figure.high,
+            "cells": self.cells,
+            "not_measured": self.missing,
+        }
+
+
+# No cell of the must's data types may be below this ratio; fp32 has only a goal.
+CELL_THRESHOLDS = {"fp16": 1.1, "bf16": 1.1, "fp32": 1.05}
+THREADS = (1, 2)
+
+
+def judge(figure: Interval, threshold: float) -> Outcome:
+    if figure.low >= threshold:
+        return Outcome.HOLDS
+    return Outcome.FAILS if figure.high < threshold else Outcome.INCONCLUSIVE
+
+
+def _expected(kinds: Iterable[str], dtype: str, threads: Iterable[int]) -> list[str]:
+    return [f"{dtype}/t{t}/{cell.name}" for t in threads for cell in all_cells() if cell.kind in set(kinds)]
+
+
+def _rows(results: Iterable[Measured], peer: str, expected: Iterable[str]) -> tuple[list[Measured], list[str], list[str]]:
+    """The measured rows among the expected, the keys of wrong ones, and of those that are missing."""
+    by_key = {result.key: result for result in results if result.peer == peer}
+    good, wrong, missing = [], [], []
+    for key in expected:
+        row = by_key.get(key)
+        if row is None or (not row.wrong and not row.log_ratios):
+            missing.append(key)
+        elif row.wrong:
+            wrong.append(key)
+        else:
+            good.append(row)
+    return good, wrong, missing
+
+
+def mean_at_least(
+    results: Sequence[Measured], title: str, is_must: bool, threshold: float, expected: Sequence[str], peer: str = "torch"
+) -> Verdict:
+    """The geometric mean over the expected cells."""
+    good, wrong, missing = _rows(results, peer, expected)
+    figure = geometric_mean_interval([row.log_ratios for row in good]) if good else None
+    if wrong:
+        outcome = Outcome.FAILS
+    elif missing or figure is None:
+        outcome = Outcome.INCONCLUSIVE
+    else:
+        outcome = judge(figure, threshold)
+    notes = [f"{key}: wrong result" for key in wrong]
+    return Verdict(title, is_must, threshold, outcome, figure, notes, missing)
+
+
+def every_cell_at_least(
+    results: Sequence[Measured],
+    title: str,
+    is_must: bool,
+    threshold: float,
+    expected: Sequence[str],
+    peer: str = "torch",
+    value_of: Callable[[Measured], Interval | None] = lambda row: row.ratio,
+) -> Verdict:
+    """The smallest of the expected cells."""
+    good, wrong, missing = _rows(results, peer, expected)
+    notes = [f"{key}: wrong result" for key in wrong]
+    outcomes = [Outcome.FAILS] * len(wrong)
+    values = {row.key: value_of(row) for row in good}
+    missing += [key for key, value in values.items() if value is None]
+    slowest_first = sorted(((v, k) for k, v in values.items() if v is not None), key=lambda pair: pair[0].value)
+    for value, key in slowest_first:
+        outcomes.append(judge(value, threshold))
+        if outcomes[-1] is not Outcome.HOLDS:
+            notes.append(f"{key}: {value.value:.3f} [{value.low:.3f}, {value.high:.3f}] {outcomes[-1].value}")
+    figure = slowest_first[0][0] if slowest_first else None
+    if Outcome.FAILS in outcomes:
+        outcome = Outcome.FAILS
+    elif missing or not outcomes or Outcome.INCONCLUSIVE in outcomes:
+        outcome = Outcome.INCONCLUSIVE
+    else:
+        outcome = Outcome.HOLDS
+    return Verdict(title, is_must, threshold, outcome, figure, notes, missing)
+
+
+def must_verdicts(results: Sequence[Measured]) -> list[Verdict]:
+    verdicts = []
+    for dtype, threshold in (("fp16", 2.5), ("bf16", 1.8)):
+        for threads in THREADS:
+            title = f"prefill geometric mean, {dtype}, {threads} thread{'s' if threads > 1 else ''}"
+            verdicts.append(mean_at_least(results, title, True, threshold, _expected(["prefill"], dtype, [threads])))
+    for dtype in ("fp16", "bf16"):
+        expected = _expected(["prefill", "decode"], dtype, THREADS)
+        verdicts.append(
+            every_cell_at_least(results, f"slowest cell, {dtype}", True, CELL_THRESHOLDS[dtype], expected)
+        )
+    return verdicts
+
+
+def _roofline(row: Measured) -> Interval | None:
+    share = row.roofline_share
+    return None if share is None else Interval(share, share, share)
+
+
+def goal_verdicts(results: Sequence[Measured]) -> list[Verdict]:
+    """Goals for whatever was measured: a goal none of whose cells was asked for is left out."""
+    verdicts = []
+    for dtype, mean, least in (("fp16", 3.5, 1.3), ("bf16", 2.5, 1.3), ("fp32", 1.4, 1.05)):
+        expected = _expected(["prefill"], dtype, THREADS)
+        verdicts.append(mean_at_least(results, f"prefill geometric mean, {dtype}", False, mean, expected))
+        verdicts.append(every_cell_at_least(results, f"slowest prefill cell, {dtype}", False, least, expected))
+    for dtype, mean in (("fp16", 2.5), ("bf16", 1.1)):
+        expected = _expected(["decode"], dtype, THREADS)
+        verdicts.append(mean_at_least(results, f"decode geometric mean, {dtype}", False, mean, expected))
+    for dtype in ("fp16", "bf16", "fp32"):
+        expected = [row.key for row in results if row.peer == "onednn" and row.dtype == dtype]
+        title = f"decode, slowest cell against oneDNN, {dtype}"
+        verdicts.append(every_cell_at_least(results, title, False, 1.0, expected, peer="onednn"))
+        for peer in ("onnxruntime", "openvino"):
+            expected = [row.key for row in results if row.peer == peer and row.dtype == dtype]
+            title = f"slowest cell against {peer}, {dtype}"
+            verdicts.append(every_cell_at_least(results, title, False, 1.0, expected, peer=peer))
+    long_cells = [key for key in _expected(["prefill"], "bf16", THREADS) if _length(key) >= 1024]
+    title = "share of the serial AMX + exp roofline, bf16, S >= 1024"
+    verdicts.append(every_cell_at_least(results, title, False, 0.6, long_cells, value_of=_roofline))
+    calls = [f"{dtype}/t1/{cell.name}" for dtype in ("fp16",) for cell in all_cells() if cell.kind == "call"]
+    title = "one Python call at (1,1,1,64), fp16: torch's time over ours"
+    verdicts.append(every_cell_at_least(results, title, False, 1 / 0.9, calls))
+    return [verdict for verdict in verdicts if verdict.figure is not None]
+
+
+def _length(key: str) -> int:
+    name = key.rsplit("/", 1)[1]
+    return next(cell.q_len for cell in all_cells() if cell.name == name)
+
+
+def overall(verdicts: Iterable[Verdict]) -> Outcome:
+    outcomes = {verdict.outcome for verdict in verdicts}
+    if Outcome.FAILS in outcomes:
+        return Outcome.FAILS
+    return Outcome.HOLDS if outcomes == {Outcome.HOLDS} else Outcome.INCONCLUSIVE
