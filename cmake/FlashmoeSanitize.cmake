@@ -1,0 +1,22 @@
+# FLASHMOE_SANITIZE: which sanitizers, and what a test needs in its environment to run under them.
+set(FLASHMOE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
+set(FLASHMOE_TEST_ENVIRONMENT "")
+
+if(FLASHMOE_SANITIZE)
+  add_compile_options(-fsanitize=${FLASHMOE_SANITIZE} -fno-omit-frame-pointer -g -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${FLASHMOE_SANITIZE})
+endif()
+
+if(FLASHMOE_SANITIZE MATCHES "thread")
+  # The thread sanitizer cannot see the barriers of an OpenMP runtime that is not instrumented, and would report every
+  # access on the far side of one as a race. libomp announces them to Archer, which passes them on; libgomp cannot.
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "FLASHMOE_SANITIZE=thread needs clang with libomp and its Archer tool: cmake --preset tsan")
+  endif()
+  get_filename_component(llvm_bin "${CMAKE_CXX_COMPILER}" REALPATH)
+  get_filename_component(llvm_bin "${llvm_bin}" DIRECTORY)
+  find_library(FLASHMOE_ARCHER NAMES archer HINTS ${llvm_bin}/../lib REQUIRED)
+  # The second setting only drops what libomp itself does in its own memory; our code is instrumented.
+  set(FLASHMOE_TEST_ENVIRONMENT "OMP_TOOL_LIBRARIES=${FLASHMOE_ARCHER}"
+                                "TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1:second_deadlock_stack=1")
+endif()
