@@ -7,14 +7,14 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .cells import DTYPES, all_cells, select
 from .implementation import Implementation, NotAvailable
 from .intervals import FULL_LOOKS, QUICK_LOOKS
 from .limits import find_meter
 from .peers import PEER_NAMES, make_peer
-from .runner import Row, Runner, make_jobs
+from .runner import Job, Row, Runner, make_jobs
 from .sampling import SamplingPolicy
 from .targets import EXIT_CODES, EXIT_USAGE, THREADS, goal_verdicts, must_verdicts, overall
 
@@ -31,7 +31,7 @@ def _list_of(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _choices(allowed: Sequence[str]):  # noqa: ANN202 - an argparse type
+def _choices(allowed: Sequence[str]) -> Callable[[str], list[str]]:
     def parse(text: str) -> list[str]:
         chosen = _list_of(text)
         for name in chosen:
@@ -143,7 +143,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return measure_and_report(options, arguments, ours, Runner(ours, policy_for(options), meter), jobs, dtypes[0], threads)
 
 
-def measure_and_report(options, arguments, ours, runner, jobs, memory_dtype, threads) -> int:  # noqa: ANN001
+def measure_and_report(
+    options: argparse.Namespace,
+    arguments: Sequence[str],
+    ours: Implementation,
+    runner: Runner,
+    jobs: Sequence[Job],
+    memory_dtype: str,
+    threads: Sequence[int],
+) -> int:
     from . import memory, report
 
     rows: list[Row] = []

@@ -9,8 +9,21 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32
-from ctypes import c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    Structure,
+    byref,
+    c_char,
+    c_char_p,
+    c_float,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 
 import torch
 
@@ -39,6 +52,7 @@ class Problem(Structure):
         ("struct_size", c_uint32),
         ("dtype", c_int),
         ("features", c_uint32),
+        ("bias_dtype", c_int),
         ("batch", c_int64),
         ("q_heads", c_int64),
         ("kv_heads", c_int64),
@@ -54,7 +68,6 @@ class Problem(Structure):
         ("softcap", c_float),
         ("window_left", c_int64),
         ("window_right", c_int64),
-        ("bias_dtype", c_int),
         ("bias", BiasStrides),
         ("total_q", c_int64),
         ("total_kv", c_int64),
@@ -113,12 +126,23 @@ class CLibrary:
         error_text = Error()
         self._check(library.fms_context_create(None, byref(self._context), byref(error_text)), error_text)
         isa = library.fms_cpu_isa_name(library.fms_context_cpu_isa(self._context)).decode()
+        self._refuse_other_layout()
         self.version = f"{library.fms_version().decode()} ({isa})"
 
     @staticmethod
     def _check(status: int, error: Error) -> None:
         if status != FMS_OK:
             raise NotAvailable(f"libflashmoe: {error.message.decode()} [{error.argument.decode()}]")
+
+    def _refuse_other_layout(self) -> None:
+        room = (ctypes.c_char * 4096)()
+        problem = ctypes.cast(room, POINTER(Problem))
+        self._library.fms_attention_problem_init(problem, FMS_DTYPES["fp32"], 1, 1, 1, 1, 1, 64)
+        if problem.contents.struct_size != ctypes.sizeof(Problem):
+            raise NotAvailable(
+                f"--impl ctypes: the library's problem has {problem.contents.struct_size} bytes, this program's "
+                f"{ctypes.sizeof(Problem)}: they are of different versions"
+            )
 
     def prepare(self, cell: Cell, dtype: str, inputs: Inputs, threads: int) -> PreparedCall:
         torch.set_num_threads(threads)

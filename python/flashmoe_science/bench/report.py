@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import os
 import platform
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -197,7 +197,7 @@ def as_json(
     return {
         "schema": SCHEMA,
         "label": "measured",
-        "finished": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "complete": complete,
         "arguments": list(arguments),
         "machine": {"cpu": cpu_model(), "processors": os.cpu_count(), "system": platform.platform()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,8 @@ from .targets import CELL_THRESHOLDS, Measured
 
 # More processor time per second of wall time than this, beyond the threads allowed, is a side that cheats.
 THREAD_TOLERANCE = 0.5
+
+UNMEASURED = Interval(math.nan, 0.0, math.inf)
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Row:
 
     job: Job
     times: PairTimes = field(default_factory=PairTimes)
-    ratio: Interval = Interval(float("nan"), 0.0, float("inf"))
+    ratio: Interval = UNMEASURED
     agreement: correctness.Agreement | None = None
     limits: Limits | None = None
     roofline_seconds: float | None = None
