@@ -118,12 +118,14 @@ Scores score_row(const fms_attention_problem& problem, const fms_attention_args&
     if (has(problem, FMS_BIAS)) {
       const double bias = bias_at(problem, args, b, h, i, j);
       score += bias;
-      magnitude += std::isinf(bias) ? 0 : std::abs(bias);
+      magnitude += std::abs(bias);
     }
     scores.keys.push_back({j, score});
-    scores.magnitude = std::max(scores.magnitude, magnitude);
+    if (std::isfinite(magnitude)) {  // an infinite score has no rounding error
+      scores.magnitude = std::max(scores.magnitude, magnitude);
+    }
   }
-  if (has(problem, FMS_SINKS)) {
+  if (has(problem, FMS_SINKS) && std::isfinite(args.sinks[h])) {
     scores.magnitude += std::abs(static_cast<double>(args.sinks[h]));
   }
   return scores;

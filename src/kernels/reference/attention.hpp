@@ -13,9 +13,10 @@ struct AttentionOutputs {
   double* lse = nullptr;  // (batch, q_heads, q_len)
 
   // How sensitive each result is to rounding, for tolerances that are derived instead of typed in. With weights p:
-  double* o_magnitude = nullptr;      // sum_j p(j) |v(j)|, shaped as o
-  double* o_noise = nullptr;          // sqrt(sum_j p(j)^2 v(j)^2), shaped as o
-  double* score_magnitude = nullptr;  // max over visible j of |scale| sum_d |q k| + |bias| + |sink|, shaped as lse
+  double* o_magnitude = nullptr;  // sum_j p(j) |v(j)|, shaped as o
+  double* o_noise = nullptr;      // sqrt(sum_j p(j)^2 v(j)^2), shaped as o
+  // The largest finite |scale| sum_d |q k| + |bias| + |sink| of a visible key, shaped as lse.
+  double* score_magnitude = nullptr;
 };
 
 void attention(const fms_attention_problem& problem, const fms_attention_args& args, const AttentionOutputs& outputs);
