@@ -1,5 +1,5 @@
 /* Attention from C: context, problem, plan, run. Build it against an installed library:
- *   cc attention.c $(pkg-config --cflags --libs flashmoe) -o attention
+ *   cc attention.c $(pkg-config --cflags --libs flashmoe) -lm -o attention
  * Prints the plan and the first output; exits 0 when the result is what the arithmetic says. */
 #include <flashmoe/flashmoe.h>
 #include <math.h>
@@ -15,7 +15,7 @@ static int fail(const fms_error* error) {
 
 int main(void) {
   float q[ROWS * HEAD_DIM], k[ROWS * HEAD_DIM], v[ROWS * HEAD_DIM], o[ROWS * HEAD_DIM]; /* (B, H, S, D) */
-  float lse[ROWS];                                                                     /* (B, H, S) */
+  float lse[ROWS];                                                                      /* (B, H, S) */
   for (int row = 0; row < ROWS; ++row) {
     for (int d = 0; d < HEAD_DIM; ++d) {
       q[row * HEAD_DIM + d] = 0.1f * (float)(row - d);
