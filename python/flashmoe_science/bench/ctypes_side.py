@@ -171,11 +171,9 @@ class CLibrary:
             library.fms_attention_run, self._context, byref(plan), byref(args), c_void_p(workspace),
             c_size_t(plan.workspace_bytes), None, byref(error),
         )  # fmt: skip
-        self._check(run(), error)
-        keep_alive = (inputs, storage)
+        run.memory = (inputs, output, storage)  # type: ignore[attr-defined]  # what the raw pointers point to
 
         def to_tensor(status: object) -> torch.Tensor:
-            assert keep_alive
             self._check(int(status), error)  # type: ignore[call-overload]
             return output
 
