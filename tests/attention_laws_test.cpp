@@ -1,0 +1,396 @@
+// Laws of attention, held by every ISA of this machine in every dtype. A law needs no oracle: it compares two runs of
+// the library, bit for bit wherever the mathematics says that nothing may change.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "support/judge.hpp"
+#include "support/number_format.hpp"
+#include "support/simple_case.hpp"
+
+namespace flashmoe::testing {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kFloatRoundoff = 0x1p-24;
+
+class AttentionLaws : public ::testing::TestWithParam<std::tuple<fms_cpu_isa, fms_dtype>> {
+ protected:
+  fms_dtype dtype() const { return std::get<1>(GetParam()); }
+
+  void run(AttentionCase& one, const fms_plan_options* options = nullptr) {
+    const RunResult result = plan_and_run(context_.get(), one, options);
+    ASSERT_EQ(result.status, FMS_OK) << to_string(result.error) << '\n' << one.describe();
+  }
+
+  void run_and_judge(AttentionCase& one, const fms_plan_options* options = nullptr) {
+    ASSERT_NO_FATAL_FAILURE(run(one, options));
+    EXPECT_EQ(judge(one, OracleAnswer(one)).complaint, "") << one.describe();
+    EXPECT_EQ(one.stray_write().value_or(""), "") << one.describe();
+  }
+
+  // The error of one weighted mean over keys, if the scores were exact: see judge.cpp.
+  double mean_error(double expected, double magnitude, int64_t keys) const {
+    const double accumulation = static_cast<double>(keys + 8) * kFloatRoundoff;
+    return spacing_at(dtype(), expected) / 2 + (unit_roundoff(dtype()) + accumulation) * magnitude;
+  }
+
+  Context context_ = make_context(std::get<0>(GetParam()));
+};
+
+bool rows_are_identical(const AttentionCase& a, const AttentionCase& b, int64_t batch, int64_t h, int64_t i,
+                        int64_t except_column = -1) {
+  const int64_t a_row = a.o_offset(batch, h, i);
+  const int64_t b_row = b.o_offset(batch, h, i);
+  const auto same = [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); };
+  for (int64_t d = 0; d < a.problem().head_dim; ++d) {
+    if (d != except_column && !same(a.o_value(a_row + d), b.o_value(b_row + d))) {
+      return false;
+    }
+  }
+  return same(a.lse_value(a.lse_offset(batch, h, i)), b.lse_value(b.lse_offset(batch, h, i)));
+}
+
+bool row_is_nan(const AttentionCase& one, int64_t b, int64_t h, int64_t i) {
+  for (int64_t d = 0; d < one.problem().head_dim; ++d) {
+    if (!std::isnan(one.o_value(one.o_offset(b, h, i) + d))) {
+      return false;
+    }
+  }
+  return std::isnan(one.lse_value(one.lse_offset(b, h, i)));
+}
+
+bool row_is_empty(const AttentionCase& one, int64_t b, int64_t h, int64_t i, double lse) {
+  for (int64_t d = 0; d < one.problem().head_dim; ++d) {
+    if (one.o_value(one.o_offset(b, h, i) + d) != 0) {
+      return false;
+    }
+  }
+  return one.lse_value(one.lse_offset(b, h, i)) == static_cast<float>(lse);
+}
+
+template <typename Visit>
+void for_each_query(const AttentionCase& one, Visit&& visit) {
+  for (int64_t b = 0; b < one.problem().batch; ++b) {
+    for (int64_t h = 0; h < one.problem().q_heads; ++h) {
+      for (int64_t i = 0; i < one.q_length(b); ++i) {
+        visit(b, h, i);
+      }
+    }
+  }
+}
+
+int64_t kv_head_of(const AttentionCase& one, int64_t h) {
+  return h / (one.problem().q_heads / one.problem().kv_heads);
+}
+
+// ---- laws of the mean ------------------------------------------------------------------------------------------
+
+TEST_P(AttentionLaws, ConstantValuesComeOutWhateverTheWeights) {
+  for (const Shape& shape : kLawShapes) {
+    AttentionCase one = normal_case(simple_problem(dtype(), shape));
+    const auto constant = [](int64_t d) { return static_cast<double>(d % 7 - 3) * 0.375; };
+    for (int64_t b = 0; b < shape.batch; ++b) {
+      for (int64_t g = 0; g < shape.kv_heads; ++g) {
+        for (int64_t j = 0; j < shape.kv_len; ++j) {
+          for (int64_t d = 0; d < shape.head_dim; ++d) {
+            one.set(Tensor::kV, one.v_offset(b, g, j) + d, constant(d));
+          }
+        }
+      }
+    }
+    ASSERT_NO_FATAL_FAILURE(run(one));
+    for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+      for (int64_t d = 0; d < shape.head_dim; ++d) {
+        const double bound = mean_error(constant(d), std::abs(constant(d)), shape.kv_len);
+        EXPECT_NEAR(one.o_value(one.o_offset(b, h, i) + d), constant(d), bound) << one.describe();
+      }
+    });
+  }
+}
+
+TEST_P(AttentionLaws, TheOrderOfTheKeysDoesNotMatter) {
+  for (const Shape& shape : kLawShapes) {
+    AttentionCase one = normal_case(simple_problem(dtype(), shape));
+    AttentionCase permuted = normal_case(simple_problem(dtype(), shape));
+    std::vector<int64_t> order(static_cast<size_t>(shape.kv_len));
+    std::iota(order.begin(), order.end(), int64_t{0});
+    Random random(5);
+    for (size_t at = order.size() - 1; at > 0; --at) {
+      std::swap(order[at], order[random.between(0, static_cast<int64_t>(at))]);
+    }
+    const fms_attention_args args = one.args();
+    for (int64_t b = 0; b < shape.batch; ++b) {
+      for (int64_t g = 0; g < shape.kv_heads; ++g) {
+        for (int64_t j = 0; j < shape.kv_len; ++j) {
+          for (int64_t d = 0; d < shape.head_dim; ++d) {
+            const double k = load(args.k, dtype(), one.k_offset(b, g, order[j]) + d);
+            const double v = load(args.v, dtype(), one.v_offset(b, g, order[j]) + d);
+            permuted.set(Tensor::kK, permuted.k_offset(b, g, j) + d, k);
+            permuted.set(Tensor::kV, permuted.v_offset(b, g, j) + d, v);
+          }
+        }
+      }
+    }
+    ASSERT_NO_FATAL_FAILURE(run(one));
+    ASSERT_NO_FATAL_FAILURE(run(permuted));
+    const OracleAnswer oracle(one);
+    for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+      const int64_t row = (b * shape.q_heads + h) * shape.q_len + i;
+      for (int64_t d = 0; d < shape.head_dim; ++d) {
+        const int64_t element = row * shape.head_dim + d;
+        const double bound = 2 * mean_error(oracle.o[element], oracle.o_magnitude[element], shape.kv_len);
+        const int64_t offset = one.o_offset(b, h, i) + d;
+        ASSERT_NEAR(one.o_value(offset), permuted.o_value(offset), bound) << one.describe();
+      }
+      ASSERT_NEAR(one.lse_value(one.lse_offset(b, h, i)), permuted.lse_value(one.lse_offset(b, h, i)), 1e-5);
+    });
+  }
+}
+
+TEST_P(AttentionLaws, DoublingTheQueriesIsDoublingTheScale) {
+  for (const Shape& shape : kLawShapes) {
+    fms_attention_problem problem = simple_problem(dtype(), shape);
+    problem.window_right = 0;
+    AttentionCase doubled_queries = normal_case(problem);
+    problem.softmax_scale *= 2;
+    AttentionCase doubled_scale = normal_case(problem);
+    for_each_query(doubled_queries, [&](int64_t b, int64_t h, int64_t i) {
+      for (int64_t d = 0; d < shape.head_dim; ++d) {
+        const int64_t offset = doubled_queries.q_offset(b, h, i) + d;
+        doubled_queries.set(Tensor::kQ, offset, 2 * doubled_queries.q_value(offset));
+      }
+    });
+    ASSERT_NO_FATAL_FAILURE(run(doubled_queries));
+    ASSERT_NO_FATAL_FAILURE(run(doubled_scale));
+    EXPECT_EQ(doubled_queries.output_bytes(), doubled_scale.output_bytes()) << doubled_scale.describe();
+  }
+}
+
+// ---- who sees whom ---------------------------------------------------------------------------------------------
+
+TEST_P(AttentionLaws, LaterKeysDoNotChangeEarlierCausalRows) {
+  for (const Shape& shape : kLawShapes) {
+    fms_attention_problem problem = simple_problem(dtype(), shape);
+    problem.window_right = 0;
+    AttentionCase one = normal_case(problem);
+    ASSERT_NO_FATAL_FAILURE(run(one));
+    for (const double later_value : {3.0, kNaN, kInfinity}) {
+      AttentionCase changed = normal_case(problem);
+      const int64_t first_changed = shape.kv_len - std::max<int64_t>(1, shape.q_len / 3);
+      for (int64_t b = 0; b < shape.batch; ++b) {
+        for (int64_t g = 0; g < shape.kv_heads; ++g) {
+          for (int64_t j = first_changed; j < shape.kv_len; ++j) {
+            for (int64_t d = 0; d < shape.head_dim; ++d) {
+              changed.set(Tensor::kK, changed.k_offset(b, g, j) + d, later_value);
+              changed.set(Tensor::kV, changed.v_offset(b, g, j) + d, later_value);
+            }
+          }
+        }
+      }
+      ASSERT_NO_FATAL_FAILURE(run(changed));
+      for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+        if (!one.is_visible(b, i, first_changed)) {
+          EXPECT_TRUE(rows_are_identical(one, changed, b, h, i)) << "row " << i << ' ' << one.describe();
+        }
+      });
+    }
+  }
+}
+
+TEST_P(AttentionLaws, KeysOutsideTheWindowAreNotRead) {
+  for (const Shape& shape : kLawShapes) {
+    fms_attention_problem problem = simple_problem(dtype(), shape);
+    problem.window_left = 9;
+    problem.window_right = 2;
+    AttentionCase one = normal_case(problem);
+    AttentionCase poisoned = normal_case(problem);
+    const int64_t poisoned_key = shape.kv_len / 2;
+    for (int64_t b = 0; b < shape.batch; ++b) {
+      for (int64_t g = 0; g < shape.kv_heads; ++g) {
+        poisoned.set(Tensor::kK, poisoned.k_offset(b, g, poisoned_key), kNaN);
+        poisoned.set(Tensor::kV, poisoned.v_offset(b, g, poisoned_key), kNaN);
+      }
+    }
+    ASSERT_NO_FATAL_FAILURE(run(one));
+    ASSERT_NO_FATAL_FAILURE(run(poisoned));
+    for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+      if (one.is_visible(b, i, poisoned_key)) {
+        EXPECT_TRUE(row_is_nan(poisoned, b, h, i)) << "row " << i << ' ' << one.describe();
+      } else {
+        EXPECT_TRUE(rows_are_identical(one, poisoned, b, h, i)) << "row " << i << ' ' << one.describe();
+      }
+    });
+  }
+}
+
+TEST_P(AttentionLaws, ARowWithoutKeysIsZeroAndMinusInfinity) {
+  for (const bool with_sink : {false, true}) {
+    for (const int64_t kv_len : {0, 1, 20}) {
+      fms_attention_problem problem = simple_problem(dtype(), {2, 2, 1, 50, kv_len, 64});
+      problem.window_right = 0;  // the first 50 - kv_len rows see nothing
+      problem.features |= with_sink ? FMS_SINKS : 0;
+      AttentionCase one = normal_case(problem);
+      ASSERT_NO_FATAL_FAILURE(run_and_judge(one));
+      for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+        if (i < 50 - kv_len) {
+          const double expected_lse = with_sink ? one.args().sinks[h] : -kInfinity;
+          EXPECT_TRUE(row_is_empty(one, b, h, i, expected_lse)) << "row " << i << ' ' << one.describe();
+        }
+      });
+    }
+  }
+}
+
+TEST_P(AttentionLaws, ABiasOfMinusInfinityEverywhereIsARowWithoutWeight) {
+  for (const Shape& shape : kLawShapes) {
+    for (const bool with_sink : {false, true}) {
+      fms_attention_problem problem = simple_problem(dtype(), shape);
+      problem.features |= FMS_BIAS | (with_sink ? FMS_SINKS : 0);
+      problem.bias_dtype = dtype();
+      problem.bias = {0, 0, shape.kv_len, 1};
+      AttentionCase one = normal_case(problem);
+      const int64_t masked_row = shape.q_len / 2;
+      for (int64_t j = 0; j < shape.kv_len; ++j) {
+        one.set(Tensor::kBias, one.bias_offset(0, 0, masked_row, j), -kInfinity);
+      }
+      ASSERT_NO_FATAL_FAILURE(run_and_judge(one));
+      for (int64_t h = 0; h < shape.q_heads; ++h) {
+        const double expected_lse = with_sink ? one.args().sinks[h] : -kInfinity;
+        EXPECT_TRUE(row_is_empty(one, 0, h, masked_row, expected_lse)) << one.describe();
+      }
+    }
+  }
+}
+
+// ---- NaN and infinity ------------------------------------------------------------------------------------------
+
+TEST_P(AttentionLaws, NaNInAQueryPoisonsItsRowOnly) {
+  for (const Shape& shape : kLawShapes) {
+    const fms_attention_problem problem = simple_problem(dtype(), shape);
+    AttentionCase one = normal_case(problem);
+    AttentionCase poisoned = normal_case(problem);
+    const int64_t poisoned_row = shape.q_len / 2, poisoned_head = shape.q_heads - 1;
+    poisoned.set(Tensor::kQ, poisoned.q_offset(0, poisoned_head, poisoned_row) + shape.head_dim - 1, kNaN);
+    ASSERT_NO_FATAL_FAILURE(run(one));
+    ASSERT_NO_FATAL_FAILURE(run(poisoned));
+    for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+      if (b == 0 && h == poisoned_head && i == poisoned_row) {
+        EXPECT_TRUE(row_is_nan(poisoned, b, h, i)) << one.describe();
+      } else {
+        EXPECT_TRUE(rows_are_identical(one, poisoned, b, h, i)) << h << ' ' << i << ' ' << one.describe();
+      }
+    });
+  }
+}
+
+TEST_P(AttentionLaws, AKeyThatScoresNaNOrPlusInfinityPoisonsTheRowsThatSeeIt) {
+  for (const Shape& shape : kLawShapes) {
+    for (const double poison : {kNaN, kInfinity}) {
+      fms_attention_problem problem = simple_problem(dtype(), shape);
+      problem.window_right = 0;
+      AttentionCase one = normal_case(problem);
+      AttentionCase poisoned = normal_case(problem);
+      const int64_t poisoned_key = shape.kv_len - 1 - shape.q_len / 2;
+      for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {  // a positive query: its score is +inf, not -inf
+        one.set(Tensor::kQ, one.q_offset(b, h, i), 0.5);
+        poisoned.set(Tensor::kQ, one.q_offset(b, h, i), 0.5);
+      });
+      poisoned.set(Tensor::kK, poisoned.k_offset(0, 0, poisoned_key), poison);
+      ASSERT_NO_FATAL_FAILURE(run(one));
+      ASSERT_NO_FATAL_FAILURE(run(poisoned));
+      for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+        if (b == 0 && kv_head_of(one, h) == 0 && one.is_visible(b, i, poisoned_key)) {
+          EXPECT_TRUE(row_is_nan(poisoned, b, h, i)) << poison << " row " << i << ' ' << one.describe();
+        } else {
+          EXPECT_TRUE(rows_are_identical(one, poisoned, b, h, i)) << poison << " row " << i << ' ' << one.describe();
+        }
+      });
+    }
+  }
+}
+
+TEST_P(AttentionLaws, AScoreOfMinusInfinityHasNoWeight) {
+  for (const Shape& shape : kLawShapes) {
+    AttentionCase one = normal_case(simple_problem(dtype(), shape));
+    for_each_query(one, [&](int64_t b, int64_t h, int64_t i) { one.set(Tensor::kQ, one.q_offset(b, h, i), 0.5); });
+    for (int64_t b = 0; b < shape.batch; ++b) {
+      one.set(Tensor::kK, one.k_offset(b, 0, shape.kv_len / 2), -kInfinity);
+    }
+    ASSERT_NO_FATAL_FAILURE(run_and_judge(one));
+  }
+}
+
+TEST_P(AttentionLaws, ANonFiniteValueShowsInItsColumnAndNowhereElse) {
+  for (const Shape& shape : kLawShapes) {
+    for (const double poison : {kNaN, kInfinity, -kInfinity}) {
+      for (const bool hidden_by_bias : {false, true}) {
+        fms_attention_problem problem = simple_problem(dtype(), shape);
+        problem.window_right = 0;
+        problem.features |= FMS_BIAS;
+        problem.bias_dtype = FMS_F32;
+        problem.bias = {0, 0, 0, 1};
+        AttentionCase one = normal_case(problem);
+        AttentionCase poisoned = normal_case(problem);
+        const int64_t poisoned_key = shape.kv_len - 1 - shape.q_len / 2, column = shape.head_dim / 2;
+        // Far below what fp32 can hold as a weight, or no weight at all.
+        const double bias = hidden_by_bias ? -kInfinity : -1000.0;
+        one.set(Tensor::kBias, one.bias_offset(0, 0, 0, poisoned_key), bias);
+        poisoned.set(Tensor::kBias, one.bias_offset(0, 0, 0, poisoned_key), bias);
+        poisoned.set(Tensor::kV, one.v_offset(0, 0, poisoned_key) + column, poison);
+        ASSERT_NO_FATAL_FAILURE(run(one));
+        ASSERT_NO_FATAL_FAILURE(run(poisoned));
+        for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+          const bool sees_it = b == 0 && kv_head_of(one, h) == 0 && one.is_visible(b, i, poisoned_key);
+          EXPECT_TRUE(rows_are_identical(one, poisoned, b, h, i, sees_it ? column : -1))
+              << poison << " row " << i << ' ' << one.describe();
+          if (sees_it) {
+            EXPECT_FALSE(std::isfinite(poisoned.o_value(poisoned.o_offset(b, h, i) + column)))
+                << poison << " hidden_by_bias " << hidden_by_bias << " row " << i << ' ' << one.describe();
+          }
+        });
+      }
+    }
+  }
+}
+
+// ---- what the planner may choose must not show -----------------------------------------------------------------
+
+TEST_P(AttentionLaws, ForcedChoicesKeepTheAnswerRight) {
+  for (const Shape& shape : kLawShapes) {
+    fms_attention_problem problem = simple_problem(dtype(), shape);
+    problem.window_right = 0;
+    AttentionCase one = normal_case(problem);
+    const OracleAnswer oracle(one);
+    for (const int32_t threads : {1, 2, 5}) {
+      for (const int32_t kv_splits : {1, 2, 7, 1024}) {
+        for (const int32_t q_tile : {0, 1, 13, 64}) {
+          const fms_plan_options options = plan_options(threads, kv_splits, q_tile);
+          one.reset_outputs();
+          ASSERT_NO_FATAL_FAILURE(run(one, &options));
+          EXPECT_EQ(judge(one, oracle).complaint, "")
+              << "threads " << threads << " kv_splits " << kv_splits << " q_tile " << q_tile << ' ' << one.describe();
+          EXPECT_EQ(one.stray_write().value_or(""), "") << one.describe();
+        }
+      }
+    }
+  }
+}
+
+std::string law_name(const ::testing::TestParamInfo<std::tuple<fms_cpu_isa, fms_dtype>>& param_info) {
+  return std::string(fms_cpu_isa_name(std::get<0>(param_info.param))) + "_" + dtype_name(std::get<1>(param_info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionLaws,
+                         ::testing::Combine(::testing::ValuesIn(available_isas()), ::testing::ValuesIn(kAllDtypes)),
+                         law_name);
+
+}  // namespace
+}  // namespace flashmoe::testing
