@@ -17,6 +17,8 @@ ENVIRONMENT_VARIABLE = "FLASHMOE_MACHINE_LIMITS"
 BYTES_PER_ELEMENT = {"fp16": 2, "bf16": 2, "fp32": 4}
 # fp16 runs on bf16 tiles by splitting each operand exactly into a high and a low part: three products for one.
 AMX_PRODUCTS = {"fp16": 3, "bf16": 1}
+# The polynomial degree that 2^x needs: weights rounded to bf16, kept as two bf16 parts, or kept in fp32.
+EXP2_LIMITS = {"bf16": "exp2_degree3", "fp16": "exp2_degree4", "fp32": "exp2_degree6"}
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class LimitMeter:
         return Limits(
             self._rate("amx_bf16", threads, seconds),
             self._rate("fma_fp32", threads, seconds),
-            self._rate("exp2", threads, seconds),
+            self._rate(EXP2_LIMITS[dtype], threads, seconds),
             self._rate("read", threads, seconds, bytes_touched),
         )
 
