@@ -1,0 +1,202 @@
+// Any number of threads may share a context, the same plan gives the same bits each time, and run does not allocate.
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstdlib>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "support/number_format.hpp"
+#include "support/simple_case.hpp"
+
+// ---- counting allocations --------------------------------------------------------------------------------------
+// glibc lets a program replace malloc; every allocation of the process, the library's included, comes through here.
+// The sanitizers replace malloc themselves, and the count is left to the plain builds.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FMS_COUNT_ALLOCATIONS 0
+#else
+#define FMS_COUNT_ALLOCATIONS 1
+#endif
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}  // namespace
+
+#if FMS_COUNT_ALLOCATIONS
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t count, size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* old, size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_realloc(old, bytes);
+}
+void* memalign(size_t alignment, size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_memalign(alignment, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) {
+  return memalign(alignment, bytes);
+}
+int posix_memalign(void** memory, size_t alignment, size_t bytes) {
+  *memory = memalign(alignment, bytes);
+  return *memory == nullptr;
+}
+}
+#endif
+
+namespace flashmoe::testing {
+namespace {
+
+// A plan, its workspace and its data, ready to be run again and again.
+struct Prepared {
+  AttentionCase one;
+  fms_attention_plan plan{};
+  FencedBuffer workspace;
+
+  Prepared(const fms_context* context, const fms_attention_problem& problem, const fms_plan_options& options)
+      : one(normal_case(problem)) {
+    fms_error error{};
+    EXPECT_EQ(fms_attention_plan_make(context, &problem, &options, &plan, &error), FMS_OK) << to_string(error);
+    workspace = FencedBuffer(plan.workspace_bytes, Fence::kAfter, 0xff, FMS_WORKSPACE_ALIGNMENT);
+  }
+  fms_status run(const fms_context* context) const {
+    const fms_attention_args args = one.args();
+    return fms_attention_run(context, &plan, &args, workspace.bytes() == 0 ? nullptr : workspace.data(),
+                             workspace.bytes(), nullptr, nullptr);
+  }
+};
+
+std::vector<fms_attention_problem> problems_of_all_kinds() {
+  std::vector<fms_attention_problem> problems;
+  for (const fms_dtype dtype : kAllDtypes) {
+    for (const Shape& shape : kLawShapes) {
+      problems.push_back(simple_problem(dtype, shape));
+      problems.back().window_right = 0;
+    }
+  }
+  return problems;
+}
+
+TEST(Concurrency, SixtyFourThreadsOnOneContextGetTheSameBits) {
+  constexpr int kThreads = 64;
+  for (const fms_cpu_isa isa : available_isas()) {
+    const Context context = make_context(isa);
+    const std::vector<fms_attention_problem> problems = problems_of_all_kinds();
+    const fms_plan_options options = plan_options(2, 0, 0);
+    std::vector<std::vector<uint8_t>> alone;
+    for (const fms_attention_problem& problem : problems) {
+      const Prepared prepared(context.get(), problem, options);
+      ASSERT_EQ(prepared.run(context.get()), FMS_OK);
+      alone.push_back(prepared.one.output_bytes());
+    }
+    std::atomic<int> differences{0}, errors{0};
+    std::barrier start(kThreads);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        start.arrive_and_wait();
+        for (size_t at = 0; at < problems.size(); ++at) {
+          const size_t which = (at + static_cast<size_t>(t)) % problems.size();  // everybody does something else
+          const Prepared prepared(context.get(), problems[which], options);
+          errors += prepared.run(context.get()) != FMS_OK;
+          differences += prepared.one.output_bytes() != alone[which];
+        }
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    EXPECT_EQ(errors, 0) << fms_cpu_isa_name(isa);
+    EXPECT_EQ(differences, 0) << fms_cpu_isa_name(isa);
+  }
+}
+
+TEST(Concurrency, RepeatedRunsAtAFixedThreadCountGiveTheSameBits) {
+  for (const fms_cpu_isa isa : available_isas()) {
+    const Context context = make_context(isa);
+    for (const fms_attention_problem& problem : problems_of_all_kinds()) {
+      for (const fms_plan_options& options : {plan_options(1, 0, 0), plan_options(2, 0, 0), plan_options(3, 4, 0)}) {
+        Prepared prepared(context.get(), problem, options);
+        ASSERT_EQ(prepared.run(context.get()), FMS_OK);
+        const std::vector<uint8_t> first = prepared.one.output_bytes();
+        for (int repeat = 0; repeat < 10; ++repeat) {
+          prepared.one.reset_outputs();
+          ASSERT_EQ(prepared.run(context.get()), FMS_OK);
+          ASSERT_EQ(prepared.one.output_bytes(), first)
+              << fms_cpu_isa_name(isa) << " threads " << options.threads << ' ' << prepared.one.describe();
+        }
+      }
+    }
+  }
+}
+
+// A context created and destroyed beside running ones disturbs nobody.
+TEST(Concurrency, ContextsComeAndGo) {
+  const Context context = make_context(FMS_ISA_AUTO);
+  const Prepared prepared(context.get(), simple_problem(FMS_BF16, kLawShapes[0]), plan_options(1, 0, 0));
+  ASSERT_EQ(prepared.run(context.get()), FMS_OK);
+  const std::vector<uint8_t> alone = prepared.one.output_bytes();
+  std::atomic<bool> done{false};
+  std::thread others([&] {
+    while (!done) {
+      for (const fms_cpu_isa isa : {FMS_ISA_SCALAR, FMS_ISA_AVX2, FMS_ISA_AVX512, FMS_ISA_AMX}) {
+        make_context(isa);
+      }
+    }
+  });
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    ASSERT_EQ(prepared.run(context.get()), FMS_OK);
+    ASSERT_EQ(prepared.one.output_bytes(), alone);
+  }
+  done = true;
+  others.join();
+}
+
+TEST(Allocation, RunAndPlanDoNotAllocate) {
+#if !FMS_COUNT_ALLOCATIONS
+  GTEST_SKIP() << "the sanitizer owns malloc";
+#else
+  const int64_t before = allocations;
+  std::free(std::malloc(1));
+  delete new int(1);
+  ASSERT_GE(allocations - before, 1) << "the counter does not count";
+  for (const fms_cpu_isa isa : available_isas()) {
+    const Context context = make_context(isa);
+    for (const fms_attention_problem& problem : problems_of_all_kinds()) {
+      for (const fms_plan_options& options : {plan_options(0, 0, 0), plan_options(1, 0, 0), plan_options(2, 3, 0)}) {
+        const Prepared prepared(context.get(), problem, options);
+        ASSERT_EQ(prepared.run(context.get()), FMS_OK);  // OpenMP makes its threads
+        const int64_t before_run = allocations;
+        const fms_status status = prepared.run(context.get());
+        const int64_t in_run = allocations - before_run;
+        EXPECT_EQ(status, FMS_OK);
+        EXPECT_EQ(in_run, 0) << fms_cpu_isa_name(isa) << " threads " << options.threads << " kv_splits "
+                             << options.kv_splits << ' ' << prepared.one.describe();
+        fms_attention_plan plan;
+        const int64_t before_plan = allocations;
+        const fms_status planned = fms_attention_plan_make(context.get(), &problem, &options, &plan, nullptr);
+        const int64_t in_plan = allocations - before_plan;
+        EXPECT_EQ(planned, FMS_OK);
+        EXPECT_EQ(in_plan, 0);
+      }
+    }
+  }
+#endif
+}
+
+}  // namespace
+}  // namespace flashmoe::testing
