@@ -123,8 +123,8 @@ def check_targets(root: Path) -> list[Violation]:
     violations: list[Violation] = []
     by_target = {target_name(folder): folder for folder in MAY_INCLUDE if folder.startswith("src/")}
     for target, folder in by_target.items():
-        sources = [path for path in (root / folder).rglob("*.cpp") if folder_of(path.relative_to(root).as_posix()) == folder]
-        if not any(not is_test(path.as_posix()) for path in sources):
+        sources = [path.relative_to(root).as_posix() for path in (root / folder).rglob("*.cpp")]
+        if not any(folder_of(source) == folder and not is_test(source) for source in sources):
             continue
         lists = root / folder / "CMakeLists.txt"
         name = f"{folder}/CMakeLists.txt"

@@ -37,10 +37,8 @@ def check_exports(library: Path) -> None:
 
 
 def build_with_find_package(work: Path, prefix: Path, version: str) -> None:
-    run(
-        "cmake", "-S", ".", "-B", "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCONSUMER_VERSION={version}",
-        cwd=work,
-    )  # fmt: skip
+    definitions = [f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCONSUMER_VERSION={version}"]
+    run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", *definitions, cwd=work)
     run("cmake", "--build", "build", cwd=work)
     run(work / "build" / "consumer_c", cwd=work)
     run(work / "build" / "consumer_cpp", cwd=work)
@@ -53,7 +51,8 @@ def build_with_pkg_config(work: Path, library: Path, version: str) -> None:
         sys.exit(f"consumer: flashmoe.pc says version {found}, the library is {version}")
     flags = run("pkg-config", "--cflags", "--libs", "flashmoe", env=env).split()
     # c11 and pedantic: the public header is C, not C++ that happens to compile.
-    run("cc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "attention.c", *flags, "-lm", "-o", "pc", cwd=work)
+    strict = ["-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror"]
+    run("cc", *strict, "attention.c", *flags, "-lm", "-o", "pc", cwd=work)
     run(work / "pc", cwd=work, env={**os.environ, "LD_LIBRARY_PATH": str(library.parent)})
 
 
