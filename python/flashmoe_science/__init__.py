@@ -1,0 +1,28 @@
+"""Exact attention for CPUs, on PyTorch tensors and NumPy arrays.
+
+``attention`` and ``merge_states`` are C functions that know both; with torch they are also differentiable and compile
+(``flashmoe_science._torch``). Set ``FLASHMOE_SCIENCE_NO_TORCH=1`` to keep torch from being imported.
+"""
+
+import importlib.util
+import os
+
+from ._C import __version__, attention, isa, merge_states
+from ._flash_attn import flash_attn_func, flash_attn_varlen_func
+from ._plan import Plan, plan
+
+__all__ = [
+    "Plan",
+    "__version__",
+    "attention",
+    "flash_attn_func",
+    "flash_attn_varlen_func",
+    "isa",
+    "merge_states",
+    "plan",
+]
+
+if os.environ.get("FLASHMOE_SCIENCE_NO_TORCH", "0") in ("", "0") and importlib.util.find_spec("torch") is not None:
+    from . import _torch
+
+    _torch.register()

@@ -1,0 +1,378 @@
+"""What torch needs besides the kernels: fake kernels, autograd, torch.compile, and the way around the fast path.
+
+``_C.attention`` computes plain CPU tensors itself and never comes here. It hands over the calls that torch's dispatcher
+has to see: gradients, dispatch and function modes, functorch transforms, autocast, tensor subclasses, other devices.
+"""
+
+import importlib.util
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _C, _composite
+
+_OPERATORS = Path(__file__).with_name("_torch_ops.so")
+_BACKWARD_SCHEMA = (
+    "(Tensor grad_out, Tensor? grad_lse, Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? sinks, Tensor? cu_q, "
+    "Tensor? cu_kv, Tensor? kv_lengths, Tensor out, Tensor lse, *, float? scale, int window_left, int window_right, "
+    "float softcap, str layout) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dbias, Tensor dsinks)"
+)
+
+
+# ---- the calls that _C hands over; also what Dynamo traces instead of _C's functions ------------------------------
+
+
+def _attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    bias: Tensor | None = None,
+    sinks: Tensor | None = None,
+    cu_q: Tensor | None = None,
+    cu_kv: Tensor | None = None,
+    kv_lengths: Tensor | None = None,
+    block_table: Tensor | None = None,
+    max_q: int | None = None,
+    max_kv: int | None = None,
+    layout: str = "bhsd",
+    return_lse: bool = False,
+    num_splits: int = 0,
+    out: Tensor | None = None,
+) -> Any:
+    _refuse_other_devices(q)
+    if torch.is_autocast_enabled("cpu") and q.dtype in (torch.float32, torch.float16, torch.bfloat16):
+        dtype = torch.get_autocast_dtype("cpu")
+        q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+    left, right = window
+    result, lse = torch.ops.flashmoe_science.attention(
+        q,
+        k,
+        v,
+        bias,
+        sinks,
+        cu_q,
+        cu_kv,
+        kv_lengths,
+        block_table,
+        scale=scale,
+        window_left=left,
+        window_right=0 if causal else right,
+        softcap=softcap,
+        max_q=max_q,
+        max_kv=max_kv,
+        layout=layout,
+        num_splits=num_splits,
+    )
+    if out is not None:
+        if result.requires_grad:
+            raise ValueError("out cannot be used when a gradient is recorded; leave it out or use torch.no_grad()")
+        result = out.copy_(result)
+    return (result, lse) if return_lse else result
+
+
+def _merge_states(o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, *, layout: str = "bhsd") -> Any:
+    _refuse_other_devices(o_a)
+    return torch.ops.flashmoe_science.merge_states(o_a, lse_a, o_b, lse_b, layout=layout)
+
+
+def _refuse_other_devices(tensor: Tensor) -> None:
+    if tensor.device.type not in ("cpu", "meta"):
+        raise NotImplementedError(
+            f"the tensors are on {tensor.device}; this build has no CUDA backend yet: move them to the CPU"
+        )
+
+
+def _is_ordinary(tensor: Any) -> bool:
+    return tensor is None or (type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type == "cpu")
+
+
+def _attention_eager(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
+    """``_attention`` with errors in the library's words and types, and with float64."""
+    if q.dtype == torch.float64 and q.device.type == "cpu":
+        return _attention_double(q, k, v, **options)
+    tensors = [q, k, v, *(option for option in options.values() if isinstance(option, Tensor))]
+    transformed = torch._C._functorch.peek_interpreter_stack() is not None
+    if not transformed and not torch.is_autocast_enabled("cpu") and all(map(_is_ordinary, tensors)):
+        _C.check_attention(*(t.detach() for t in (q, k, v)), **options)
+    return _attention(q, k, v, **options)
+
+
+class _DoubleAttention(torch.autograd.Function):
+    """float64, by the composite forward and the very backward that the operator uses."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        bias: Tensor | None,
+        sinks: Tensor | None,
+        lengths: _composite.Lengths,
+        options: _composite.Options,
+    ) -> tuple[Tensor, Tensor]:
+        out, lse = _composite.forward(q, k, v, bias, sinks, lengths, options)
+        ctx.save_for_backward(q, k, v, bias, sinks, out, lse)
+        ctx.lengths, ctx.options = lengths, options
+        return out, lse
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_out: Tensor, grad_lse: Tensor) -> tuple[Tensor | None, ...]:
+        *inputs, out, lse = ctx.saved_tensors
+        gradients = _composite.backward(grad_out, grad_lse, *inputs, out, lse, ctx.lengths, ctx.options)
+        return (*gradients, None, None)
+
+
+def _attention_double(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    bias: Tensor | None = None,
+    sinks: Tensor | None = None,
+    cu_q: Tensor | None = None,
+    cu_kv: Tensor | None = None,
+    kv_lengths: Tensor | None = None,
+    block_table: Tensor | None = None,
+    max_q: int | None = None,
+    max_kv: int | None = None,
+    layout: str = "bhsd",
+    return_lse: bool = False,
+    num_splits: int = 0,
+    out: Tensor | None = None,
+) -> Any:
+    """For gradcheck: slow, forms the scores. max_q, max_kv and num_splits change nothing here."""
+    if block_table is not None or out is not None:
+        raise NotImplementedError("q is float64, which only a composite for gradcheck takes: no block_table, no out")
+    if k.dtype != torch.float64 or v.dtype != torch.float64:
+        raise ValueError(f"k is {k.dtype} and v is {v.dtype}, but q is torch.float64; they must be the same")
+    options = _composite.Options(scale, window[0], 0 if causal else window[1], softcap, layout)
+    result = _DoubleAttention.apply(q, k, v, bias, sinks, _composite.Lengths(cu_q, cu_kv, kv_lengths), options)
+    return result if return_lse else result[0]
+
+
+# ---- fake kernels ----------------------------------------------------------------------------------------------
+
+
+def _fake_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Any = None,
+    sinks: Any = None,
+    cu_q: Any = None,
+    *args: Any,
+    layout: str = "bhsd",
+    **options: Any,
+) -> tuple[Tensor, Tensor]:
+    heads_first = layout == "bhsd"
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    if cu_q is not None:
+        heads, rows = (q.shape[0], q.shape[1]) if heads_first else (q.shape[1], q.shape[0])
+        lse_shape: tuple[int, ...] = (heads, rows)
+    else:
+        heads, rows = (q.shape[1], q.shape[2]) if heads_first else (q.shape[2], q.shape[1])
+        lse_shape = (q.shape[0], heads, rows)
+    return out, torch.empty(lse_shape, dtype=torch.float32, device=q.device)
+
+
+def _fake_merge_states(o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, *, layout: str = "bhsd") -> Any:
+    return (
+        torch.empty(o_a.shape, dtype=o_a.dtype, device=o_a.device),
+        torch.empty(lse_a.shape, dtype=lse_a.dtype, device=lse_a.device),
+    )
+
+
+def _fake_attention_backward(
+    grad_out: Tensor, grad_lse: Any, q: Tensor, k: Tensor, v: Tensor, bias: Any, sinks: Any, *args: Any, **kwargs: Any
+) -> tuple[Tensor, ...]:
+    def like(tensor: Tensor | None) -> Tensor:
+        return q.new_empty(0) if tensor is None else torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+
+    return tuple(like(tensor) for tensor in (q, k, v, bias, sinks))
+
+
+# ---- autograd --------------------------------------------------------------------------------------------------
+
+
+def _attention_backward(
+    grad_out: Tensor,
+    grad_lse: Tensor | None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    sinks: Tensor | None,
+    cu_q: Tensor | None,
+    cu_kv: Tensor | None,
+    kv_lengths: Tensor | None,
+    out: Tensor,
+    lse: Tensor,
+    *,
+    scale: float | None,
+    window_left: int,
+    window_right: int,
+    softcap: float,
+    layout: str,
+) -> tuple[Tensor, ...]:
+    options = _composite.Options(scale, window_left, window_right, softcap, layout)
+    lengths = _composite.Lengths(cu_q, cu_kv, kv_lengths)
+    gradients = _composite.backward(grad_out, grad_lse, q, k, v, bias, sinks, out, lse, lengths, options)
+    return tuple(q.new_empty(0) if gradient is None else gradient for gradient in gradients)
+
+
+def _save_for_backward(ctx: Any, inputs: Sequence[Any], keyword_only_inputs: dict[str, Any], output: Any) -> None:
+    q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table = inputs
+    if block_table is not None:
+        raise NotImplementedError(
+            "block_table: there is no gradient through paged keys and values; call under torch.no_grad()"
+        )
+    out, lse = output
+    ctx.save_for_backward(q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, out, lse)
+    names = ("scale", "window_left", "window_right", "softcap", "layout")
+    ctx.options = {name: keyword_only_inputs[name] for name in names}
+
+
+def _backward(ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
+    q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, out, lse = ctx.saved_tensors
+    if grad_out is None:
+        grad_out = torch.zeros_like(out)
+    dq, dk, dv, dbias, dsinks = torch.ops.flashmoe_science.attention_backward(
+        grad_out, grad_lse, q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, out, lse, **ctx.options
+    )
+    return (
+        dq,
+        dk,
+        dv,
+        None if bias is None else dbias,
+        None if sinks is None else dsinks,
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+def _save_merge(ctx: Any, inputs: Sequence[Any], keyword_only_inputs: dict[str, Any], output: Any) -> None:
+    ctx.save_for_backward(*inputs, *output)
+    ctx.layout = keyword_only_inputs["layout"]
+
+
+def _merge_backward(ctx: Any, grad_o: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """o = w_a o_a + w_b o_b with w = exp(lse_part - lse): dlse_part = w (dlse + do . (o_part - o))."""
+    o_a, lse_a, o_b, lse_b, o, lse = ctx.saved_tensors
+    grad_o = torch.zeros_like(o) if grad_o is None else grad_o
+    safe_lse = torch.where(lse == -torch.inf, torch.inf, lse)
+    gradients: list[Tensor] = []
+    for part, lse_part in ((o_a, lse_a), (o_b, lse_b)):
+        weight = torch.exp(lse_part - safe_lse)  # (batch, heads, rows)
+        aligned = weight if ctx.layout == "bhsd" else weight.transpose(-1, -2)
+        dot = (grad_o.float() * (part.float() - o.float())).sum(-1)
+        dot = dot if ctx.layout == "bhsd" else dot.transpose(-1, -2)
+        gradients.append((aligned.unsqueeze(-1) * grad_o.float()).to(part.dtype))
+        gradients.append(weight * (dot if grad_lse is None else dot + grad_lse))
+    return gradients[0], gradients[1], gradients[2], gradients[3]
+
+
+# ---- registration ----------------------------------------------------------------------------------------------
+
+
+def _register_operators() -> None:
+    torch.ops.load_library(str(_OPERATORS))
+    library = torch.library
+    library.define("flashmoe_science::attention_backward", _BACKWARD_SCHEMA)
+    library.impl("flashmoe_science::attention_backward", "CompositeExplicitAutograd", _attention_backward)
+    library.register_fake("flashmoe_science::attention", _fake_attention)
+    library.register_fake("flashmoe_science::merge_states", _fake_merge_states)
+    library.register_fake("flashmoe_science::attention_backward", _fake_attention_backward)
+    library.register_autograd("flashmoe_science::attention", _backward, setup_context=_save_for_backward)
+    library.register_autograd("flashmoe_science::merge_states", _merge_backward, setup_context=_save_merge)
+
+
+def _without_operators(*args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError(
+        "this build of flashmoe_science has no torch operators (torch was absent when it was built), so gradients, "
+        "torch.compile, modes and transforms do not work; plain CPU tensors under torch.no_grad() do"
+    )
+
+
+def _substitute_in_graph() -> None:
+    substitute = torch.compiler.substitute_in_graph
+    substitute(_C.attention)(_attention)
+    substitute(_C.merge_states)(_merge_states)
+
+
+class _AfterImport(MetaPathFinder):
+    """Calls an action when a module has been imported: importing Dynamo costs more than all of torch's start-up."""
+
+    def __init__(self, name: str, action: Callable[[], None]) -> None:
+        self._name = name
+        self._action = action
+
+    def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_then_act(module: ModuleType) -> None:
+            execute(module)
+            self._action()
+
+        spec.loader.exec_module = execute_then_act  # type: ignore[method-assign]
+        return spec
+
+
+def _guards() -> tuple[Callable[[], Any], ...]:
+    """Functions that all answer something false when torch's dispatcher may be passed over."""
+    binding: Any = torch._C
+    try:
+        return (
+            binding._len_torch_dispatch_stack,
+            binding._is_torch_function_mode_enabled,
+            binding._functorch.peek_interpreter_stack,
+            binding._is_any_autocast_enabled,
+            binding._get_tracing_state,
+        )
+    except AttributeError:  # a torch that names them otherwise: right and slower
+        return (lambda: True,)
+
+
+def register() -> None:
+    """Called once, by the package's ``__init__``."""
+    if not hasattr(Tensor, "__dlpack_c_exchange_api__"):
+        warnings.warn(
+            f"torch {torch.__version__} is too old for flashmoe_science: 2.10 or later is needed", stacklevel=3
+        )
+        return
+    attention: Callable[..., Any] = _without_operators
+    merge_states: Callable[..., Any] = _without_operators
+    if _OPERATORS.exists():
+        _register_operators()
+        attention, merge_states = _attention_eager, _merge_states
+        if "torch._dynamo" in sys.modules:
+            _substitute_in_graph()
+        else:
+            sys.meta_path.insert(0, _AfterImport("torch._dynamo", _substitute_in_graph))
+    _C.register_torch(Tensor, attention, merge_states, torch.is_grad_enabled, torch.autograd.forward_ad, _guards())

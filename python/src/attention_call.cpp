@@ -1,0 +1,651 @@
+#include "attention_call.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <limits>
+#include <new>
+#include <string_view>
+#include <utility>
+
+namespace flashmoe::python {
+namespace {
+
+bool fail(Failure& failure, FailureKind kind, std::string message) {
+  failure.kind = kind;
+  failure.message = std::move(message);
+  return false;
+}
+
+bool fail_value(Failure& failure, std::string message) {
+  return fail(failure, FailureKind::kValue, std::move(message));
+}
+
+struct NameInPython {
+  std::string_view library;  // fms_error.argument
+  const char* python;
+};
+
+// The library speaks of its structs; people wrote keyword arguments.
+constexpr NameInPython kPythonNames[] = {
+    {"problem.dtype", "q.dtype"},
+    {"problem.batch", "the batch of q"},
+    {"problem.q_heads", "the heads of q"},
+    {"problem.kv_heads", "the heads of k"},
+    {"problem.q_len", "the length of q (max_q)"},
+    {"problem.kv_len", "the length of k (max_kv)"},
+    {"problem.head_dim", "the last dimension of q"},
+    {"problem.softmax_scale", "scale"},
+    {"problem.softcap", "softcap"},
+    {"problem.window_left", "window[0]"},
+    {"problem.window_right", "window[1]"},
+    {"problem.bias_dtype", "bias.dtype"},
+    {"problem.total_q", "the rows of q"},
+    {"problem.total_kv", "the rows of k"},
+    {"problem.page_size", "the page size of k"},
+    {"problem.page_count", "the pages of k"},
+    {"problem.block_table_stride", "block_table"},
+    {"options.kv_splits", "num_splits"},
+    {"options.threads", "the number of threads"},
+    {"args.q", "q"},
+    {"args.k", "k"},
+    {"args.v", "v"},
+    {"args.o", "out"},
+    {"args.lse", "lse"},
+    {"args.bias", "bias"},
+    {"args.sinks", "sinks"},
+    {"args.cu_q", "cu_q"},
+    {"args.cu_kv", "cu_kv"},
+    {"args.kv_lengths", "kv_lengths"},
+    {"args.block_table", "block_table"},
+};
+
+bool fail_in_library(Failure& failure, const fms_error& error) {
+  const std::string_view argument = error.argument;
+  const auto* name = std::find_if(std::begin(kPythonNames), std::end(kPythonNames), [&](const NameInPython& candidate) {
+    return argument.substr(0, candidate.library.size()) == candidate.library;
+  });
+  std::string message = name == std::end(kPythonNames) ? "" : std::string(name->python) + ": ";
+  message += error.message;
+  switch (error.code) {
+    case FMS_INVALID_ARGUMENT:
+      return fail(failure, FailureKind::kValue, std::move(message));
+    case FMS_NOT_SUPPORTED:
+      return fail(failure, FailureKind::kNotSupported, std::move(message));
+    case FMS_OUT_OF_MEMORY:
+      return fail(failure, FailureKind::kMemory, std::move(message));
+    default:
+      return fail(failure, FailureKind::kRuntime, std::move(message));
+  }
+}
+
+constexpr int kAbsent = -1;
+
+struct Axes {
+  int batch, head, seq;
+};
+
+constexpr Axes axes_of(Layout layout, bool packed) {
+  if (layout == Layout::kBhsd) {
+    return packed ? Axes{kAbsent, 0, 1} : Axes{0, 1, 2};
+  }
+  return packed ? Axes{kAbsent, 1, 0} : Axes{0, 2, 1};
+}
+
+constexpr const char* axes_text(Layout layout, bool packed, bool paged) {
+  if (layout == Layout::kBhsd) {
+    return packed ? "(heads, total, dim)" : paged ? "(pages, heads, page_size, dim)" : "(batch, heads, seq, dim)";
+  }
+  return packed ? "(total, heads, dim)" : paged ? "(pages, page_size, heads, dim)" : "(batch, seq, heads, dim)";
+}
+
+fms_strides strides_of(const TensorView& view, Axes axes) {
+  return {axes.batch == kAbsent ? 0 : view.strides[axes.batch], view.strides[axes.head], view.strides[axes.seq]};
+}
+
+bool to_fms_dtype(ScalarType type, fms_dtype& dtype) {
+  switch (type) {
+    case ScalarType::kF16:
+      dtype = FMS_F16;
+      return true;
+    case ScalarType::kBF16:
+      dtype = FMS_BF16;
+      return true;
+    case ScalarType::kF32:
+      dtype = FMS_F32;
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool check_device(const char* name, const TensorView& view, Failure& failure) {
+  if (view.device == DeviceType::kCpu) {
+    return true;
+  }
+  const std::string where = view.device == DeviceType::kCuda ? "on a CUDA device; this build has no CUDA backend yet"
+                                                             : "on a device that is not the CPU";
+  return fail(failure, FailureKind::kNotSupported,
+              std::string(name) + " is " + where + ": move it with " + name + ".cpu()");
+}
+
+bool check_aligned(const char* name, const TensorView& view, size_t element_bytes, Failure& failure) {
+  if (reinterpret_cast<uintptr_t>(view.data) % element_bytes == 0) {
+    return true;
+  }
+  return fail_value(failure, std::string(name) + " is not aligned to its element size; copy it");
+}
+
+// q, k, v, out and the parts of merge_states.
+bool check_data(const char* name, const TensorView& view, int ndim, const char* axes, Failure& failure) {
+  if (!check_device(name, view, failure)) {
+    return false;
+  }
+  if (view.ndim != ndim) {
+    return fail_value(failure, std::string(name) + " has shape " + shape_text(view) + "; expected " + axes);
+  }
+  const int last = ndim - 1;
+  if (view.shape[last] > 1 && view.strides[last] != 1) {
+    return fail_value(failure, std::string(name) + " has stride " + std::to_string(view.strides[last]) +
+                                   " in its last dimension; it must be 1 (make it contiguous)");
+  }
+  return check_aligned(name, view, view.dtype == ScalarType::kF32 ? 4 : 2, failure);
+}
+
+bool check_same_dtype(const char* name, const TensorView& view, const char* other_name, const TensorView& other,
+                      Failure& failure) {
+  if (view.dtype == other.dtype) {
+    return true;
+  }
+  return fail_value(failure, std::string(name) + " is " + scalar_type_name(view.dtype) + ", but " + other_name +
+                                 " is " + scalar_type_name(other.dtype) + "; they must be the same");
+}
+
+bool check_index_array(const char* name, const TensorView& view, int ndim, int64_t length, const char* length_text,
+                       Failure& failure) {
+  if (!check_device(name, view, failure)) {
+    return false;
+  }
+  if (view.dtype != ScalarType::kI32) {
+    return fail_value(failure, std::string(name) + " is " + scalar_type_name(view.dtype) + "; it must be int32");
+  }
+  if (view.ndim != ndim || view.shape[0] != length) {
+    return fail_value(failure, std::string(name) + " has shape " + shape_text(view) + "; expected (" + length_text +
+                                   " = " + std::to_string(length) + (ndim == 2 ? ", pages)" : ",)"));
+  }
+  const int last = ndim - 1;
+  if (view.shape[last] > 1 && view.strides[last] != 1) {
+    return fail_value(failure, std::string(name) + " must be contiguous");
+  }
+  return check_aligned(name, view, 4, failure);
+}
+
+// An array without elements may have no address; the library wants one for every argument that it is told of.
+template <typename T>
+T* address_of(const TensorView& view) {
+  alignas(64) static char nothing[64];
+  return static_cast<T*>(view.data != nullptr ? view.data : nothing);
+}
+
+int64_t longest(const TensorView& cumulative) {
+  const auto* offsets = static_cast<const int32_t*>(cumulative.data);
+  int64_t length = 0;
+  for (int64_t i = 0; i + 1 < cumulative.shape[0]; ++i) {
+    length = std::max<int64_t>(length, int64_t{offsets[i + 1]} - offsets[i]);
+  }
+  return length;
+}
+
+int64_t largest(const TensorView& lengths) {
+  const auto* values = static_cast<const int32_t*>(lengths.data);
+  int64_t length = 0;
+  for (int64_t i = 0; i < lengths.shape[0]; ++i) {
+    length = std::max<int64_t>(length, values[i]);
+  }
+  return length;
+}
+
+bool set_ragged_length(const char* name, const char* max_name, const TensorView& cumulative, int64_t max_given,
+                       int64_t& length, Failure& failure) {
+  if (max_given != kUnset) {
+    length = max_given;
+  } else if (cumulative.data != nullptr) {
+    length = longest(cumulative);
+  } else {
+    return fail_value(failure, std::string(max_name) + " is needed when " + name + " has no data to read it from");
+  }
+  return true;
+}
+
+bool describe_queries(const AttentionInputs& in, const AttentionOptions& options, fms_attention_problem& problem,
+                      Failure& failure) {
+  const bool packed = in.cu_q != nullptr;
+  const Axes axes = axes_of(options.layout, packed);
+  const char* text = axes_text(options.layout, packed, false);
+  if (!check_data("q", in.q, packed ? 3 : 4, text, failure)) {
+    return false;
+  }
+  if (packed) {
+    problem.features |= FMS_RAGGED_Q;
+    problem.batch = std::max<int64_t>(in.cu_q->shape[0] - 1, 0);
+    problem.total_q = in.q.shape[axes.seq];
+    if (!check_index_array("cu_q", *in.cu_q, 1, problem.batch + 1, "batch + 1", failure) ||
+        !set_ragged_length("cu_q", "max_q", *in.cu_q, options.max_q, problem.q_len, failure)) {
+      return false;
+    }
+  } else {
+    if (options.max_q != kUnset) {
+      return fail_value(failure, "max_q is only for packed queries; give cu_q too");
+    }
+    problem.batch = in.q.shape[axes.batch];
+    problem.q_len = in.q.shape[axes.seq];
+  }
+  problem.q_heads = in.q.shape[axes.head];
+  problem.head_dim = in.q.shape[in.q.ndim - 1];
+  problem.q = strides_of(in.q, axes);
+  return true;
+}
+
+bool check_like_keys(const TensorView& k, const TensorView& v, Failure& failure) {
+  if (k.shape == v.shape) {
+    return true;
+  }
+  return fail_value(failure,
+                    "v has shape " + shape_text(v) + ", but k has " + shape_text(k) + "; they must be the same");
+}
+
+bool describe_paged_keys(const AttentionInputs& in, const AttentionOptions& options, Axes axes,
+                         fms_attention_problem& problem, Failure& failure) {
+  if (in.cu_kv != nullptr) {
+    return fail_value(failure, "cu_kv and block_table exclude each other: packed keys are not paged");
+  }
+  if (!check_index_array("block_table", *in.block_table, 2, problem.batch, "batch", failure)) {
+    return false;
+  }
+  problem.features |= FMS_PAGED_KV;
+  problem.page_count = in.k.shape[axes.batch];
+  problem.page_size = in.k.shape[axes.seq];
+  problem.block_table_stride = in.block_table->shape[0] > 1 ? in.block_table->strides[0] : in.block_table->shape[1];
+  const int64_t reachable = in.block_table->shape[1] * problem.page_size;
+  problem.kv_len = options.max_kv != kUnset                                     ? options.max_kv
+                   : in.kv_lengths != nullptr && in.kv_lengths->data != nullptr ? largest(*in.kv_lengths)
+                                                                                : reachable;
+  if (problem.kv_len > reachable) {
+    return fail_value(failure, "block_table has " + std::to_string(in.block_table->shape[1]) + " pages of " +
+                                   std::to_string(problem.page_size) + " keys, fewer than the longest sequence's " +
+                                   std::to_string(problem.kv_len));
+  }
+  return true;
+}
+
+bool describe_keys(const AttentionInputs& in, const AttentionOptions& options, fms_attention_problem& problem,
+                   Failure& failure) {
+  const bool packed = in.cu_kv != nullptr;
+  const bool paged = in.block_table != nullptr;
+  const Axes axes = axes_of(options.layout, packed);
+  const char* text = axes_text(options.layout, packed, paged);
+  if (!check_data("k", in.k, packed ? 3 : 4, text, failure) || !check_data("v", in.v, packed ? 3 : 4, text, failure) ||
+      !check_like_keys(in.k, in.v, failure)) {
+    return false;
+  }
+  problem.kv_heads = in.k.shape[axes.head];
+  problem.k = strides_of(in.k, axes);
+  problem.v = strides_of(in.v, axes);
+  const int64_t key_dim = in.k.shape[in.k.ndim - 1];
+  if (key_dim != problem.head_dim) {
+    return fail_value(failure, "k has head dimension " + std::to_string(key_dim) + ", but q has " +
+                                   std::to_string(problem.head_dim) + "; they must be the same");
+  }
+  if (problem.kv_heads < 1 || problem.q_heads % problem.kv_heads != 0) {
+    return fail_value(failure, "k has " + std::to_string(problem.kv_heads) + " heads, which does not divide q's " +
+                                   std::to_string(problem.q_heads) + " (shapes " + shape_text(in.k) + " and " +
+                                   shape_text(in.q) + ", read as " + text + ")");
+  }
+  if (in.kv_lengths != nullptr) {
+    problem.features |= FMS_KV_LENGTHS;
+    if (!check_index_array("kv_lengths", *in.kv_lengths, 1, problem.batch, "batch", failure)) {
+      return false;
+    }
+  }
+  if (paged) {
+    return describe_paged_keys(in, options, axes, problem, failure);
+  }
+  if (packed) {
+    problem.features |= FMS_RAGGED_KV;
+    problem.total_kv = in.k.shape[axes.seq];
+    return check_index_array("cu_kv", *in.cu_kv, 1, problem.batch + 1, "batch + 1", failure) &&
+           set_ragged_length("cu_kv", "max_kv", *in.cu_kv, options.max_kv, problem.kv_len, failure);
+  }
+  if (options.max_kv != kUnset) {
+    return fail_value(failure, "max_kv is only for packed or paged keys; give cu_kv or block_table too");
+  }
+  if (in.k.shape[axes.batch] != problem.batch) {
+    return fail_value(failure, "k has batch " + std::to_string(in.k.shape[axes.batch]) + ", but q has " +
+                                   std::to_string(problem.batch) + " (read as " + text + ")");
+  }
+  problem.kv_len = in.k.shape[axes.seq];
+  return true;
+}
+
+bool describe_bias(const TensorView& bias, fms_attention_problem& problem, Failure& failure) {
+  if (!check_device("bias", bias, failure)) {
+    return false;
+  }
+  if (!to_fms_dtype(bias.dtype, problem.bias_dtype)) {
+    return fail_value(failure, std::string("bias is ") + scalar_type_name(bias.dtype) +
+                                   "; it must be float16, bfloat16 or float32 (a mask is a bias of 0 and -inf)");
+  }
+  if (!check_aligned("bias", bias, bias.dtype == ScalarType::kF32 ? 4 : 2, failure)) {
+    return false;
+  }
+  const std::array<int64_t, kMaxDims> full{problem.batch, problem.q_heads, problem.q_len, problem.kv_len};
+  // Sequences of different lengths read a corner of the bias, so that it may be larger than the longest.
+  const bool may_exceed = (problem.features & (FMS_RAGGED_Q | FMS_RAGGED_KV | FMS_PAGED_KV)) != 0;
+  std::array<int64_t, kMaxDims> strides{};
+  const int missing = kMaxDims - bias.ndim;
+  for (int axis = missing; axis < kMaxDims; ++axis) {
+    const int64_t size = bias.shape[axis - missing];
+    const bool fits = size == full[axis] || (may_exceed && axis >= 2 && size > full[axis]);
+    if (!fits && size != 1) {
+      TensorView expected;
+      expected.ndim = kMaxDims;
+      expected.shape = full;
+      return fail_value(failure, "bias has shape " + shape_text(bias) + ", which does not broadcast to " +
+                                     shape_text(expected) + " (batch, heads of q, q_len, kv_len)");
+    }
+    strides[axis] = size == 1 ? 0 : bias.strides[axis - missing];
+  }
+  problem.features |= FMS_BIAS;
+  problem.bias = {strides[0], strides[1], strides[2], strides[3]};
+  return true;
+}
+
+bool describe_sinks(const TensorView& sinks, fms_attention_problem& problem, Failure& failure) {
+  if (!check_device("sinks", sinks, failure)) {
+    return false;
+  }
+  if (sinks.dtype != ScalarType::kF32) {
+    return fail_value(failure, std::string("sinks is ") + scalar_type_name(sinks.dtype) + "; it must be float32");
+  }
+  if (sinks.ndim != 1 || sinks.shape[0] != problem.q_heads || !is_contiguous(sinks)) {
+    return fail_value(failure, "sinks has shape " + shape_text(sinks) + "; expected a contiguous (" +
+                                   std::to_string(problem.q_heads) + ",), one per head of q");
+  }
+  problem.features |= FMS_SINKS;
+  return check_aligned("sinks", sinks, 4, failure);
+}
+
+bool describe_outputs(const AttentionInputs& in, const AttentionOptions& options, const TensorView* out,
+                      const TensorView* lse, AttentionCall& call, Failure& failure) {
+  const bool packed = in.cu_q != nullptr;
+  call.out = in.q;
+  call.out.data = nullptr;
+  set_contiguous_strides(call.out);
+  if (out != nullptr) {
+    if (!check_data("out", *out, in.q.ndim, axes_text(options.layout, packed, false), failure) ||
+        !check_same_dtype("out", *out, "q", in.q, failure)) {
+      return false;
+    }
+    if (out->shape != in.q.shape) {
+      return fail_value(failure, "out has shape " + shape_text(*out) + "; expected that of q, " + shape_text(in.q));
+    }
+    call.out = *out;
+  }
+  fms_attention_problem& problem = call.problem;
+  problem.o = strides_of(call.out, axes_of(options.layout, packed));
+
+  call.lse = TensorView{};
+  call.lse.dtype = ScalarType::kF32;
+  const int64_t rows = packed ? problem.total_q : problem.q_len;
+  if (packed) {
+    call.lse.ndim = 2;
+    call.lse.shape = {problem.q_heads, rows};
+  } else {
+    call.lse.ndim = 3;
+    call.lse.shape = {problem.batch, problem.q_heads, rows};
+  }
+  set_contiguous_strides(call.lse);
+  problem.lse = {packed ? 0 : problem.q_heads * rows, rows, 1};
+  if (lse != nullptr) {
+    if (!check_device("lse", *lse, failure)) {
+      return false;
+    }
+    if (lse->dtype != ScalarType::kF32 || element_count(*lse) != element_count(call.lse) || !is_contiguous(*lse)) {
+      return fail_value(failure, std::string("lse is ") + scalar_type_name(lse->dtype) + " of shape " +
+                                     shape_text(*lse) + "; expected contiguous float32 with " +
+                                     std::to_string(element_count(call.lse)) + " elements (batch * heads * rows)");
+    }
+    call.lse.data = lse->data;
+  }
+  if (lse != nullptr || options.wants_lse) {
+    problem.features |= FMS_LSE;
+  }
+  return true;
+}
+
+struct Workspace {
+  void* memory = nullptr;
+  size_t bytes = 0;
+  fms_run_info last_run{};
+
+  Workspace() = default;
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  ~Workspace() { std::free(memory); }
+
+  bool reserve(size_t wanted) {
+    if (wanted <= bytes) {
+      return true;
+    }
+    const size_t rounded = (wanted + FMS_WORKSPACE_ALIGNMENT - 1) / FMS_WORKSPACE_ALIGNMENT * FMS_WORKSPACE_ALIGNMENT;
+    std::free(memory);
+    memory = std::aligned_alloc(FMS_WORKSPACE_ALIGNMENT, rounded);
+    bytes = memory == nullptr ? 0 : rounded;
+    return memory != nullptr;
+  }
+};
+
+// Grow-only, so that a loop of equal calls allocates once; freed when the thread ends.
+thread_local Workspace t_workspace;
+
+}  // namespace
+
+std::string shape_text(const TensorView& view) {
+  std::string text = "(";
+  for (int axis = 0; axis < view.ndim; ++axis) {
+    text += std::to_string(view.shape[axis]);
+    text += axis + 1 < view.ndim ? ", " : view.ndim == 1 ? "," : "";
+  }
+  return text + ")";
+}
+
+bool parse_layout(const char* text, Layout& layout, Failure& failure) {
+  if (std::strcmp(text, "bhsd") == 0) {
+    layout = Layout::kBhsd;
+  } else if (std::strcmp(text, "bshd") == 0) {
+    layout = Layout::kBshd;
+  } else {
+    return fail_value(failure, std::string("layout is '") + text + "'; it must be 'bhsd' or 'bshd'");
+  }
+  return true;
+}
+
+const fms_context* cpu_context(Failure& failure) {
+  struct Created {
+    fms_context* context = nullptr;
+    fms_error error{};
+    Created() {
+      if (fms_context_create(nullptr, &context, &error) != FMS_OK) {
+        context = nullptr;
+      }
+    }
+  };
+  static const Created created;  // never destroyed with the library still in use: it holds no resources of its own
+  if (created.context == nullptr) {
+    fail_in_library(failure, created.error);
+  }
+  return created.context;
+}
+
+bool prepare_attention(const AttentionInputs& in, const AttentionOptions& options, const TensorView* out,
+                       const TensorView* lse, AttentionCall& call, Failure& failure) {
+  fms_dtype dtype{};
+  if (!to_fms_dtype(in.q.dtype, dtype)) {
+    return fail_value(
+        failure, std::string("q is ") + scalar_type_name(in.q.dtype) + "; it must be float16, bfloat16 or float32");
+  }
+  if (!check_same_dtype("k", in.k, "q", in.q, failure) || !check_same_dtype("v", in.v, "q", in.q, failure)) {
+    return false;
+  }
+  fms_attention_problem& problem = call.problem;
+  problem = fms_attention_problem{};
+  problem.struct_size = sizeof problem;
+  problem.dtype = dtype;
+  if (!describe_queries(in, options, problem, failure) || !describe_keys(in, options, problem, failure) ||
+      (in.bias != nullptr && !describe_bias(*in.bias, problem, failure)) ||
+      (in.sinks != nullptr && !describe_sinks(*in.sinks, problem, failure)) ||
+      !describe_outputs(in, options, out, lse, call, failure)) {
+    return false;
+  }
+  if (options.has_scale) {
+    problem.softmax_scale = static_cast<float>(options.scale);
+  } else {
+    fms_attention_problem defaults;  // the library's own rule for the scale
+    fms_attention_problem_init(&defaults, dtype, 1, 1, 1, 1, 1, std::max<int64_t>(problem.head_dim, 1));
+    problem.softmax_scale = defaults.softmax_scale;
+  }
+  problem.softcap = static_cast<float>(options.softcap);
+  problem.window_left = options.window_left;
+  problem.window_right = options.window_right;
+
+  call.args = fms_attention_args{};
+  call.args.struct_size = sizeof call.args;
+  call.args.q = address_of<const void>(in.q);
+  call.args.k = address_of<const void>(in.k);
+  call.args.v = address_of<const void>(in.v);
+  call.args.bias = in.bias != nullptr ? address_of<const void>(*in.bias) : nullptr;
+  call.args.sinks = in.sinks != nullptr ? address_of<const float>(*in.sinks) : nullptr;
+  call.args.cu_q = in.cu_q != nullptr ? address_of<const int32_t>(*in.cu_q) : nullptr;
+  call.args.cu_kv = in.cu_kv != nullptr ? address_of<const int32_t>(*in.cu_kv) : nullptr;
+  call.args.kv_lengths = in.kv_lengths != nullptr ? address_of<const int32_t>(*in.kv_lengths) : nullptr;
+  call.args.block_table = in.block_table != nullptr ? address_of<const int32_t>(*in.block_table) : nullptr;
+
+  if (options.num_splits < 0 || options.num_splits > std::numeric_limits<int32_t>::max()) {
+    return fail_value(failure, "num_splits is " + std::to_string(options.num_splits) +
+                                   "; it must be 0 (the planner chooses) or a positive number");
+  }
+  fms_plan_options plan_options{};
+  plan_options.struct_size = sizeof plan_options;
+  plan_options.threads = options.threads;
+  plan_options.kv_splits = static_cast<int32_t>(options.num_splits);
+  const fms_context* context = cpu_context(failure);
+  if (context == nullptr) {
+    return false;
+  }
+  fms_error error;
+  if (fms_attention_plan_make(context, &problem, &plan_options, &call.plan, &error) != FMS_OK) {
+    return fail_in_library(failure, error);
+  }
+  return true;
+}
+
+bool run_attention(AttentionCall& call, Failure& failure) {
+  Workspace& workspace = t_workspace;
+  if (!workspace.reserve(call.plan.workspace_bytes)) {
+    return fail(failure, FailureKind::kMemory,
+                "no memory for a workspace of " + std::to_string(call.plan.workspace_bytes) + " bytes");
+  }
+  call.args.o = address_of<void>(call.out);
+  call.args.lse = (call.problem.features & FMS_LSE) != 0 ? address_of<float>(call.lse) : nullptr;
+  call.args.info = &workspace.last_run;
+  fms_error error;
+  if (fms_attention_run(cpu_context(failure), &call.plan, &call.args, workspace.memory, workspace.bytes, nullptr,
+                        &error) != FMS_OK) {
+    return fail_in_library(failure, error);
+  }
+  return true;
+}
+
+bool is_long_call(const AttentionCall& call) {
+  const fms_attention_problem& p = call.problem;
+  const double flops = 4.0 * static_cast<double>(p.batch) * static_cast<double>(p.q_heads) *
+                       static_cast<double>(p.q_len) * static_cast<double>(p.kv_len) * static_cast<double>(p.head_dim);
+  constexpr double kFlopsIn20Microseconds = 2e6;  // at a modest 100 GFLOP/s
+  return flops > kFlopsIn20Microseconds;
+}
+
+const fms_run_info& last_run_info() {
+  return t_workspace.last_run;
+}
+
+bool prepare_merge(const TensorView& o_a, const TensorView& lse_a, const TensorView& o_b, const TensorView& lse_b,
+                   Layout layout, MergeCall& call, Failure& failure) {
+  fms_dtype dtype{};
+  if (!to_fms_dtype(o_a.dtype, dtype)) {
+    return fail_value(
+        failure, std::string("o_a is ") + scalar_type_name(o_a.dtype) + "; it must be float16, bfloat16 or float32");
+  }
+  const bool packed = o_a.ndim == 3;
+  const Axes axes = axes_of(layout, packed);
+  const char* text = axes_text(layout, packed, false);
+  if (!check_data("o_a", o_a, packed ? 3 : 4, text, failure) ||
+      !check_data("o_b", o_b, packed ? 3 : 4, text, failure) || !check_same_dtype("o_b", o_b, "o_a", o_a, failure)) {
+    return false;
+  }
+  if (o_b.shape != o_a.shape) {
+    return fail_value(failure, "o_b has shape " + shape_text(o_b) + ", but o_a has " + shape_text(o_a));
+  }
+  const int64_t batch = packed ? 1 : o_a.shape[axes.batch];
+  fms_merge_problem_init(&call.problem, dtype, batch, o_a.shape[axes.head], o_a.shape[axes.seq],
+                         o_a.shape[o_a.ndim - 1]);
+  call.out = o_a;
+  call.out.data = nullptr;
+  set_contiguous_strides(call.out);
+  call.lse = TensorView{};
+  call.lse.dtype = ScalarType::kF32;
+  call.lse.ndim = packed ? 2 : 3;
+  call.lse.shape = packed ? std::array<int64_t, kMaxDims>{call.problem.heads, call.problem.len}
+                          : std::array<int64_t, kMaxDims>{batch, call.problem.heads, call.problem.len};
+  set_contiguous_strides(call.lse);
+  for (const auto& [name, lse] : {std::pair{"lse_a", &lse_a}, std::pair{"lse_b", &lse_b}}) {
+    if (!check_device(name, *lse, failure)) {
+      return false;
+    }
+    if (lse->dtype != ScalarType::kF32 || lse->ndim != call.lse.ndim || lse->shape != call.lse.shape) {
+      return fail_value(failure, std::string(name) + " is " + scalar_type_name(lse->dtype) + " of shape " +
+                                     shape_text(*lse) + "; expected float32 " + shape_text(call.lse));
+    }
+    if (!check_aligned(name, *lse, 4, failure)) {
+      return false;
+    }
+  }
+  const Axes lse_axes = packed ? Axes{kAbsent, 0, 1} : Axes{0, 1, 2};
+  call.problem.o_a = strides_of(o_a, axes);
+  call.problem.o_b = strides_of(o_b, axes);
+  call.problem.o = strides_of(call.out, axes);
+  call.problem.lse_a = strides_of(lse_a, lse_axes);
+  call.problem.lse_b = strides_of(lse_b, lse_axes);
+  call.problem.lse = strides_of(call.lse, lse_axes);
+  call.o_a = o_a;
+  call.lse_a = lse_a;
+  call.o_b = o_b;
+  call.lse_b = lse_b;
+  return true;
+}
+
+bool run_merge(MergeCall& call, Failure& failure) {
+  const fms_context* context = cpu_context(failure);
+  if (context == nullptr) {
+    return false;
+  }
+  fms_error error;
+  if (fms_merge_states(context, &call.problem, address_of<const void>(call.o_a), address_of<const float>(call.lse_a),
+                       address_of<const void>(call.o_b), address_of<const float>(call.lse_b),
+                       address_of<void>(call.out), address_of<float>(call.lse), nullptr, &error) != FMS_OK) {
+    return fail_in_library(failure, error);
+  }
+  return true;
+}
+
+}  // namespace flashmoe::python

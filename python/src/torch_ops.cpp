@@ -1,0 +1,157 @@
+// The torch operators flashmoe_science::attention and ::merge_states for CPU tensors, over torch's stable ABI: one
+// binary for every torch from 2.10 on. Fake kernels and autograd are registered in Python (flashmoe_science/_torch.py).
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/util/Exception.h>
+
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "attention_call.hpp"
+
+namespace flashmoe::python {
+namespace {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+flashmoe::python::ScalarType scalar_type_of(ScalarType type) {
+  using Ours = flashmoe::python::ScalarType;
+  switch (type) {
+    case ScalarType::Half:
+      return Ours::kF16;
+    case ScalarType::BFloat16:
+      return Ours::kBF16;
+    case ScalarType::Float:
+      return Ours::kF32;
+    case ScalarType::Double:
+      return Ours::kF64;
+    case ScalarType::Int:
+      return Ours::kI32;
+    case ScalarType::Long:
+      return Ours::kI64;
+    case ScalarType::Bool:
+      return Ours::kBool;
+    default:
+      return Ours::kOther;
+  }
+}
+
+TensorView view_of(const char* name, const Tensor& tensor) {
+  TensorView view;
+  STD_TORCH_CHECK(tensor.dim() <= kMaxDims, name, " has ", tensor.dim(), " dimensions; at most ", kMaxDims,
+                  " are allowed");
+  view.ndim = static_cast<int>(tensor.dim());
+  const auto sizes = tensor.sizes();
+  const auto strides = tensor.strides();
+  for (int axis = 0; axis < view.ndim; ++axis) {
+    view.shape[axis] = sizes[axis];
+    view.strides[axis] = strides[axis];
+  }
+  view.dtype = scalar_type_of(tensor.scalar_type());
+  view.device = tensor.is_cpu() ? DeviceType::kCpu : tensor.is_cuda() ? DeviceType::kCuda : DeviceType::kOther;
+  view.data = const_cast<void*>(tensor.const_data_ptr());  // the kernels only read inputs
+  return view;
+}
+
+// An optional argument and where its view lives during the call.
+class OptionalView {
+ public:
+  OptionalView(const char* name, const std::optional<Tensor>& tensor) {
+    if (tensor.has_value() && tensor->defined()) {
+      view_ = view_of(name, *tensor);
+    }
+  }
+  [[nodiscard]] const TensorView* get() const { return view_.has_value() ? &*view_ : nullptr; }
+
+ private:
+  std::optional<TensorView> view_;
+};
+
+Tensor new_like(const Tensor& like, TensorView& spec, std::optional<ScalarType> dtype) {
+  Tensor result = torch::stable::new_empty(
+      like, torch::headeronly::IntHeaderOnlyArrayRef(spec.shape.data(), static_cast<size_t>(spec.ndim)), dtype);
+  spec.data = result.mutable_data_ptr();
+  return result;
+}
+
+Layout layout_of(const std::string& text) {
+  Layout layout = Layout::kBhsd;
+  Failure failure;
+  STD_TORCH_CHECK(parse_layout(text.c_str(), layout, failure), failure.message);
+  return layout;
+}
+
+std::tuple<Tensor, Tensor> attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                     const std::optional<Tensor>& bias, const std::optional<Tensor>& sinks,
+                                     const std::optional<Tensor>& cu_q, const std::optional<Tensor>& cu_kv,
+                                     const std::optional<Tensor>& kv_lengths, const std::optional<Tensor>& block_table,
+                                     std::optional<double> scale, int64_t window_left, int64_t window_right,
+                                     double softcap, std::optional<int64_t> max_q, std::optional<int64_t> max_kv,
+                                     const std::string& layout, int64_t num_splits) {
+  const OptionalView bias_view("bias", bias), sinks_view("sinks", sinks), cu_q_view("cu_q", cu_q),
+      cu_kv_view("cu_kv", cu_kv), kv_lengths_view("kv_lengths", kv_lengths),
+      block_table_view("block_table", block_table);
+  AttentionInputs inputs;
+  inputs.q = view_of("q", q);
+  inputs.k = view_of("k", k);
+  inputs.v = view_of("v", v);
+  inputs.bias = bias_view.get();
+  inputs.sinks = sinks_view.get();
+  inputs.cu_q = cu_q_view.get();
+  inputs.cu_kv = cu_kv_view.get();
+  inputs.kv_lengths = kv_lengths_view.get();
+  inputs.block_table = block_table_view.get();
+  AttentionOptions options;
+  options.has_scale = scale.has_value();
+  options.scale = scale.value_or(0.0);
+  options.softcap = softcap;
+  options.window_left = window_left;
+  options.window_right = window_right;
+  options.max_q = max_q.value_or(kUnset);
+  options.max_kv = max_kv.value_or(kUnset);
+  options.layout = layout_of(layout);
+  options.wants_lse = true;
+  options.num_splits = num_splits;
+  options.threads = static_cast<int32_t>(torch::stable::get_num_threads());
+
+  AttentionCall call;
+  Failure failure;
+  STD_TORCH_CHECK(prepare_attention(inputs, options, nullptr, nullptr, call, failure), failure.message);
+  Tensor out = new_like(q, call.out, std::nullopt);
+  Tensor lse = new_like(q, call.lse, ScalarType::Float);
+  STD_TORCH_CHECK(run_attention(call, failure), failure.message);
+  return {out, lse};
+}
+
+std::tuple<Tensor, Tensor> merge_states(const Tensor& o_a, const Tensor& lse_a, const Tensor& o_b, const Tensor& lse_b,
+                                        const std::string& layout) {
+  MergeCall call;
+  Failure failure;
+  STD_TORCH_CHECK(prepare_merge(view_of("o_a", o_a), view_of("lse_a", lse_a), view_of("o_b", o_b),
+                                view_of("lse_b", lse_b), layout_of(layout), call, failure),
+                  failure.message);
+  Tensor out = new_like(o_a, call.out, std::nullopt);
+  Tensor lse = new_like(lse_a, call.lse, std::nullopt);
+  STD_TORCH_CHECK(run_merge(call, failure), failure.message);
+  return {out, lse};
+}
+
+}  // namespace
+}  // namespace flashmoe::python
+
+STABLE_TORCH_LIBRARY(flashmoe_science, m) {
+  m.def(
+      "attention(Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tensor? sinks=None, Tensor? cu_q=None, "
+      "Tensor? cu_kv=None, Tensor? kv_lengths=None, Tensor? block_table=None, *, float? scale=None, "
+      "int window_left=-1, int window_right=-1, float softcap=0.0, SymInt? max_q=None, SymInt? max_kv=None, "
+      "str layout='bhsd', int num_splits=0) -> (Tensor out, Tensor lse)");
+  m.def("merge_states(Tensor o_a, Tensor lse_a, Tensor o_b, Tensor lse_b, *, str layout='bhsd') -> (Tensor, Tensor)");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(flashmoe_science, CPU, m) {
+  m.impl("attention", TORCH_BOX(&flashmoe::python::attention));
+  m.impl("merge_states", TORCH_BOX(&flashmoe::python::merge_states));
+}
