@@ -1,0 +1,232 @@
+// The C ABI: check the arguments, plan, dispatch to the kernels. The only place where the library is entered.
+#include <omp.h>
+
+#include <cinttypes>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "api/run_checks.hpp"
+#include "flashmoe/flashmoe.h"
+#include "flashmoe/version.h"
+#include "kernels/cpu/isa.hpp"
+#include "kernels/cpu/registry.hpp"
+#include "plan/planner.hpp"
+#include "plan/problem.hpp"
+#include "support/status.hpp"
+
+using flashmoe::fail;
+
+// What a context holds is fixed when it is made, so that any number of threads may share it.
+struct fms_context {
+  fms_cpu_isa cpu_isa;
+};
+
+namespace {
+
+fms_status choose_isa(fms_cpu_isa asked, fms_cpu_isa* chosen, fms_error* error) {
+  const fms_cpu_isa best = flashmoe::cpu::best_isa();
+  const char* source = "options.cpu_isa";
+  if (asked == FMS_ISA_AUTO) {
+    const char* name = std::getenv("FLASHMOE_CPU_ISA");
+    if (name == nullptr || name[0] == '\0') {
+      *chosen = best;
+      return FMS_OK;
+    }
+    source = "FLASHMOE_CPU_ISA";
+    asked = flashmoe::cpu::isa_from_name(name);
+    if (asked == FMS_ISA_AUTO) {
+      return fail(error, FMS_INVALID_ARGUMENT, source, "FLASHMOE_CPU_ISA is \"%s\"; allowed: scalar, avx2, avx512, amx",
+                  name);
+    }
+  }
+  if (asked < FMS_ISA_AUTO || asked > FMS_ISA_AMX) {
+    return fail(error, FMS_INVALID_ARGUMENT, source, "%s is %d; allowed: FMS_ISA_AUTO (0) to FMS_ISA_AMX (4)", source,
+                static_cast<int>(asked));
+  }
+  if (asked > best) {
+    return fail(error, FMS_NOT_SUPPORTED, source, "%s asks for %s, but this machine goes up to %s", source,
+                flashmoe::cpu::isa_name(asked), flashmoe::cpu::isa_name(best));
+  }
+  *chosen = asked;
+  return FMS_OK;
+}
+
+fms_strides contiguous(int64_t heads, int64_t len, int64_t inner) {
+  return {heads * len * inner, len * inner, inner};
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* fms_version(void) {
+  return FLASHMOE_VERSION_STRING;
+}
+
+const char* fms_status_name(fms_status status) {
+  switch (status) {
+    case FMS_OK:
+      return "FMS_OK";
+    case FMS_INVALID_ARGUMENT:
+      return "FMS_INVALID_ARGUMENT";
+    case FMS_NOT_SUPPORTED:
+      return "FMS_NOT_SUPPORTED";
+    case FMS_OUT_OF_MEMORY:
+      return "FMS_OUT_OF_MEMORY";
+    case FMS_DEVICE_ERROR:
+      return "FMS_DEVICE_ERROR";
+    case FMS_INTERNAL_ERROR:
+      return "FMS_INTERNAL_ERROR";
+  }
+  return "unknown fms_status";
+}
+
+const char* fms_cpu_isa_name(fms_cpu_isa isa) {
+  return flashmoe::cpu::isa_name(isa);
+}
+
+fms_status fms_context_create(const fms_context_options* options, fms_context** context, fms_error* error) {
+  if (context == nullptr) {
+    return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL; allowed: where to put the context");
+  }
+  *context = nullptr;
+  fms_cpu_isa asked = FMS_ISA_AUTO;
+  if (options != nullptr) {
+    if (options->struct_size != sizeof *options) {
+      return fail(error, FMS_INVALID_ARGUMENT, "options.struct_size", "options.struct_size is %u; allowed: %zu",
+                  options->struct_size, sizeof *options);
+    }
+    if (options->device_kind != FMS_DEVICE_CPU) {
+      return fail(error, FMS_NOT_SUPPORTED, "options.device_kind",
+                  "options.device_kind is %d; this build has the CPU backend only: allowed: FMS_DEVICE_CPU (0)",
+                  static_cast<int>(options->device_kind));
+    }
+    if (options->device_index != 0) {
+      return fail(error, FMS_INVALID_ARGUMENT, "options.device_index",
+                  "options.device_index is %d; allowed for the CPU: 0", options->device_index);
+    }
+    asked = options->cpu_isa;
+  }
+  fms_cpu_isa isa = FMS_ISA_AUTO;
+  if (auto s = choose_isa(asked, &isa, error)) return s;
+  *context = new (std::nothrow) fms_context{isa};
+  if (*context == nullptr) return fail(error, FMS_OUT_OF_MEMORY, "context", "no memory for a context");
+  return FMS_OK;
+}
+
+void fms_context_destroy(fms_context* context) {
+  delete context;
+}
+
+fms_cpu_isa fms_context_cpu_isa(const fms_context* context) {
+  return context == nullptr ? FMS_ISA_AUTO : context->cpu_isa;
+}
+
+void fms_attention_problem_init(fms_attention_problem* p, fms_dtype dtype, int64_t batch, int64_t q_heads,
+                                int64_t kv_heads, int64_t q_len, int64_t kv_len, int64_t head_dim) {
+  std::memset(p, 0, sizeof *p);
+  p->struct_size = sizeof *p;
+  p->dtype = dtype;
+  p->batch = batch;
+  p->q_heads = q_heads;
+  p->kv_heads = kv_heads;
+  p->q_len = q_len;
+  p->kv_len = kv_len;
+  p->head_dim = head_dim;
+  p->q = p->o = contiguous(q_heads, q_len, head_dim);
+  p->k = p->v = contiguous(kv_heads, kv_len, head_dim);
+  p->lse = contiguous(q_heads, q_len, 1);
+  p->softmax_scale = head_dim > 0 ? 1.0F / std::sqrt(static_cast<float>(head_dim)) : 1.0F;
+  p->window_left = p->window_right = -1;
+  p->bias_dtype = dtype;
+}
+
+fms_status fms_attention_problem_check(const fms_attention_problem* problem, fms_error* error) {
+  if (problem == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "problem", "problem is NULL");
+  return flashmoe::plan::check_problem(*problem, error);
+}
+
+fms_status fms_attention_plan_make(const fms_context* context, const fms_attention_problem* problem,
+                                   const fms_plan_options* options, fms_attention_plan* plan, fms_error* error) {
+  if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");
+  if (problem == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "problem", "problem is NULL");
+  if (plan == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "plan", "plan is NULL");
+  const flashmoe::plan::DeviceCaps caps{FMS_DEVICE_CPU, context->cpu_isa, omp_get_max_threads()};
+  return flashmoe::plan::make_plan(caps, *problem, options, plan, error);
+}
+
+size_t fms_plan_explain(const fms_attention_plan* plan, char* text, size_t capacity) {
+  return flashmoe::plan::explain(*plan, text, capacity);
+}
+
+size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t capacity) {
+  return flashmoe::plan::to_json(*plan, text, capacity);
+}
+
+fms_status fms_attention_run(const fms_context* context, const fms_attention_plan* plan, const fms_attention_args* args,
+                             void* workspace, size_t workspace_bytes, fms_stream stream, fms_error* error) {
+  if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");
+  if (auto s = flashmoe::api::check_plan(plan, context->cpu_isa, error)) return s;
+  if (auto s = flashmoe::api::check_args(*plan, args, error)) return s;
+  if (auto s = flashmoe::api::check_workspace(*plan, workspace, workspace_bytes, error)) return s;
+  if (stream != nullptr) {
+    return fail(error, FMS_INVALID_ARGUMENT, "stream", "stream is %p; allowed on the CPU: NULL", stream);
+  }
+  const flashmoe::cpu::KernelTable& kernels = flashmoe::cpu::kernels(plan->cpu_isa);
+  auto* bytes = static_cast<std::byte*>(workspace);
+  switch (plan->family) {
+    case FMS_KERNEL_EMPTY:
+      if (args->info != nullptr) *args->info = {plan->cpu_isa, FMS_KERNEL_EMPTY, 0, 1};
+      return FMS_OK;
+    case FMS_KERNEL_TILE:
+      kernels.tile(*plan, *args, bytes);
+      return FMS_OK;
+    case FMS_KERNEL_GEMV:
+      kernels.gemv(*plan, *args, bytes);
+      return FMS_OK;
+    case FMS_KERNEL_AMX:
+      kernels.amx(*plan, *args, bytes);
+      return FMS_OK;
+  }
+  return fail(error, FMS_INTERNAL_ERROR, "plan.family", "plan.family is %d, which no kernel serves",
+              static_cast<int>(plan->family));
+}
+
+void fms_merge_problem_init(fms_merge_problem* p, fms_dtype dtype, int64_t batch, int64_t heads, int64_t len,
+                            int64_t head_dim) {
+  std::memset(p, 0, sizeof *p);
+  p->struct_size = sizeof *p;
+  p->dtype = dtype;
+  p->batch = batch;
+  p->heads = heads;
+  p->len = len;
+  p->head_dim = head_dim;
+  p->o_a = p->o_b = p->o = contiguous(heads, len, head_dim);
+  p->lse_a = p->lse_b = p->lse = contiguous(heads, len, 1);
+}
+
+fms_status fms_merge_states(const fms_context* context, const fms_merge_problem* problem, const void* o_a,
+                            const float* lse_a, const void* o_b, const float* lse_b, void* o, float* lse,
+                            fms_stream stream, fms_error* error) {
+  if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");
+  if (problem == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "problem", "problem is NULL");
+  if (auto s = flashmoe::plan::check_merge_problem(*problem, error)) return s;
+  if (stream != nullptr) {
+    return fail(error, FMS_INVALID_ARGUMENT, "stream", "stream is %p; allowed on the CPU: NULL", stream);
+  }
+  if (problem->batch == 0 || problem->heads == 0 || problem->len == 0) return FMS_OK;
+  const struct {
+    const char* name;
+    const void* pointer;
+  } pointers[] = {{"o_a", o_a}, {"lse_a", lse_a}, {"o_b", o_b}, {"lse_b", lse_b}, {"o", o}, {"lse", lse}};
+  for (const auto& [name, pointer] : pointers) {
+    if (pointer == nullptr) return fail(error, FMS_INVALID_ARGUMENT, name, "%s is NULL", name);
+  }
+  const fms_cpu_isa isa = context->cpu_isa > FMS_ISA_AVX512 ? FMS_ISA_AVX512 : context->cpu_isa;
+  flashmoe::cpu::kernels(isa).merge(*problem, {o_a, o_b, lse_a, lse_b, o, lse});
+  return FMS_OK;
+}
+
+}  // extern "C"

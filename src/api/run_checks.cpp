@@ -1,0 +1,152 @@
+#include "api/run_checks.hpp"
+
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+
+#include "plan/planner.hpp"
+#include "plan/problem.hpp"
+#include "support/status.hpp"
+
+namespace flashmoe::api {
+namespace {
+
+using plan::has;
+
+fms_status check_pointer(const char* name, const void* pointer, std::size_t alignment, fms_error* error) {
+  if (pointer == nullptr) {
+    return fail(error, FMS_INVALID_ARGUMENT, name, "%s is NULL; allowed: the tensor this problem asks for", name);
+  }
+  if (reinterpret_cast<std::uintptr_t>(pointer) % alignment == 0) return FMS_OK;
+  return fail(error, FMS_INVALID_ARGUMENT, name, "%s is %p; allowed: an address divisible by its element size, %zu",
+              name, pointer, alignment);
+}
+
+std::size_t element_bytes(fms_dtype dtype) {
+  return dtype == FMS_F32 ? 4 : 2;
+}
+
+fms_status check_pointers(const fms_attention_problem& p, const fms_attention_args& args, fms_error* error) {
+  const std::size_t bytes = element_bytes(p.dtype);
+  if (auto s = check_pointer("args.q", args.q, bytes, error)) return s;
+  if (auto s = check_pointer("args.o", args.o, bytes, error)) return s;
+  const bool has_keys = p.kv_len > 0;
+  if (has_keys) {
+    if (auto s = check_pointer("args.k", args.k, bytes, error)) return s;
+    if (auto s = check_pointer("args.v", args.v, bytes, error)) return s;
+  }
+  const struct {
+    bool needed;
+    const char* name;
+    const void* pointer;
+    std::size_t alignment;
+  } optional[] = {{has(p, FMS_LSE), "args.lse", args.lse, 4},
+                  {has(p, FMS_BIAS) && has_keys, "args.bias", args.bias, element_bytes(p.bias_dtype)},
+                  {has(p, FMS_SINKS), "args.sinks", args.sinks, 4},
+                  {has(p, FMS_RAGGED_Q), "args.cu_q", args.cu_q, 4},
+                  {has(p, FMS_RAGGED_KV), "args.cu_kv", args.cu_kv, 4},
+                  {has(p, FMS_KV_LENGTHS), "args.kv_lengths", args.kv_lengths, 4},
+                  {has(p, FMS_PAGED_KV) && has_keys, "args.block_table", args.block_table, 4}};
+  for (const auto& pointer : optional) {
+    if (!pointer.needed) continue;
+    if (auto s = check_pointer(pointer.name, pointer.pointer, pointer.alignment, error)) return s;
+  }
+  return FMS_OK;
+}
+
+fms_status fail_at(const char* array, int64_t index, int64_t value, int64_t low, int64_t high, fms_error* error) {
+  char argument[48];
+  std::snprintf(argument, sizeof argument, "%s[%" PRId64 "]", array, index);
+  return fail(error, FMS_INVALID_ARGUMENT, argument, "%s is %" PRId64 "; allowed: %" PRId64 " to %" PRId64, argument,
+              value, low, high);
+}
+
+// Offsets must not decrease, stay inside the packed tensor and hold no sequence longer than the plan was made for.
+fms_status check_offsets(const char* name, const int32_t* offsets, int64_t batch, int64_t longest, int64_t total,
+                         fms_error* error) {
+  if (offsets[0] < 0 || offsets[0] > total) return fail_at(name, 0, offsets[0], 0, total, error);
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t low = offsets[b];
+    const int64_t high = low + longest < total ? low + longest : total;
+    if (offsets[b + 1] < low || offsets[b + 1] > high) return fail_at(name, b + 1, offsets[b + 1], low, high, error);
+  }
+  return FMS_OK;
+}
+
+fms_status check_pages(const fms_attention_problem& p, const fms_attention_args& args, fms_error* error) {
+  for (int64_t b = 0; b < p.batch; ++b) {
+    const int64_t keys = has(p, FMS_KV_LENGTHS) ? args.kv_lengths[b] : p.kv_len;
+    const int64_t pages = (keys + p.page_size - 1) / p.page_size;
+    for (int64_t i = 0; i < pages; ++i) {
+      const int64_t index = b * p.block_table_stride + i;
+      const int32_t page = args.block_table[index];
+      if (page < 0 || page >= p.page_count) {
+        return fail_at("args.block_table", index, page, 0, p.page_count - 1, error);
+      }
+    }
+  }
+  return FMS_OK;
+}
+
+}  // namespace
+
+fms_status check_plan(const fms_attention_plan* plan, fms_cpu_isa context_isa, fms_error* error) {
+  if (plan == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "plan", "plan is NULL");
+  if (plan->struct_size != sizeof *plan || plan->version != FMS_PLAN_VERSION) {
+    return fail(error, FMS_INVALID_ARGUMENT, "plan.version",
+                "plan.struct_size is %u and plan.version %u; allowed: %zu and %d. Make the plan anew with this library",
+                plan->struct_size, plan->version, sizeof *plan, FMS_PLAN_VERSION);
+  }
+  if (plan->fingerprint != plan::fingerprint_of(*plan)) {
+    return fail(error, FMS_INVALID_ARGUMENT, "plan.fingerprint",
+                "plan.fingerprint is %016" PRIx64 ", but the fields give %016" PRIx64
+                ": the plan was changed after it was made. Use fms_plan_options to force a choice",
+                plan->fingerprint, plan::fingerprint_of(*plan));
+  }
+  if (plan->cpu_isa > context_isa) {
+    return fail(error, FMS_INVALID_ARGUMENT, "plan.cpu_isa",
+                "plan.cpu_isa is %d, above this context's %d; make the plan with the context that runs it",
+                static_cast<int>(plan->cpu_isa), static_cast<int>(context_isa));
+  }
+  return FMS_OK;
+}
+
+fms_status check_args(const fms_attention_plan& plan, const fms_attention_args* args, fms_error* error) {
+  if (args == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "args", "args is NULL");
+  if (args->struct_size != sizeof *args) {
+    return fail(error, FMS_INVALID_ARGUMENT, "args.struct_size", "args.struct_size is %u; allowed: %zu",
+                args->struct_size, sizeof *args);
+  }
+  const fms_attention_problem& p = plan.problem;
+  if (plan::is_empty(p)) return FMS_OK;
+  if (auto s = check_pointers(p, *args, error)) return s;
+  if (has(p, FMS_RAGGED_Q)) {
+    if (auto s = check_offsets("args.cu_q", args->cu_q, p.batch, p.q_len, p.total_q, error)) return s;
+  }
+  if (has(p, FMS_RAGGED_KV)) {
+    if (auto s = check_offsets("args.cu_kv", args->cu_kv, p.batch, p.kv_len, p.total_kv, error)) return s;
+  }
+  if (has(p, FMS_KV_LENGTHS)) {
+    for (int64_t b = 0; b < p.batch; ++b) {
+      const int32_t keys = args->kv_lengths[b];
+      if (keys < 0 || keys > p.kv_len) return fail_at("args.kv_lengths", b, keys, 0, p.kv_len, error);
+    }
+  }
+  return has(p, FMS_PAGED_KV) && p.kv_len > 0 ? check_pages(p, *args, error) : FMS_OK;
+}
+
+fms_status check_workspace(const fms_attention_plan& plan, const void* workspace, std::size_t bytes, fms_error* error) {
+  if (plan.workspace_bytes == 0) return FMS_OK;
+  if (workspace == nullptr || bytes < plan.workspace_bytes) {
+    return fail(error, FMS_INVALID_ARGUMENT, "workspace",
+                "workspace is %p with %zu bytes; allowed: at least plan.workspace_bytes, %" PRIu64, workspace, bytes,
+                plan.workspace_bytes);
+  }
+  if (reinterpret_cast<std::uintptr_t>(workspace) % FMS_WORKSPACE_ALIGNMENT != 0) {
+    return fail(error, FMS_INVALID_ARGUMENT, "workspace", "workspace is %p; allowed: an address divisible by %d",
+                workspace, FMS_WORKSPACE_ALIGNMENT);
+  }
+  return FMS_OK;
+}
+
+}  // namespace flashmoe::api

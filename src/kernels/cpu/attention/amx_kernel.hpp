@@ -1,0 +1,389 @@
+// Attention with AMX tiles, 32 query rows and 32 keys at a time, scores transposed:
+//
+//   S^T (32 keys, 32 rows) = K (keys, D) x Q^T (D, rows)       2 x 2 accumulator tiles
+//   P^T = exp2(S^T * scale - max), packed as bf16 pairs of keys, which is exactly the B operand of the second product
+//   O^T (D, rows) += V^T (D, keys) x P^T (keys, rows)          2 x 2 accumulator tiles per 32 dims
+//
+// fp16 values are high + low bf16 parts; the products high*high, high*low and low*high leave out only low*low, which
+// is below 2^-16 of the result. The weights are split the same way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/attention/amx_pack.hpp"
+#include "kernels/cpu/attention/amx_tiles.hpp"
+#include "kernels/cpu/attention/finish.hpp"
+
+namespace flashmoe::cpu {
+namespace {
+
+// Where the packed keys of the current head are, and which of them are there.
+struct PackedHead {
+  std::byte* chunks = nullptr;
+  uint8_t* non_finite = nullptr;  // per slot
+  int64_t batch = -1;
+  int64_t kv_head = -1;
+  int64_t first_chunk = 0;  // chunks [first_chunk, last_chunk) are packed
+  int64_t last_chunk = 0;
+};
+
+template <class T>
+class AmxKernel {
+  using V = Avx512;
+  using F = __m512;
+  static constexpr int vectors = 2;
+  static constexpr int64_t lanes = 32;
+  static constexpr int parts = amx_parts_of<T>;
+  static constexpr int64_t tile_bytes = plan::amx_tile_bytes;
+  static constexpr int64_t chunk_keys = plan::amx_chunk_keys;
+
+ public:
+  AmxKernel(const fms_attention_plan& plan, const plan::CpuLayout& layout, std::byte* workspace, int64_t thread)
+      : plan_(plan),
+        layout_(layout),
+        workspace_(workspace),
+        mine_(workspace + static_cast<std::size_t>(thread) * layout.thread_bytes),
+        scale_(plan.problem),
+        dim_tiles_(layout.padded_dim / 32),
+        chunk_bytes_(plan::amx_chunk_bytes(plan.problem)) {
+    if (plan.pack == FMS_PACK_THREAD) use_buffer(mine_ + layout.pack);
+  }
+
+  // FMS_PACK_SHARED: this thread's share of packing every head, before the barrier.
+  void pack_shared(const fms_attention_args& args, Share share) {
+    const fms_attention_problem& p = plan_.problem;
+    int64_t index = 0;
+    for (int64_t b = 0; b < p.batch; ++b) {
+      for (int64_t g = 0; g < p.kv_heads; ++g) {
+        const Head head = make_head(p, args, b, g);
+        const KeyRange keys = head.rows() == 0 ? KeyRange{0, 0} : visible_hull(head, 0, head.rows());
+        use_buffer(shared_buffer(head));
+        for (int64_t c = keys.lo / chunk_keys; c * chunk_keys < keys.hi; ++c, ++index) {
+          if (index % share.threads == share.thread) pack_chunk(head, c);
+        }
+      }
+    }
+  }
+
+  void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
+    if (plan_.pack == FMS_PACK_SHARED) use_buffer(shared_buffer(h));
+    const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits, plan_.kv_tile);
+    const int64_t subtiles = (last_row - first_row + lanes - 1) / lanes;
+    for (int64_t t = 0; t < subtiles; ++t) {
+      begin_subtile(h, first_row + t * lanes, smaller(first_row + (t + 1) * lanes, last_row), t);
+    }
+    for (int64_t step = keys.lo / plan_.kv_tile * plan_.kv_tile; step < keys.hi; step += plan_.kv_tile) {
+      const KeyRange block{larger(step, keys.lo), smaller<int64_t>(step + plan_.kv_tile, keys.hi)};
+      if (plan_.pack == FMS_PACK_THREAD) ensure_packed(h, block);
+      for (int64_t t = 0; t < subtiles; ++t) {
+        const int64_t row = first_row + t * lanes;
+        run_subtile(h, row, smaller(row + lanes, last_row), t, block);
+      }
+    }
+    for (int64_t t = 0; t < subtiles; ++t) {
+      const int64_t row = first_row + t * lanes;
+      end_subtile(h, row, smaller(row + lanes, last_row), t, split);
+    }
+  }
+
+ private:
+  template <class E>
+  E* at(std::size_t offset, int64_t index) const {
+    return reinterpret_cast<E*>(mine_ + offset) + index;
+  }
+  // Q tiles of a subtile: [part][dim / 32][row half].
+  std::byte* queries(int64_t t) const { return at<std::byte>(layout_.q, t * parts * dim_tiles_ * 2 * tile_bytes); }
+  float* outputs(int64_t t) const { return at<float>(layout_.o, t * layout_.padded_dim * lanes); }
+
+  // ---- packing ----
+
+  std::byte* shared_buffer(const Head& h) const {
+    const auto index = static_cast<std::size_t>(h.batch * plan_.problem.kv_heads + h.kv_head);
+    return workspace_ + layout_.shared_pack + index * layout_.pack_bytes;
+  }
+  void use_buffer(std::byte* buffer) {
+    packed_.chunks = buffer;
+    packed_.non_finite = reinterpret_cast<uint8_t*>(buffer + layout_.pack_flags);
+  }
+  int64_t slot(int64_t chunk) const { return chunk % layout_.pack_chunks; }
+  const std::byte* k_tiles(int64_t chunk) const { return packed_.chunks + slot(chunk) * chunk_bytes_; }
+  const std::byte* v_tiles(int64_t chunk) const { return k_tiles(chunk) + parts * 2 * dim_tiles_ * tile_bytes; }
+
+  void pack_chunk(const Head& h, int64_t chunk) {
+    const ChunkPacker<T> packer(h, plan_.problem.head_dim, layout_.padded_dim);
+    packed_.non_finite[slot(chunk)] = packer.pack(chunk * chunk_keys, packed_.chunks + slot(chunk) * chunk_bytes_);
+  }
+
+  // Packs what the block needs and is not there yet. Items of a head come in order, so the packed range only grows at
+  // its end, or starts anew; the buffer is a ring when it is smaller than the head.
+  void ensure_packed(const Head& h, KeyRange block) {
+    const int64_t first = block.lo / chunk_keys;
+    const int64_t last = (block.hi + chunk_keys - 1) / chunk_keys;
+    const bool same_head = packed_.batch == h.batch && packed_.kv_head == h.kv_head;
+    if (!same_head || first < packed_.first_chunk || first > packed_.last_chunk) {
+      packed_.batch = h.batch;
+      packed_.kv_head = h.kv_head;
+      packed_.first_chunk = packed_.last_chunk = first;
+    }
+    for (; packed_.last_chunk < last; ++packed_.last_chunk) pack_chunk(h, packed_.last_chunk);
+    packed_.first_chunk = larger(packed_.first_chunk, packed_.last_chunk - layout_.pack_chunks);
+  }
+
+  // ---- one subtile: 32 query rows ----
+
+  RowState<V, vectors> load_state(int64_t t) const {
+    RowState<V, vectors> state;
+    for (int v = 0; v < vectors; ++v) {
+      state.row_max[v] = _mm512_load_ps(at<float>(layout_.row_max, t * lanes + v * 16));
+      state.row_sum[v] = _mm512_load_ps(at<float>(layout_.row_sum, t * lanes + v * 16));
+    }
+    return state;
+  }
+
+  void store_state(int64_t t, const RowState<V, vectors>& state) const {
+    for (int v = 0; v < vectors; ++v) {
+      _mm512_store_ps(at<float>(layout_.row_max, t * lanes + v * 16), state.row_max[v]);
+      _mm512_store_ps(at<float>(layout_.row_sum, t * lanes + v * 16), state.row_sum[v]);
+    }
+  }
+
+  void begin_subtile(const Head& h, int64_t first_row, int64_t last_row, int64_t t) {
+    for (int64_t half = 0; half < 2; ++half) {
+      const T* rows[16];
+      for (int64_t r = 0; r < 16; ++r) {
+        const int64_t row = first_row + half * 16 + r;
+        const bool used = row < last_row;
+        rows[r] = used ? q_row<T>(h, row) : nullptr;
+        const KeyRange seen = used ? visible_keys(h, row / h.group) : KeyRange{0, 0};
+        *at<int32_t>(layout_.key_lo, t * lanes + half * 16 + r) = static_cast<int32_t>(seen.lo);
+        *at<int32_t>(layout_.key_hi, t * lanes + half * 16 + r) = static_cast<int32_t>(seen.hi);
+      }
+      pack_queries<T>(rows, plan_.problem.head_dim, dim_tiles_, scale_.q_factor < 0, queries(t) + half * tile_bytes,
+                      dim_tiles_ * 2 * tile_bytes, 2 * tile_bytes);
+    }
+    RowState<V, vectors> state;
+    for (int v = 0; v < vectors; ++v) {
+      state.row_max[v] = V::set1(-__builtin_inff());
+      state.row_sum[v] = V::zero();
+    }
+    store_state(t, state);
+    std::memset(outputs(t), 0, static_cast<std::size_t>(layout_.padded_dim * lanes) * sizeof(float));
+  }
+
+  void run_subtile(const Head& h, int64_t first_row, int64_t last_row, int64_t t, KeyRange block) {
+    const KeyRange seen = visible_hull(h, first_row, last_row);
+    const KeyRange keys{larger(block.lo, seen.lo), smaller(block.hi, seen.hi)};
+    if (keys.lo >= keys.hi) return;
+    const int64_t first_chunk = keys.lo / chunk_keys;
+    const int64_t chunks = (keys.hi + chunk_keys - 1) / chunk_keys - first_chunk;
+    const int64_t first_key = first_chunk * chunk_keys;
+    const int64_t n = chunks * chunk_keys;
+    float* scores = at<float>(layout_.scores, 0);
+    for (int64_t c = 0; c < chunks; ++c)
+      score_chunk(queries(t), k_tiles(first_chunk + c), scores + c * chunk_keys * lanes);
+
+    float scale = scale_.to_log2;
+    if (modifies_scores(plan_.problem)) {
+      modify_scores<V, vectors>(h, first_row, last_row, scores, first_key, smaller(n, h.kv_len - first_key), scale);
+      scale = 1.0F;
+    }
+    const int32_t* key_lo = at<int32_t>(layout_.key_lo, t * lanes);
+    const int32_t* key_hi = at<int32_t>(layout_.key_hi, t * lanes);
+    const int64_t all_see_from = visible_keys(h, (last_row - 1) / h.group).lo;
+    const int64_t all_see_to = visible_keys(h, first_row / h.group).hi;
+    // Split boundaries inside a chunk do not occur: a split begins where a step does.
+    if (first_key < all_see_from) {
+      mask_scores<V, vectors>(scores, first_key, smaller(n, all_see_from - first_key), key_lo, key_hi);
+    }
+    if (first_key + n > all_see_to) {
+      const int64_t skip = larger<int64_t>(0, all_see_to - first_key);
+      mask_scores<V, vectors>(scores + skip * lanes, first_key + skip, n - skip, key_lo, key_hi);
+    }
+
+    RowState<V, vectors> state = load_state(t);
+    float* o = outputs(t);
+    F offset[vectors];
+    raise_maxima<V, vectors>(scores, n, scale, state, offset, o, layout_.padded_dim);
+    weigh(scores, n, scale, offset, state);
+    store_state(t, state);
+    accumulate(first_chunk, chunks, o);
+    for (int64_t c = first_chunk; c < first_chunk + chunks; ++c) {
+      if (packed_.non_finite[slot(c)] == 0) continue;
+      add_non_finite<V>(v_rows<T>(h), plan_.problem.head_dim, larger(keys.lo, c * chunk_keys),
+                        smaller(keys.hi, (c + 1) * chunk_keys), key_lo, key_hi, lanes, o);
+    }
+  }
+
+  // scores (32, 32) of one chunk. Tiles 0-3 accumulate [key half][row half], 4-5 hold K halves, 6-7 Q halves.
+  inline __attribute__((always_inline)) void score_chunk(const std::byte* q, const std::byte* k, float* scores) const {
+    tile_zero<0>();
+    tile_zero<1>();
+    tile_zero<2>();
+    tile_zero<3>();
+    const int64_t k_half = dim_tiles_ * tile_bytes;
+    const int64_t k_part = 2 * k_half;
+    const int64_t q_part = dim_tiles_ * 2 * tile_bytes;
+    for (int64_t c = 0; c < dim_tiles_; ++c) {
+      const std::byte* kc = k + c * tile_bytes;
+      const std::byte* qc = q + c * 2 * tile_bytes;
+      if constexpr (parts == 2) {  // small products first: low K x high Q, then high x high, then high K x low Q
+        tile_load<4>(kc + k_part, 64);
+        tile_load<6>(qc, 64);
+        tile_multiply<0, 4, 6>();
+        tile_load<5>(kc + k_part + k_half, 64);
+        tile_multiply<2, 5, 6>();
+        tile_load<7>(qc + tile_bytes, 64);
+        tile_multiply<1, 4, 7>();
+        tile_multiply<3, 5, 7>();
+        tile_load<4>(kc, 64);
+        tile_multiply<0, 4, 6>();
+        tile_multiply<1, 4, 7>();
+        tile_load<5>(kc + k_half, 64);
+        tile_multiply<2, 5, 6>();
+        tile_multiply<3, 5, 7>();
+        tile_load<6>(qc + q_part, 64);
+        tile_multiply<0, 4, 6>();
+        tile_multiply<2, 5, 6>();
+        tile_load<7>(qc + q_part + tile_bytes, 64);
+        tile_multiply<1, 4, 7>();
+        tile_multiply<3, 5, 7>();
+      } else {
+        tile_load<4>(kc, 64);
+        tile_load<6>(qc, 64);
+        tile_multiply<0, 4, 6>();
+        tile_load<5>(kc + k_half, 64);
+        tile_multiply<2, 5, 6>();
+        tile_load<7>(qc + tile_bytes, 64);
+        tile_multiply<1, 4, 7>();
+        tile_multiply<3, 5, 7>();
+      }
+    }
+    constexpr int64_t row_bytes = lanes * 4;
+    tile_store<0>(scores, row_bytes);
+    tile_store<1>(scores + 16, row_bytes);
+    tile_store<2>(scores + 16 * lanes, row_bytes);
+    tile_store<3>(scores + 16 * lanes + 16, row_bytes);
+  }
+
+  // Weights of one key pair, rounded to bf16 and interleaved. The value is at most 1, so adding half an ulp cannot
+  // overflow; ties go away from zero, which costs nothing measurable and saves the even-odd correction.
+  static __m512i pack_rounded(F even_key, F odd_key) {
+    const __m512i half = _mm512_set1_epi32(0x8000);
+    const __m512i low = _mm512_srli_epi32(_mm512_add_epi32(_mm512_castps_si512(even_key), half), 16);
+    const __m512i high = _mm512_add_epi32(_mm512_castps_si512(odd_key), half);
+    return merge_halves(low, high);
+  }
+  // The upper 16 bits of both, truncated; what is cut off is the low part.
+  static __m512i pack_truncated(F even_key, F odd_key) {
+    return merge_halves(_mm512_srli_epi32(_mm512_castps_si512(even_key), 16), _mm512_castps_si512(odd_key));
+  }
+  static __m512i merge_halves(__m512i low, __m512i high) {  // low | (high & 0xffff0000)
+    return _mm512_ternarylogic_epi32(low, high, _mm512_set1_epi32(static_cast<int>(0xffff0000U)), 0xf8);
+  }
+  static F truncated_rest(F x) {
+    const __m512i kept = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(static_cast<int>(0xffff0000U)));
+    return _mm512_sub_ps(x, _mm512_castsi512_ps(kept));
+  }
+
+  // P tiles of a step: [chunk][part][row half].
+  std::byte* weights(int64_t chunk) const { return at<std::byte>(layout_.weights, chunk * parts * 2 * tile_bytes); }
+
+  // Scores become weights in bf16 tiles; their sums join the state.
+  void weigh(const float* scores, int64_t n, float scale, const F (&offset)[vectors],
+             RowState<V, vectors>& state) const {
+    const F multiplier = V::set1(scale);
+    F odd_sum[vectors] = {V::zero(), V::zero()};
+    for (int64_t j = 0; j < n; j += 2) {
+      std::byte* to = weights(j / chunk_keys) + j % chunk_keys / 2 * 64;
+      for (int v = 0; v < vectors; ++v) {
+        const float* s = scores + j * lanes + v * 16;
+        const F even = V::exp2<weight_degree<T>>(V::fms(_mm512_load_ps(s), multiplier, offset[v]));
+        const F odd = V::exp2<weight_degree<T>>(V::fms(_mm512_load_ps(s + lanes), multiplier, offset[v]));
+        state.row_sum[v] = V::add(state.row_sum[v], even);
+        odd_sum[v] = V::add(odd_sum[v], odd);
+        if constexpr (parts == 1) {
+          _mm512_store_si512(to + v * tile_bytes, pack_rounded(even, odd));
+        } else {
+          _mm512_store_si512(to + v * tile_bytes, pack_truncated(even, odd));
+          _mm512_store_si512(to + (2 + v) * tile_bytes, pack_rounded(truncated_rest(even), truncated_rest(odd)));
+        }
+      }
+    }
+    for (int v = 0; v < vectors; ++v) state.row_sum[v] = V::add(state.row_sum[v], odd_sum[v]);
+  }
+
+  // o (dim, 32) += V^T (dim, keys) x P^T (keys, 32). Tiles 0-3 accumulate [dim half][row half], 4-5 hold V, 6-7 P.
+  void accumulate(int64_t first_chunk, int64_t chunks, float* o) const {
+    constexpr int64_t row_bytes = lanes * 4;
+    const int64_t v_part = 2 * dim_tiles_ * tile_bytes;
+    for (int64_t d = 0; d < dim_tiles_; ++d) {
+      float* at_dim = o + d * 32 * lanes;
+      tile_load<0>(at_dim, row_bytes);
+      tile_load<1>(at_dim + 16, row_bytes);
+      tile_load<2>(at_dim + 16 * lanes, row_bytes);
+      tile_load<3>(at_dim + 16 * lanes + 16, row_bytes);
+      for (int64_t c = 0; c < chunks; ++c) {
+        const std::byte* v = v_tiles(first_chunk + c) + 2 * d * tile_bytes;
+        const std::byte* p = weights(c);
+        if constexpr (parts == 2) {
+          tile_load<4>(v + v_part, 64);
+          tile_load<6>(p, 64);
+          tile_multiply<0, 4, 6>();
+          tile_load<5>(v + v_part + tile_bytes, 64);
+          tile_multiply<2, 5, 6>();
+          tile_load<7>(p + tile_bytes, 64);
+          tile_multiply<1, 4, 7>();
+          tile_multiply<3, 5, 7>();
+          tile_load<4>(v, 64);
+          tile_multiply<0, 4, 6>();
+          tile_multiply<1, 4, 7>();
+          tile_load<5>(v + tile_bytes, 64);
+          tile_multiply<2, 5, 6>();
+          tile_multiply<3, 5, 7>();
+          tile_load<6>(p + 2 * tile_bytes, 64);
+          tile_multiply<0, 4, 6>();
+          tile_multiply<2, 5, 6>();
+          tile_load<7>(p + 3 * tile_bytes, 64);
+          tile_multiply<1, 4, 7>();
+          tile_multiply<3, 5, 7>();
+        } else {
+          tile_load<4>(v, 64);
+          tile_load<6>(p, 64);
+          tile_multiply<0, 4, 6>();
+          tile_load<5>(v + tile_bytes, 64);
+          tile_multiply<2, 5, 6>();
+          tile_load<7>(p + tile_bytes, 64);
+          tile_multiply<1, 4, 7>();
+          tile_multiply<3, 5, 7>();
+        }
+      }
+      tile_store<0>(at_dim, row_bytes);
+      tile_store<1>(at_dim + 16, row_bytes);
+      tile_store<2>(at_dim + 16 * lanes, row_bytes);
+      tile_store<3>(at_dim + 16 * lanes + 16, row_bytes);
+    }
+  }
+
+  void end_subtile(const Head& h, int64_t first_row, int64_t last_row, int64_t t, int64_t split) {
+    const RowState<V, vectors> state = load_state(t);
+    if (plan_.kv_splits == 1) {
+      store_lanes<V, vectors, T>(h, first_row, last_row, state, outputs(t));
+    } else {
+      store_partial_lanes<V, vectors>(plan_, layout_, workspace_, h, first_row, last_row, split, state, outputs(t));
+    }
+  }
+
+  const fms_attention_plan& plan_;
+  const plan::CpuLayout& layout_;
+  std::byte* workspace_;
+  std::byte* mine_;
+  ScoreScale scale_;
+  int64_t dim_tiles_;
+  int64_t chunk_bytes_;
+  PackedHead packed_;
+};
+
+}  // namespace
+}  // namespace flashmoe::cpu

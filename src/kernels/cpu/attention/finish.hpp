@@ -1,0 +1,180 @@
+// From accumulators to results: the sink joins the denominator, the output is normalised, the log-sum-exp written;
+// with key splits the accumulators go to the workspace first and are combined in a fixed order.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/cpu/attention/softmax.hpp"
+#include "kernels/cpu/attention/work.hpp"
+
+namespace flashmoe::cpu {
+namespace {
+
+struct RowResult {
+  float factor;  // multiplies the accumulated o
+  float lse;     // natural logarithm
+};
+
+inline RowResult finish_row(const Head& h, int64_t row, float row_max, float row_sum) {
+  float sink = -__builtin_inff();
+  if (plan::has(*h.problem, FMS_SINKS)) sink = h.args->sinks[h.q_head_of(row)] * log2_e;
+  if (row_sum == 0.0F && sink == -__builtin_inff()) return {0.0F, -__builtin_inff()};
+  if (sink == -__builtin_inff()) return {1.0F / row_sum, (row_max + std::log2(row_sum)) * ln_2};
+  // NaN sinks must survive, so the comparison is false for them.
+  const float top = row_max >= sink ? row_max : sink;
+  const float own = row_sum == 0.0F ? 0.0F : std::exp2(row_max - top);
+  const float total = row_sum * own + std::exp2(sink - top);
+  return {own / total, (top + std::log2(total)) * ln_2};
+}
+
+// Normalises and stores rows [first_row, last_row) from o (dim, lanes); writes LSE if asked.
+template <class V, int Vectors, class T>
+inline void store_lanes(const Head& h, int64_t first_row, int64_t last_row, const RowState<V, Vectors>& state,
+                        const float* o) {
+  using F = typename V::F;
+  constexpr int64_t lanes = Vectors * V::width;
+  const fms_attention_problem& p = *h.problem;
+  const int64_t dim = p.head_dim;
+  const int64_t rows = last_row - first_row;
+  float factor[lanes];
+  if ((p.features & (FMS_LSE | FMS_SINKS)) == 0) {
+    for (int v = 0; v < Vectors; ++v) {
+      // 1 / sum, and 0 instead of infinity where no weight came together (1 / -0 is -inf).
+      const F negative = V::div(V::set1(1.0F), V::mul(V::set1(-1.0F), state.row_sum[v]));
+      V::store(factor + v * V::width, V::sub(V::zero(), V::zero_if_minus_inf(negative)));
+    }
+  } else {
+    float row_max[lanes];
+    float row_sum[lanes];
+    for (int v = 0; v < Vectors; ++v) {
+      V::store(row_max + v * V::width, state.row_max[v]);
+      V::store(row_sum + v * V::width, state.row_sum[v]);
+      V::store(factor + v * V::width, V::zero());
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      const RowResult result = finish_row(h, first_row + r, row_max[r], row_sum[r]);
+      factor[r] = result.factor;
+      if (plan::has(p, FMS_LSE)) *lse_at(h, first_row + r) = result.lse;
+    }
+  }
+  for (int v = 0; v < Vectors && v * V::width < rows; ++v) {
+    T* row_at[V::width];
+    const auto used = static_cast<int>(smaller<int64_t>(V::width, rows - v * V::width));
+    for (int r = 0; r < used; ++r) row_at[r] = o_row<T>(h, first_row + v * V::width + r);
+    const F scale = V::load(factor + v * V::width);
+    for (int64_t d = 0; d < dim; d += V::width) {
+      const auto n = static_cast<int>(smaller<int64_t>(V::width, dim - d));
+      F block[V::width];  // (dim, row), then transposed
+      for (int i = 0; i < V::width; ++i) {
+        block[i] = i < n ? V::mul(V::load(o + (d + i) * lanes + v * V::width), scale) : V::zero();
+      }
+      V::transpose(block);
+      if (n == V::width) {
+        for (int r = 0; r < used; ++r) V::store_as(row_at[r] + d, block[r]);
+      } else {
+        for (int r = 0; r < used; ++r) V::store_as(row_at[r] + d, block[r], n);
+      }
+    }
+  }
+}
+
+// The partial result of one row and split: o[padded_dim], then maximum and sum.
+inline float* partial_at(const fms_attention_plan& plan, const plan::CpuLayout& layout, std::byte* workspace,
+                         const Head& h, int64_t row, int64_t split) {
+  const fms_attention_problem& p = plan.problem;
+  const int64_t head_rows = p.q_len * h.group;
+  const int64_t index = ((h.batch * p.kv_heads + h.kv_head) * head_rows + row) * plan.kv_splits + split;
+  return reinterpret_cast<float*>(workspace + layout.partials) + index * layout.partial_floats;
+}
+
+template <class V, int Vectors>
+inline void store_partial_lanes(const fms_attention_plan& plan, const plan::CpuLayout& layout, std::byte* workspace,
+                                const Head& h, int64_t first_row, int64_t last_row, int64_t split,
+                                const RowState<V, Vectors>& state, const float* o) {
+  constexpr int64_t lanes = Vectors * V::width;
+  float row_max[lanes];
+  float row_sum[lanes];
+  for (int v = 0; v < Vectors; ++v) {
+    V::store(row_max + v * V::width, state.row_max[v]);
+    V::store(row_sum + v * V::width, state.row_sum[v]);
+  }
+  for (int64_t r = 0; r < last_row - first_row; ++r) {
+    float* to = partial_at(plan, layout, workspace, h, first_row + r, split);
+    for (int64_t d = 0; d < plan.problem.head_dim; ++d) to[d] = o[d * lanes + r];
+    to[layout.padded_dim] = row_max[r];
+    to[layout.padded_dim + 1] = row_sum[r];
+  }
+}
+
+// Combines the partials of one row into the first of them and stores the result. Splits are added in their order, so
+// the result does not depend on which thread computed what.
+template <class V, class T>
+inline void combine_row(const fms_attention_plan& plan, const plan::CpuLayout& layout, std::byte* workspace,
+                        const Head& h, int64_t row) {
+  using F = typename V::F;
+  const int64_t dim = plan.problem.head_dim;
+  const int64_t padded_dim = layout.padded_dim;
+  float* first = partial_at(plan, layout, workspace, h, row, 0);
+  const auto part = [&](int64_t split) { return first + split * layout.partial_floats; };
+  float top = -__builtin_inff();
+  for (int64_t s = 0; s < plan.kv_splits; ++s) top = part(s)[padded_dim] > top ? part(s)[padded_dim] : top;
+  float sum = 0.0F;
+  for (int64_t s = 0; s < plan.kv_splits; ++s) {
+    float* from = part(s);
+    // A part without weight adds nothing (and must not meet -inf - -inf).
+    const float factor = from[padded_dim + 1] == 0.0F ? 0.0F : std::exp2(from[padded_dim] - top);
+    sum += from[padded_dim + 1] * factor;
+    for (int64_t d = 0; d < padded_dim; d += V::width) {
+      const F scaled = V::mul(V::load(from + d), V::set1(factor));
+      V::store(first + d, s == 0 ? scaled : V::add(V::load(first + d), scaled));
+    }
+  }
+  const RowResult result = finish_row(h, row, top, sum);
+  if (plan::has(plan.problem, FMS_LSE)) *lse_at(h, row) = result.lse;
+  T* to = o_row<T>(h, row);
+  for (int64_t d = 0; d < dim; d += V::width) {
+    const F value = V::mul(V::load(first + d), V::set1(result.factor));
+    if (dim - d >= V::width) {
+      V::store_as(to + d, value);
+    } else {
+      V::store_as(to + d, value, static_cast<int>(dim - d));
+    }
+  }
+}
+
+// After a barrier: rows are dealt out evenly over the team.
+template <class V, class T>
+inline void combine_splits(const fms_attention_plan& plan, const fms_attention_args& args,
+                           const plan::CpuLayout& layout, std::byte* workspace, Share share) {
+  const fms_attention_problem& p = plan.problem;
+  int64_t index = 0;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t g = 0; g < p.kv_heads; ++g) {
+      const Head head = make_head(p, args, b, g);
+      for (int64_t row = 0; row < head.rows(); ++row, ++index) {
+        if (index % share.threads == share.thread) combine_row<V, T>(plan, layout, workspace, head, row);
+      }
+    }
+  }
+}
+
+// A non-finite V of a key that some row of a tile does not see must not reach that row as 0 * inf = NaN. The tile
+// kernels therefore multiply with a copy in which such values are 0, and this adds them to the rows that do see them.
+template <class V, class T>
+inline void add_non_finite(const KvRows<T>& values, int64_t dim, int64_t first_key, int64_t last_key,
+                           const int32_t* key_lo, const int32_t* key_hi, int64_t lanes, float* o) {
+  for (int64_t j = first_key; j < last_key; ++j) {
+    for (int64_t d = 0; d < dim; ++d) {
+      float value[V::width];
+      V::store(value, V::load_as(values[j] + d, 1));
+      if (std::fabs(value[0]) < __builtin_inff()) continue;
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        if (key_lo[lane] <= j && j < key_hi[lane]) o[d * lanes + lane] += value[0];
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flashmoe::cpu

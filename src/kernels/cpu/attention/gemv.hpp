@@ -1,0 +1,290 @@
+// Attention for few query rows per kv head (decode): lanes are head dimensions, every K and V row is read once and
+// shared by the rows of the GQA group. Bound by memory, so the other stream is prefetched while one is consumed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/attention/finish.hpp"
+
+namespace flashmoe::cpu {
+namespace {
+
+template <class V, class T>
+class GemvKernel {
+  using F = typename V::F;
+  static constexpr int64_t pair = 2 * V::width;  // elements that load_pair takes
+  static constexpr int max_pairs_in_registers = 2;
+
+ public:
+  GemvKernel(const fms_attention_plan& plan, const plan::CpuLayout& layout, std::byte* workspace, int64_t thread)
+      : plan_(plan),
+        layout_(layout),
+        workspace_(workspace),
+        mine_(workspace + static_cast<std::size_t>(thread) * layout.thread_bytes),
+        scale_(plan.problem),
+        dim_(plan.problem.head_dim),
+        pairs_((dim_ + pair - 1) / pair) {}
+
+  void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
+    const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits, plan_.kv_tile);
+    rows_ = last_row - first_row;
+    for (int64_t r = 0; r < rows_; ++r) begin_row(h, first_row + r, r);
+    for (int64_t j = keys.lo; j < keys.hi; j += plan_.kv_tile) {
+      const KeyRange block{j, smaller<int64_t>(j + plan_.kv_tile, keys.hi)};
+      score_block(h, block);
+      if (modifies_scores(plan_.problem)) {
+        for (int64_t r = 0; r < rows_; ++r) modify_row(h, first_row + r, r, block);
+      }
+      for (int64_t r = 0; r < rows_; ++r) softmax_row(r, block);
+      accumulate_block(h, block, keys.hi);
+    }
+    for (int64_t r = 0; r < rows_; ++r) end_row(h, first_row + r, r, split);
+  }
+
+ private:
+  template <class E>
+  E* at(std::size_t offset, int64_t index) const {
+    return reinterpret_cast<E*>(mine_ + offset) + index;
+  }
+  float* query(int64_t r) const { return at<float>(layout_.q, r * layout_.padded_dim); }
+  float* output(int64_t r) const { return at<float>(layout_.o, r * layout_.padded_dim); }
+  float* scores(int64_t r) const { return at<float>(layout_.scores, r * plan_.kv_tile); }
+  float& row_max(int64_t r) const { return *at<float>(layout_.row_max, r); }
+  float& row_sum(int64_t r) const { return *at<float>(layout_.row_sum, r); }
+  int32_t& key_lo(int64_t r) const { return *at<int32_t>(layout_.key_lo, r); }
+  int32_t& key_hi(int64_t r) const { return *at<int32_t>(layout_.key_hi, r); }
+
+  // A row whose length is not a multiple of the pair is copied behind zeros, so that loads never pass its end.
+  const T* padded(const T* row) const {
+    if (dim_ % pair == 0) return row;
+    T* copy = at<T>(layout_.k, 0);
+    std::memcpy(copy, row, static_cast<std::size_t>(dim_) * sizeof(T));
+    std::memset(static_cast<void*>(copy + dim_), 0, static_cast<std::size_t>(pairs_ * pair - dim_) * sizeof(T));
+    return copy;
+  }
+
+  void begin_row(const Head& h, int64_t row, int64_t r) const {
+    const KeyRange seen = visible_keys(h, row / h.group);
+    key_lo(r) = static_cast<int32_t>(seen.lo);
+    key_hi(r) = static_cast<int32_t>(seen.hi);
+    row_max(r) = -__builtin_inff();
+    row_sum(r) = 0.0F;
+    const T* from = padded(q_row<T>(h, row));
+    for (int64_t i = 0; i < pairs_; ++i) {
+      F a;
+      F b;
+      V::load_pair(from + i * pair, a, b);
+      V::store(query(r) + i * pair, V::mul(a, V::set1(scale_.q_factor)));
+      V::store(query(r) + i * pair + V::width, V::mul(b, V::set1(scale_.q_factor)));
+    }
+    std::memset(output(r), 0, static_cast<std::size_t>(pairs_ * pair) * sizeof(float));
+  }
+
+  void score_block(const Head& h, KeyRange block) const {
+    const KvRows<T> keys = k_rows<T>(h);
+    const KvRows<T> values = v_rows<T>(h);
+    int64_t r = 0;
+    for (; r + 4 <= rows_; r += 4) score_rows<4>(keys, values, block, r);
+    for (; r + 2 <= rows_; r += 2) score_rows<2>(keys, values, block, r);
+    for (; r < rows_; ++r) score_rows<1>(keys, values, block, r);
+  }
+
+  // Scores of `Rows` query rows from row r on. Keys go in groups that fill one vector with width / Rows keys x Rows
+  // rows.
+  template <int Rows>
+  void score_rows(const KvRows<T>& keys, const KvRows<T>& values, KeyRange block, int64_t r) const {
+    constexpr int group = V::width / Rows;
+    for (int64_t j = block.lo; j < block.hi; j += group) {
+      F sum[V::width];  // [key * Rows + row]
+      const auto n = static_cast<int>(smaller<int64_t>(group, block.hi - j));
+      for (int i = 0; i < group; ++i) {
+        for (int k = 0; k < Rows; ++k) sum[i * Rows + k] = V::zero();
+        if (i >= n) continue;
+        if (r == 0) prefetch_row(values[j + i]);
+        const T* row = padded(keys[j + i]);
+        for (int64_t c = 0; c < pairs_; ++c) {
+          F a;
+          F b;
+          V::load_pair(row + c * pair, a, b);
+          for (int k = 0; k < Rows; ++k) {
+            const float* q = query(r + k) + c * pair;
+            sum[i * Rows + k] = V::fma(a, V::load(q), sum[i * Rows + k]);
+            sum[i * Rows + k] = V::fma(b, V::load(q + V::width), sum[i * Rows + k]);
+          }
+        }
+      }
+      float total[V::width];
+      V::store(total, V::sums(sum));
+      for (int i = 0; i < n; ++i) {
+        for (int k = 0; k < Rows; ++k) scores(r + k)[j + i - block.lo] = total[i * Rows + k];
+      }
+    }
+  }
+
+  void modify_row(const Head& h, int64_t row, int64_t r, KeyRange block) const {
+    const fms_attention_problem& p = plan_.problem;
+    const int64_t n = block.hi - block.lo;
+    const float cap_log2 = p.softcap * log2_e;
+    float* s = scores(r);
+    for (int64_t j = 0; j < n; j += V::width) {
+      F x = V::mul(V::load(s + j), V::set1(scale_.to_log2));
+      if (p.softcap > 0) x = V::mul(V::set1(cap_log2), tanh_of<V>(V::div(x, V::set1(cap_log2))));
+      V::store(s + j, x);
+    }
+    if (!plan::has(p, FMS_BIAS)) return;
+    visit_dtype(p.bias_dtype, [&](auto element) {
+      using B = decltype(element);
+      const B* bias = static_cast<const B*>(h.args->bias) + h.batch * p.bias.batch + h.q_head_of(row) * p.bias.head +
+                      row / h.group * p.bias.q + block.lo * p.bias.kv;
+      for (int64_t j = 0; j < n; j += V::width) {
+        const F b = load_bias<V>(bias + j * p.bias.kv, p.bias.kv, n - j);
+        V::store(s + j, V::fma(b, V::set1(log2_e), V::load(s + j)));
+      }
+    });
+  }
+
+  // Scores become weights; keys the row does not see become 0 and are also left out of the accumulation's range.
+  void softmax_row(int64_t r, KeyRange block) const {
+    const float scale = modifies_scores(plan_.problem) ? 1.0F : scale_.to_log2;
+    float* s = scores(r);
+    const int64_t n = block.hi - block.lo;
+    const int64_t seen_lo = larger<int64_t>(key_lo(r) - block.lo, 0);
+    const int64_t seen_hi = smaller<int64_t>(key_hi(r) - block.lo, n);
+    for (int64_t j = 0; j < seen_lo && j < n; ++j) s[j] = -__builtin_inff();
+    for (int64_t j = larger<int64_t>(seen_hi, 0); j < (n + V::width - 1) / V::width * V::width; ++j)
+      s[j] = -__builtin_inff();
+    F top = V::set1(-__builtin_inff());
+    for (int64_t j = 0; j < n; j += V::width) top = V::max(V::load(s + j), top);
+    const float block_max = V::largest(top) * scale;
+    const float raised = block_max > row_max(r) ? block_max : row_max(r);
+    const float offset = raised == -__builtin_inff() ? 0.0F : raised;
+    if (raised > row_max(r)) {
+      const float factor = std::exp2(row_max(r) - offset);
+      row_sum(r) *= factor;
+      row_max(r) = raised;
+      for (int64_t d = 0; d < pairs_ * pair; d += V::width) {
+        V::store(output(r) + d, V::mul(V::load(output(r) + d), V::set1(factor)));
+      }
+    }
+    F sum = V::zero();
+    for (int64_t j = 0; j < n; j += V::width) {
+      const F weight = V::template exp2<weight_degree<T>>(V::fms(V::load(s + j), V::set1(scale), V::set1(offset)));
+      sum = V::add(sum, weight);
+      V::store(s + j, weight);
+    }
+    row_sum(r) += V::sum(sum);
+  }
+
+  void accumulate_block(const Head& h, KeyRange block, int64_t last_key) const {
+    const KvRows<T> keys = k_rows<T>(h);
+    const KvRows<T> values = v_rows<T>(h);
+    int64_t r = 0;
+    for (; r + 4 <= rows_; r += 4) accumulate_rows<4>(keys, values, block, r, last_key);
+    for (; r + 2 <= rows_; r += 2) accumulate_rows<2>(keys, values, block, r, last_key);
+    for (; r < rows_; ++r) accumulate_rows<1>(keys, values, block, r, last_key);
+  }
+
+  template <int Rows>
+  void accumulate_rows(const KvRows<T>& keys, const KvRows<T>& values, KeyRange block, int64_t r,
+                       int64_t last_key) const {
+    // Rows x pairs accumulators must fit the registers: one row takes up to 4 pairs at a time, four rows 2.
+    constexpr int64_t step = Rows == 1 ? 4 : max_pairs_in_registers;
+    int64_t c = 0;
+    for (; c + step <= pairs_; c += step) accumulate_pairs<Rows, step>(keys, values, block, r, c, last_key);
+    for (; c < pairs_; ++c) accumulate_pairs<Rows, 1>(keys, values, block, r, c, last_key);
+  }
+
+  template <int Rows, int64_t Pairs>
+  void accumulate_pairs(const KvRows<T>& keys, const KvRows<T>& values, KeyRange block, int64_t r, int64_t c,
+                        int64_t last_key) const {
+    F low[Rows][Pairs];
+    F high[Rows][Pairs];
+    for (int k = 0; k < Rows; ++k) {
+      for (int64_t i = 0; i < Pairs; ++i) {
+        low[k][i] = V::load(output(r + k) + (c + i) * pair);
+        high[k][i] = V::load(output(r + k) + (c + i) * pair + V::width);
+      }
+    }
+    // Only keys that some of these rows see: a value hidden from all of them may be NaN.
+    int64_t lo = block.hi;
+    int64_t hi = block.lo;
+    bool same = true;
+    for (int k = 0; k < Rows; ++k) {
+      lo = smaller<int64_t>(lo, key_lo(r + k));
+      hi = larger<int64_t>(hi, key_hi(r + k));
+      same &= key_lo(r + k) == key_lo(r) && key_hi(r + k) == key_hi(r);
+    }
+    lo = larger(lo, block.lo);
+    hi = smaller(hi, block.hi);
+    for (int64_t j = lo; j < hi; ++j) {
+      if (r == 0 && c == 0 && j + plan_.kv_tile < last_key) prefetch_row(keys[j + plan_.kv_tile]);
+      const T* row = padded(values[j]) + c * pair;
+      F a[Pairs];
+      F b[Pairs];
+      for (int64_t i = 0; i < Pairs; ++i) V::load_pair(row + i * pair, a[i], b[i]);
+      for (int k = 0; k < Rows; ++k) {
+        if (!same && (j < key_lo(r + k) || j >= key_hi(r + k))) continue;
+        const F weight = V::set1(scores(r + k)[j - block.lo]);
+        for (int64_t i = 0; i < Pairs; ++i) {
+          low[k][i] = V::fma(weight, a[i], low[k][i]);
+          high[k][i] = V::fma(weight, b[i], high[k][i]);
+        }
+      }
+    }
+    for (int k = 0; k < Rows; ++k) {
+      for (int64_t i = 0; i < Pairs; ++i) {
+        V::store(output(r + k) + (c + i) * pair, low[k][i]);
+        V::store(output(r + k) + (c + i) * pair + V::width, high[k][i]);
+      }
+    }
+  }
+
+  void prefetch_row(const T* row) const {
+    for (int64_t byte = 0; byte < dim_ * static_cast<int64_t>(sizeof(T)); byte += 64) {
+      V::prefetch(reinterpret_cast<const char*>(row) + byte);
+    }
+  }
+
+  void end_row(const Head& h, int64_t row, int64_t r, int64_t split) const {
+    float* o = output(r);
+    for (int64_t d = 0; d < pairs_ * pair; d += pair) {
+      F a = V::load(o + d);
+      F b = V::load(o + d + V::width);
+      V::template unpair<T>(a, b);
+      V::store(o + d, a);
+      V::store(o + d + V::width, b);
+    }
+    if (plan_.kv_splits > 1) {
+      float* to = partial_at(plan_, layout_, workspace_, h, row, split);
+      std::memcpy(to, o, static_cast<std::size_t>(dim_) * sizeof(float));
+      to[layout_.padded_dim] = row_max(r);
+      to[layout_.padded_dim + 1] = row_sum(r);
+      return;
+    }
+    const RowResult result = finish_row(h, row, row_max(r), row_sum(r));
+    if (plan::has(plan_.problem, FMS_LSE)) *lse_at(h, row) = result.lse;
+    T* to = o_row<T>(h, row);
+    for (int64_t d = 0; d < dim_; d += V::width) {
+      const F value = V::mul(V::load(o + d), V::set1(result.factor));
+      if (dim_ - d >= V::width) {
+        V::store_as(to + d, value);
+      } else {
+        V::store_as(to + d, value, static_cast<int>(dim_ - d));
+      }
+    }
+  }
+
+  const fms_attention_plan& plan_;
+  const plan::CpuLayout& layout_;
+  std::byte* workspace_;
+  std::byte* mine_;
+  ScoreScale scale_;
+  int64_t dim_;
+  int64_t pairs_;
+  int64_t rows_ = 0;
+};
+
+}  // namespace
+}  // namespace flashmoe::cpu

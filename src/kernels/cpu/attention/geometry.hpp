@@ -1,0 +1,160 @@
+// What every kernel needs to know about one (batch, kv head): lengths, row addresses, visible keys.
+//
+// The query rows that share a kv head are numbered position-major: row r is position r / group of query head
+// kv_head * group + r % group. Neighbouring rows thus see almost the same keys, and a GQA group fills the lanes of a
+// decode step. In an unnamed namespace: see simd/avx512.hpp.
+#pragma once
+
+#include <cstdint>
+
+#include "flashmoe/flashmoe.h"
+#include "kernels/cpu/types.hpp"
+#include "plan/cpu_layout.hpp"
+
+namespace flashmoe::cpu {
+namespace {
+
+template <class T>
+inline constexpr T smaller(T a, T b) {
+  return a < b ? a : b;
+}
+template <class T>
+inline constexpr T larger(T a, T b) {
+  return a > b ? a : b;
+}
+
+struct KeyRange {
+  int64_t lo, hi;  // [lo, hi), empty when lo >= hi
+};
+
+// One (batch, kv head) of a run.
+struct Head {
+  const fms_attention_problem* problem;
+  const fms_attention_args* args;
+  int64_t batch, kv_head;
+  int64_t group;
+  int64_t q_len, kv_len;
+  int64_t q_offset;  // elements to (row 0, query head 0) in q
+  int64_t o_offset;  // ... in o
+  int64_t lse_offset;
+  int64_t k_offset;  // elements to (row 0, this kv head) in k; paged: of page 0
+  int64_t v_offset;
+  const int32_t* pages;  // this sequence's block table, or null
+
+  [[nodiscard]] int64_t rows() const { return q_len * group; }
+  [[nodiscard]] int64_t q_head_of(int64_t row) const { return kv_head * group + row % group; }
+};
+
+inline Head make_head(const fms_attention_problem& p, const fms_attention_args& args, int64_t batch, int64_t kv_head) {
+  Head h;
+  h.problem = &p;
+  h.args = &args;
+  h.batch = batch;
+  h.kv_head = kv_head;
+  h.group = plan::group_size(p);
+  h.q_len = p.q_len;
+  h.kv_len = p.kv_len;
+  int64_t q_row = 0;
+  int64_t q_batch = batch;
+  int64_t kv_row = 0;
+  int64_t kv_batch = batch;
+  if (plan::has(p, FMS_RAGGED_Q)) {
+    q_row = args.cu_q[batch];
+    h.q_len = args.cu_q[batch + 1] - q_row;
+    q_batch = 0;
+  }
+  if (plan::has(p, FMS_RAGGED_KV)) {
+    kv_row = args.cu_kv[batch];
+    h.kv_len = args.cu_kv[batch + 1] - kv_row;
+    kv_batch = 0;
+  }
+  if (plan::has(p, FMS_KV_LENGTHS)) h.kv_len = args.kv_lengths[batch];
+  h.pages = nullptr;
+  if (plan::has(p, FMS_PAGED_KV)) {
+    h.pages = args.block_table + batch * p.block_table_stride;
+    kv_batch = 0;
+  }
+  h.q_offset = q_batch * p.q.batch + q_row * p.q.seq;
+  h.o_offset = q_batch * p.o.batch + q_row * p.o.seq;
+  h.lse_offset = q_batch * p.lse.batch + q_row * p.lse.seq;
+  h.k_offset = kv_batch * p.k.batch + kv_head * p.k.head + kv_row * p.k.seq;
+  h.v_offset = kv_batch * p.v.batch + kv_head * p.v.head + kv_row * p.v.seq;
+  return h;
+}
+
+// Visible keys of a query position.
+inline KeyRange visible_keys(const Head& h, int64_t position) {
+  const fms_attention_problem& p = *h.problem;
+  const int64_t aligned = position + h.kv_len - h.q_len;
+  const int64_t lo = p.window_left < 0 ? 0 : larger<int64_t>(0, aligned - p.window_left);
+  const int64_t hi = p.window_right < 0 ? h.kv_len : smaller<int64_t>(h.kv_len, aligned + p.window_right + 1);
+  return lo < hi ? KeyRange{lo, hi} : KeyRange{0, 0};
+}
+
+// Keys that any of the rows [first, last) sees. Both bounds grow with the position, except that rows without keys
+// report {0, 0}, so the hull is taken from the raw formula.
+inline KeyRange visible_hull(const Head& h, int64_t first_row, int64_t last_row) {
+  const fms_attention_problem& p = *h.problem;
+  const int64_t shift = h.kv_len - h.q_len;
+  const int64_t first = first_row / h.group + shift;
+  const int64_t last = (last_row - 1) / h.group + shift;
+  const int64_t lo = p.window_left < 0 ? 0 : larger<int64_t>(0, first - p.window_left);
+  const int64_t hi = p.window_right < 0 ? h.kv_len : smaller<int64_t>(h.kv_len, last + p.window_right + 1);
+  return lo < hi ? KeyRange{lo, hi} : KeyRange{0, 0};
+}
+
+template <class T>
+inline const T* q_row(const Head& h, int64_t row) {
+  const fms_attention_problem& p = *h.problem;
+  return static_cast<const T*>(h.args->q) + h.q_offset + row / h.group * p.q.seq + h.q_head_of(row) * p.q.head;
+}
+
+template <class T>
+inline T* o_row(const Head& h, int64_t row) {
+  const fms_attention_problem& p = *h.problem;
+  return static_cast<T*>(h.args->o) + h.o_offset + row / h.group * p.o.seq + h.q_head_of(row) * p.o.head;
+}
+
+inline float* lse_at(const Head& h, int64_t row) {
+  const fms_attention_problem& p = *h.problem;
+  return h.args->lse + h.lse_offset + row / h.group * p.lse.seq + h.q_head_of(row) * p.lse.head;
+}
+
+// Rows of K or V of one head, dense or paged.
+template <class T>
+struct KvRows {
+  const T* base;
+  int64_t row_stride;
+  int64_t page_stride;
+  int64_t page_size;
+  const int32_t* pages;
+
+  [[nodiscard]] const T* operator[](int64_t key) const {
+    if (pages == nullptr) return base + key * row_stride;
+    return base + pages[key / page_size] * page_stride + key % page_size * row_stride;
+  }
+};
+
+template <class T>
+inline KvRows<T> k_rows(const Head& h) {
+  const fms_attention_problem& p = *h.problem;
+  return {static_cast<const T*>(h.args->k) + h.k_offset, p.k.seq, p.k.batch, p.page_size, h.pages};
+}
+
+template <class T>
+inline KvRows<T> v_rows(const Head& h) {
+  const fms_attention_problem& p = *h.problem;
+  return {static_cast<const T*>(h.args->v) + h.v_offset, p.v.seq, p.v.batch, p.page_size, h.pages};
+}
+
+// Keys of split `split`: whole steps, so that splits begin where steps do.
+inline KeyRange split_keys(KeyRange keys, int64_t split, int64_t splits, int64_t step) {
+  const int64_t first_step = keys.lo / step;
+  const int64_t steps = (keys.hi + step - 1) / step - first_step;
+  const int64_t lo = (first_step + steps * split / splits) * step;
+  const int64_t hi = (first_step + steps * (split + 1) / splits) * step;
+  return {larger(lo, keys.lo), smaller(hi, keys.hi)};
+}
+
+}  // namespace
+}  // namespace flashmoe::cpu

@@ -1,0 +1,169 @@
+// Online softmax on a block of scores laid out (keys, lanes): lanes are query rows, so that maxima and sums are plain
+// vertical vector operations. Scores and maxima are in log2 units once the scale is applied.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/cpu/attention/geometry.hpp"
+
+namespace flashmoe::cpu {
+namespace {
+
+inline constexpr float log2_e = 1.44269504088896340736F;
+inline constexpr float ln_2 = 0.69314718055994530942F;
+
+// How raw dot products become scores in log2 units. The scale's sign, or its being zero, goes into the packed queries,
+// so that the maximum of the products is the maximum of the scores and -inf * 0 never happens.
+struct ScoreScale {
+  float q_factor;  // 1, -1 or 0
+  float to_log2;   // > 0
+
+  explicit ScoreScale(const fms_attention_problem& p) {
+    q_factor = p.softmax_scale > 0 ? 1.0F : (p.softmax_scale < 0 ? -1.0F : 0.0F);
+    const float magnitude = p.softmax_scale == 0 ? 1.0F : std::fabs(p.softmax_scale);
+    to_log2 = magnitude * log2_e;
+  }
+};
+
+// Polynomial degree of exp2 for weights that meet values of type T.
+template <class T>
+inline constexpr int weight_degree = 4;
+template <>
+inline constexpr int weight_degree<float> = 6;
+template <>
+inline constexpr int weight_degree<Bf16> = 3;
+
+// Running maximum and sum of `Vectors` lane vectors.
+template <class V, int Vectors>
+struct RowState {
+  typename V::F row_max[Vectors];
+  typename V::F row_sum[Vectors];
+};
+
+// Raises the maxima to cover scores (n, lanes) * scale; where one rises, rescales the sums and the o accumulators.
+// `offset[v]` is what to subtract in the exponent: the maximum, or 0 for rows that have no finite score yet, because
+// -inf - (-inf) would be NaN.
+template <class V, int Vectors>
+inline void raise_maxima(const float* scores, int64_t n, float scale, RowState<V, Vectors>& state,
+                         typename V::F (&offset)[Vectors], float* o, int64_t dim) {
+  using F = typename V::F;
+  constexpr int64_t lanes = Vectors * V::width;
+  F even[Vectors];
+  F odd[Vectors];
+  for (int v = 0; v < Vectors; ++v) even[v] = odd[v] = V::set1(-__builtin_inff());
+  int64_t j = 0;
+  for (; j + 2 <= n; j += 2) {
+    for (int v = 0; v < Vectors; ++v) {
+      even[v] = V::max(V::load(scores + j * lanes + v * V::width), even[v]);
+      odd[v] = V::max(V::load(scores + (j + 1) * lanes + v * V::width), odd[v]);
+    }
+  }
+  for (; j < n; ++j) {
+    for (int v = 0; v < Vectors; ++v) even[v] = V::max(V::load(scores + j * lanes + v * V::width), even[v]);
+  }
+  F raised[Vectors];
+  bool any = false;
+  for (int v = 0; v < Vectors; ++v) {
+    raised[v] = V::max(V::mul(V::max(odd[v], even[v]), V::set1(scale)), state.row_max[v]);
+    any |= V::any_greater(raised[v], state.row_max[v]);
+    offset[v] = V::zero_if_minus_inf(raised[v]);
+  }
+  if (!any) return;
+  F factor[Vectors];
+  for (int v = 0; v < Vectors; ++v) {
+    factor[v] = V::template exp2<6>(V::sub(state.row_max[v], offset[v]));
+    state.row_sum[v] = V::mul(state.row_sum[v], factor[v]);
+    state.row_max[v] = raised[v];
+  }
+  for (int64_t d = 0; d < dim; ++d) {
+    for (int v = 0; v < Vectors; ++v) {
+      float* at = o + d * lanes + v * V::width;
+      V::store(at, V::mul(V::load(at), factor[v]));
+    }
+  }
+}
+
+// Scores of keys [first_key, first_key + n) become -inf in the lanes that do not see them.
+template <class V, int Vectors>
+inline void mask_scores(float* scores, int64_t first_key, int64_t n, const int32_t* key_lo, const int32_t* key_hi) {
+  constexpr int64_t lanes = Vectors * V::width;
+  for (int v = 0; v < Vectors; ++v) {
+    const typename V::I lo = V::load_int(key_lo + v * V::width);
+    const typename V::I hi = V::load_int(key_hi + v * V::width);
+    for (int64_t j = 0; j < n; ++j) {
+      float* at = scores + j * lanes + v * V::width;
+      V::store(at, V::mask_outside(V::load(at), static_cast<int32_t>(first_key + j), lo, hi));
+    }
+  }
+}
+
+template <class V>
+inline typename V::F tanh_of(typename V::F x) {
+  using F = typename V::F;
+  const F magnitude = V::max(x, V::sub(V::zero(), x));
+  const F t = V::template exp2<6>(V::mul(magnitude, V::set1(-2.0F * log2_e)));
+  const F one = V::set1(1.0F);
+  return V::copysign(V::div(V::sub(one, t), V::add(one, t)), x);
+}
+
+// `width` bias values of one row as a vector, from a possibly strided row.
+template <class V, class B>
+inline typename V::F load_bias(const B* row, int64_t stride, int64_t n) {
+  if (stride == 1) return n >= V::width ? V::load_as(row) : V::load_as(row, static_cast<int>(n));
+  float values[V::width] = {};
+  for (int64_t j = 0; j < smaller<int64_t>(n, V::width); ++j) {
+    float one[V::width];
+    V::store(one, V::load_as(row + j * stride, 1));
+    values[j] = one[0];
+  }
+  return V::load(values);
+}
+
+template <class V, int Vectors, class B>
+inline void add_bias(const Head& h, int64_t first_row, int64_t last_row, float* scores, int64_t first_key, int64_t n) {
+  constexpr int64_t lanes = Vectors * V::width;
+  const fms_attention_problem& p = *h.problem;
+  const B* base = static_cast<const B*>(h.args->bias) + h.batch * p.bias.batch + first_key * p.bias.kv;
+  for (int64_t v = 0; v < Vectors; ++v) {
+    for (int64_t j = 0; j < n; j += V::width) {
+      typename V::F block[V::width];  // (row, key), then transposed
+      for (int64_t lane = 0; lane < V::width; ++lane) {
+        const int64_t row = first_row + v * V::width + lane;
+        block[lane] = V::zero();
+        if (row >= last_row) continue;
+        const B* bias_row = base + h.q_head_of(row) * p.bias.head + row / h.group * p.bias.q;
+        block[lane] = load_bias<V>(bias_row + j * p.bias.kv, p.bias.kv, n - j);
+      }
+      V::transpose(block);
+      for (int64_t k = 0; k < smaller<int64_t>(V::width, n - j); ++k) {
+        float* at = scores + (j + k) * lanes + v * V::width;
+        V::store(at, V::fma(block[k], V::set1(log2_e), V::load(at)));
+      }
+    }
+  }
+}
+
+// Softcap and bias turn products into scores in log2 units: the caller then goes on with a scale of 1.
+template <class V, int Vectors>
+inline void modify_scores(const Head& h, int64_t first_row, int64_t last_row, float* scores, int64_t first_key,
+                          int64_t n, float to_log2) {
+  constexpr int64_t lanes = Vectors * V::width;
+  const fms_attention_problem& p = *h.problem;
+  const float cap_log2 = p.softcap * log2_e;
+  for (int64_t i = 0; i < n * lanes; i += V::width) {
+    typename V::F s = V::mul(V::load(scores + i), V::set1(to_log2));
+    if (p.softcap > 0) s = V::mul(V::set1(cap_log2), tanh_of<V>(V::div(s, V::set1(cap_log2))));
+    V::store(scores + i, s);
+  }
+  if (!plan::has(p, FMS_BIAS)) return;
+  visit_dtype(p.bias_dtype,
+              [&](auto b) { add_bias<V, Vectors, decltype(b)>(h, first_row, last_row, scores, first_key, n); });
+}
+
+inline bool modifies_scores(const fms_attention_problem& p) {
+  return p.softcap > 0 || plan::has(p, FMS_BIAS);
+}
+
+}  // namespace
+}  // namespace flashmoe::cpu

@@ -1,0 +1,273 @@
+// Attention over tiles with vector FMAs: lanes are query rows throughout.
+//
+//   scores (keys, lanes) : K element broadcast x transposed Q        S[j][r] += K[j][d] * Q[d][r]
+//   softmax              : vertical, see softmax.hpp
+//   output (dim, lanes)  : V element broadcast x weights             O[d][r] += V[j][d] * P[j][r]
+//
+// K and V are read row by row exactly as the caller stores them, so dense fp32 needs no copy; other types and pages
+// are widened to fp32 once per block and reused by all subtiles of the item.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/attention/finish.hpp"
+
+namespace flashmoe::cpu {
+namespace {
+
+// A block of K or V rows in fp32.
+struct FloatRows {
+  const float* base;
+  int64_t stride;
+  [[nodiscard]] const float* operator[](int64_t row) const { return base + row * stride; }
+};
+
+template <class V, class T>
+class TileKernel {
+  using F = typename V::F;
+  static constexpr int vectors = V::tile_vectors;
+  static constexpr int64_t lanes = vectors * V::width;
+
+ public:
+  TileKernel(const fms_attention_plan& plan, const plan::CpuLayout& layout, std::byte* workspace, int64_t thread)
+      : plan_(plan),
+        layout_(layout),
+        workspace_(workspace),
+        mine_(workspace + static_cast<std::size_t>(thread) * layout.thread_bytes),
+        scale_(plan.problem) {}
+
+  void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
+    const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits, plan_.kv_tile);
+    const int64_t subtiles = (last_row - first_row + lanes - 1) / lanes;
+    for (int64_t t = 0; t < subtiles; ++t) begin_subtile(h, first_row + t * lanes, last_row, t);
+    for (int64_t step = keys.lo / plan_.kv_tile * plan_.kv_tile; step < keys.hi; step += plan_.kv_tile) {
+      const KeyRange block{larger(step, keys.lo), smaller<int64_t>(step + plan_.kv_tile, keys.hi)};
+      load_block(h, block, first_row, last_row);
+      for (int64_t t = 0; t < subtiles; ++t) {
+        const int64_t row = first_row + t * lanes;
+        run_subtile(h, row, smaller(row + lanes, last_row), t, block);
+      }
+    }
+    for (int64_t t = 0; t < subtiles; ++t) {
+      const int64_t row = first_row + t * lanes;
+      end_subtile(h, row, smaller(row + lanes, last_row), t, split);
+    }
+  }
+
+ private:
+  template <class E>
+  E* at(std::size_t offset, int64_t index) const {
+    return reinterpret_cast<E*>(mine_ + offset) + index;
+  }
+  float* queries(int64_t t) const { return at<float>(layout_.q, t * layout_.padded_dim * lanes); }
+  float* outputs(int64_t t) const { return at<float>(layout_.o, t * layout_.padded_dim * lanes); }
+
+  RowState<V, vectors> load_state(int64_t t) const {
+    RowState<V, vectors> state;
+    for (int v = 0; v < vectors; ++v) {
+      state.row_max[v] = V::load(at<float>(layout_.row_max, t * lanes + v * V::width));
+      state.row_sum[v] = V::load(at<float>(layout_.row_sum, t * lanes + v * V::width));
+    }
+    return state;
+  }
+
+  // Transposes the rows of Q into (dim, lanes) and resets the accumulators.
+  void begin_subtile(const Head& h, int64_t first_row, int64_t last_row, int64_t t) {
+    const int64_t dim = plan_.problem.head_dim;
+    float* q = queries(t);
+    for (int v = 0; v < vectors; ++v) {
+      const T* rows[V::width];
+      for (int r = 0; r < V::width; ++r) {
+        const int64_t lane = v * V::width + r;
+        const int64_t row = first_row + lane;
+        const bool used = row < last_row;
+        rows[r] = used ? q_row<T>(h, row) : nullptr;
+        const KeyRange seen = used ? visible_keys(h, row / h.group) : KeyRange{0, 0};
+        *at<int32_t>(layout_.key_lo, t * lanes + lane) = static_cast<int32_t>(seen.lo);
+        *at<int32_t>(layout_.key_hi, t * lanes + lane) = static_cast<int32_t>(seen.hi);
+      }
+      for (int64_t d = 0; d < dim; d += V::width) {
+        const auto n = static_cast<int>(smaller<int64_t>(V::width, dim - d));
+        F block[V::width];  // (row, dim), then transposed
+        for (int r = 0; r < V::width; ++r) {
+          block[r] =
+              rows[r] == nullptr ? V::zero() : (n == V::width ? V::load_as(rows[r] + d) : V::load_as(rows[r] + d, n));
+        }
+        V::transpose(block);
+        for (int i = 0; i < n; ++i)
+          V::store(q + (d + i) * lanes + v * V::width, V::mul(block[i], V::set1(scale_.q_factor)));
+      }
+      V::store(at<float>(layout_.row_max, t * lanes + v * V::width), V::set1(-__builtin_inff()));
+      V::store(at<float>(layout_.row_sum, t * lanes + v * V::width), V::zero());
+    }
+    std::memset(outputs(t), 0, static_cast<std::size_t>(dim * lanes) * sizeof(float));
+  }
+
+  // Makes the block's K and V rows available as fp32.
+  void load_block(const Head& h, KeyRange block, int64_t first_row, int64_t last_row) {
+    // Rows [first, last) all see keys [interior.lo, interior.hi): bounds grow with the row.
+    const KeyRange first = visible_keys(h, first_row / h.group);
+    const KeyRange last = visible_keys(h, (last_row - 1) / h.group);
+    const bool every_row_sees_all = last.lo <= block.lo && block.hi <= first.hi;
+    values_non_finite_ = false;
+    const KvRows<T> keys = k_rows<T>(h);
+    const KvRows<T> values = v_rows<T>(h);
+    if constexpr (__is_same(T, float)) {
+      if (h.pages == nullptr) {
+        k_block_ = {keys[block.lo], keys.row_stride};
+        v_block_ = {values[block.lo], values.row_stride};
+        if (every_row_sees_all) return;
+        copy_rows(values, block, at<float>(layout_.v, 0), v_block_, true);
+        return;
+      }
+    }
+    copy_rows(keys, block, at<float>(layout_.k, 0), k_block_, false);
+    copy_rows(values, block, at<float>(layout_.v, 0), v_block_, !every_row_sees_all);
+  }
+
+  // Widens rows to fp32; with `clean`, non-finite values become 0 and are noted.
+  void copy_rows(const KvRows<T>& rows, KeyRange block, float* to, FloatRows& copied, bool clean) {
+    const int64_t dim = plan_.problem.head_dim;
+    copied = {to, layout_.padded_dim};
+    F largest_magnitude = V::zero();
+    for (int64_t j = block.lo; j < block.hi; ++j, to += layout_.padded_dim) {
+      const T* from = rows[j];
+      for (int64_t d = 0; d < dim; d += V::width) {
+        const F x = dim - d >= V::width ? V::load_as(from + d) : V::load_as(from + d, static_cast<int>(dim - d));
+        V::store(to + d, x);
+        // x * 0 is NaN exactly for non-finite x, and a sum keeps it.
+        if (clean) largest_magnitude = V::add(largest_magnitude, V::mul(x, V::zero()));
+      }
+    }
+    if (!clean || V::sum(largest_magnitude) == 0.0F) return;
+    values_non_finite_ = true;
+    float* row = at<float>(layout_.v, 0);
+    for (int64_t j = block.lo; j < block.hi; ++j, row += layout_.padded_dim) {
+      for (int64_t d = 0; d < dim; ++d) {
+        if (!(std::fabs(row[d]) < __builtin_inff())) row[d] = 0.0F;
+      }
+    }
+  }
+
+  void run_subtile(const Head& h, int64_t first_row, int64_t last_row, int64_t t, KeyRange block) {
+    const KeyRange seen = visible_hull(h, first_row, last_row);
+    const KeyRange keys{larger(block.lo, seen.lo), smaller(block.hi, seen.hi)};
+    if (keys.lo >= keys.hi) return;
+    const int64_t n = keys.hi - keys.lo;
+    const int64_t skip = keys.lo - block.lo;
+    const FloatRows k{k_block_[skip], k_block_.stride};
+    const FloatRows v{v_block_[skip], v_block_.stride};
+    float* scores = at<float>(layout_.scores, 0);
+    compute_scores(queries(t), k, n, scores);
+    float scale = scale_.to_log2;
+    if (modifies_scores(plan_.problem)) {
+      modify_scores<V, vectors>(h, first_row, last_row, scores, keys.lo, n, scale);
+      scale = 1.0F;
+    }
+    const int32_t* key_lo = at<int32_t>(layout_.key_lo, t * lanes);
+    const int32_t* key_hi = at<int32_t>(layout_.key_hi, t * lanes);
+    const bool all_see_all =
+        visible_keys(h, (last_row - 1) / h.group).lo <= keys.lo && keys.hi <= visible_keys(h, first_row / h.group).hi;
+    if (!all_see_all) mask_scores<V, vectors>(scores, keys.lo, n, key_lo, key_hi);
+
+    RowState<V, vectors> state = load_state(t);
+    float* o = outputs(t);
+    F offset[vectors];
+    raise_maxima<V, vectors>(scores, n, scale, state, offset, o, plan_.problem.head_dim);
+    for (int64_t j = 0; j < n; ++j) {
+      for (int i = 0; i < vectors; ++i) {
+        float* score = scores + j * lanes + i * V::width;
+        const F weight = V::template exp2<weight_degree<T>>(V::fms(V::load(score), V::set1(scale), offset[i]));
+        state.row_sum[i] = V::add(state.row_sum[i], weight);
+        V::store(score, weight);
+      }
+    }
+    accumulate(scores, v, n, o);
+    if (values_non_finite_) {
+      add_non_finite<V>(v_rows<T>(h), plan_.problem.head_dim, keys.lo, keys.hi, key_lo, key_hi, lanes, o);
+    }
+    for (int i = 0; i < vectors; ++i) {
+      V::store(at<float>(layout_.row_max, t * lanes + i * V::width), state.row_max[i]);
+      V::store(at<float>(layout_.row_sum, t * lanes + i * V::width), state.row_sum[i]);
+    }
+  }
+
+  // scores (n, lanes) = K (n, dim) x Q (dim, lanes)
+  void compute_scores(const float* q, FloatRows k, int64_t n, float* scores) const {
+    int64_t j = 0;
+    for (; j + V::tile_keys <= n; j += V::tile_keys) score_rows<V::tile_keys>(q, k, j, scores);
+    for (; j < n; ++j) score_rows<1>(q, k, j, scores);
+  }
+
+  template <int Keys>
+  void score_rows(const float* q, FloatRows k, int64_t j, float* scores) const {
+    F sum[Keys][vectors];
+    const float* row[Keys];
+    for (int i = 0; i < Keys; ++i) {
+      row[i] = k[j + i];
+      for (int v = 0; v < vectors; ++v) sum[i][v] = V::zero();
+    }
+    for (int64_t d = 0; d < plan_.problem.head_dim; ++d) {
+      F query[vectors];
+      for (int v = 0; v < vectors; ++v) query[v] = V::load(q + d * lanes + v * V::width);
+      for (int i = 0; i < Keys; ++i) {
+        const F key = V::set1(row[i][d]);
+        for (int v = 0; v < vectors; ++v) sum[i][v] = V::fma(key, query[v], sum[i][v]);
+      }
+    }
+    for (int i = 0; i < Keys; ++i) {
+      for (int v = 0; v < vectors; ++v) V::store(scores + (j + i) * lanes + v * V::width, sum[i][v]);
+    }
+  }
+
+  // o (dim, lanes) += V (n, dim)^T x weights (n, lanes)
+  void accumulate(const float* weights, FloatRows v, int64_t n, float* o) const {
+    int64_t d = 0;
+    for (; d + V::tile_keys <= plan_.problem.head_dim; d += V::tile_keys)
+      accumulate_dims<V::tile_keys>(weights, v, n, d, o);
+    for (; d < plan_.problem.head_dim; ++d) accumulate_dims<1>(weights, v, n, d, o);
+  }
+
+  template <int Dims>
+  void accumulate_dims(const float* weights, FloatRows values, int64_t n, int64_t d, float* o) const {
+    F sum[Dims][vectors];
+    for (int i = 0; i < Dims; ++i) {
+      for (int v = 0; v < vectors; ++v) sum[i][v] = V::load(o + (d + i) * lanes + v * V::width);
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      const float* row = values[j] + d;
+      F weight[vectors];
+      for (int v = 0; v < vectors; ++v) weight[v] = V::load(weights + j * lanes + v * V::width);
+      for (int i = 0; i < Dims; ++i) {
+        const F value = V::set1(row[i]);
+        for (int v = 0; v < vectors; ++v) sum[i][v] = V::fma(value, weight[v], sum[i][v]);
+      }
+    }
+    for (int i = 0; i < Dims; ++i) {
+      for (int v = 0; v < vectors; ++v) V::store(o + (d + i) * lanes + v * V::width, sum[i][v]);
+    }
+  }
+
+  void end_subtile(const Head& h, int64_t first_row, int64_t last_row, int64_t t, int64_t split) {
+    const RowState<V, vectors> state = load_state(t);
+    if (plan_.kv_splits == 1) {
+      store_lanes<V, vectors, T>(h, first_row, last_row, state, outputs(t));
+    } else {
+      store_partial_lanes<V, vectors>(plan_, layout_, workspace_, h, first_row, last_row, split, state, outputs(t));
+    }
+  }
+
+  const fms_attention_plan& plan_;
+  const plan::CpuLayout& layout_;
+  std::byte* workspace_;
+  std::byte* mine_;
+  ScoreScale scale_;
+  FloatRows k_block_{};
+  FloatRows v_block_{};
+  bool values_non_finite_ = false;
+};
+
+}  // namespace
+}  // namespace flashmoe::cpu

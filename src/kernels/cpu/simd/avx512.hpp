@@ -1,0 +1,162 @@
+// The vector policy of the AVX-512 translation units (F, BW, DQ, VL). Every ISA has a policy with these members; the
+// kernels are templates over it. In an unnamed namespace because each translation unit is compiled with other flags:
+// a merged inline function would carry AVX-512 code to machines without it.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/cpu/exp2_poly.hpp"
+#include "kernels/cpu/types.hpp"
+
+namespace flashmoe::cpu {
+namespace {
+
+// 16x16 transpose of 32-bit elements in registers: 64 shuffles, all on port 5.
+inline __attribute__((always_inline)) void transpose_16x16(__m512i (&r)[16]) {
+  __m512i t[16];
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+  for (int half = 0; half < 2; ++half) {
+    for (int i = 0; i < 4; ++i) {
+      t[8 * half + i] = _mm512_shuffle_i32x4(r[8 * half + i], r[8 * half + i + 4], 0x88);
+      t[8 * half + i + 4] = _mm512_shuffle_i32x4(r[8 * half + i], r[8 * half + i + 4], 0xdd);
+    }
+  }
+  for (int i = 0; i < 8; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+  }
+}
+
+struct Avx512 {
+  static constexpr int width = 16;
+  static constexpr int tile_vectors = 3;  // 3 query vectors x 8 keys = 24 accumulators, 3 + 1 operands: 28 registers
+  static constexpr int tile_keys = 8;
+  using F = __m512;
+  using I = __m512i;
+
+  static F zero() { return _mm512_setzero_ps(); }
+  static F set1(float x) { return _mm512_set1_ps(x); }
+  static F load(const float* p) { return _mm512_loadu_ps(p); }
+  static void store(float* p, F x) { _mm512_storeu_ps(p, x); }
+  static I load_int(const int32_t* p) { return _mm512_loadu_si512(p); }
+  static F add(F a, F b) { return _mm512_add_ps(a, b); }
+  static F sub(F a, F b) { return _mm512_sub_ps(a, b); }
+  static F mul(F a, F b) { return _mm512_mul_ps(a, b); }
+  static F div(F a, F b) { return _mm512_div_ps(a, b); }
+  static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  static F fms(F a, F b, F c) { return _mm512_fmsub_ps(a, b, c); }
+  // Returns `keep` where x is NaN, so that a running maximum survives NaN scores.
+  static F max(F x, F keep) { return _mm512_max_ps(x, keep); }
+  static F copysign(F magnitude, F sign) {
+    return _mm512_or_ps(magnitude, _mm512_and_ps(sign, set1(-0.0F)));  // magnitude >= 0
+  }
+  static bool any_greater(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0; }
+  static float sum(F x) { return _mm512_reduce_add_ps(x); }
+  static float largest(F x) { return _mm512_reduce_max_ps(x); }
+  // x where it is not -inf, else 0.
+  static F zero_if_minus_inf(F x) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, set1(-__builtin_inff()), _CMP_NEQ_UQ), x);
+  }
+  // x where lo <= j < hi in that lane, else -inf.
+  static F mask_outside(F x, int32_t j, I lo, I hi) {
+    const __m512i key = _mm512_set1_epi32(j);
+    const __mmask16 visible = _mm512_cmple_epi32_mask(lo, key) & _mm512_cmpgt_epi32_mask(hi, key);
+    return _mm512_mask_mov_ps(set1(-__builtin_inff()), visible, x);
+  }
+
+  // 2^x for x <= 0, also -inf (0) and NaN. vreduceps yields x - floor(x), and 0 for -inf; vscalefps scales by floor(x).
+  template <int Degree>
+  static F exp2(F x) {
+    const F f = _mm512_reduce_ps(x, 0x09);
+    F p = set1(Exp2Poly<Degree>::c[Degree - 1]);
+    for (int i = Degree - 2; i >= 0; --i) p = fma(p, f, set1(Exp2Poly<Degree>::c[i]));
+    return _mm512_scalef_ps(fma(p, f, set1(1.0F)), x);
+  }
+
+  static F load_as(const float* p) { return load(p); }
+  static F load_as(const Half* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+  static F load_as(const Bf16* p) { return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+  // The first n < 16 elements, the rest 0; memory behind them is not touched.
+  static F load_as(const float* p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
+  static F load_as(const Half* p, int n) { return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(n), p)); }
+  static F load_as(const Bf16* p, int n) { return widen(_mm256_maskz_loadu_epi16(first(n), p)); }
+
+  static void store_as(float* p, F x) { store(p, x); }
+  static void store_as(Half* p, F x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), to_half(x)); }
+  static void store_as(Bf16* p, F x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), to_bf16(x)); }
+  static void store_as(float* p, F x, int n) { _mm512_mask_storeu_ps(p, first(n), x); }
+  static void store_as(Half* p, F x, int n) { _mm256_mask_storeu_epi16(p, first(n), to_half(x)); }
+  static void store_as(Bf16* p, F x, int n) { _mm256_mask_storeu_epi16(p, first(n), to_bf16(x)); }
+
+  // 32 elements as two vectors in whatever order is cheapest; store_pair is its inverse. For bf16 a shift and a mask
+  // give the even and the odd elements without the port-5 widening.
+  static void load_pair(const float* p, F& a, F& b) {
+    a = load(p);
+    b = load(p + 16);
+  }
+  static void load_pair(const Half* p, F& a, F& b) {
+    a = load_as(p);
+    b = load_as(p + 16);
+  }
+  static void load_pair(const Bf16* p, F& a, F& b) {
+    const __m512i both = _mm512_loadu_si512(p);
+    a = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
+    b = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000U))));
+  }
+  template <class T>
+  static void unpair(F& a, F& b) {
+    if constexpr (sizeof(T) == 2 && __is_same(T, Bf16)) {
+      const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+      const F even = a;
+      a = _mm512_permutex2var_ps(even, low, b);
+      b = _mm512_permutex2var_ps(even, high, b);
+    }
+  }
+
+  static void transpose(F (&r)[width]) {
+    __m512i bits[16];
+    for (int i = 0; i < 16; ++i) bits[i] = _mm512_castps_si512(r[i]);
+    transpose_16x16(bits);
+    for (int i = 0; i < 16; ++i) r[i] = _mm512_castsi512_ps(bits[i]);
+  }
+
+  // The horizontal sums of 16 vectors, as one vector.
+  static F sums(F (&r)[width]) {
+    transpose(r);
+    for (int step = 8; step > 0; step /= 2) {
+      for (int i = 0; i < step; ++i) r[i] = add(r[i], r[i + step]);
+    }
+    return r[0];
+  }
+
+  static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+ private:
+  static __mmask16 first(int n) { return static_cast<__mmask16>((1U << n) - 1U); }
+  static F widen(__m256i x) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16)); }
+  static __m256i to_half(F x) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT); }
+  // Round to nearest even by integer arithmetic (AVX512_BF16 is not part of this level); NaN stays NaN.
+  static __m256i to_bf16(F x) {
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x00400000));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_mov_epi32(rounded, is_nan, quiet), 16));
+  }
+};
+
+}  // namespace
+}  // namespace flashmoe::cpu

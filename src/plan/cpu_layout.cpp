@@ -1,0 +1,95 @@
+#include "plan/cpu_layout.hpp"
+
+namespace flashmoe::plan {
+namespace {
+
+class Arena {
+ public:
+  std::size_t take(int64_t count, std::size_t element_bytes) {
+    const std::size_t at = end_;
+    end_ += (static_cast<std::size_t>(count) * element_bytes + FMS_WORKSPACE_ALIGNMENT - 1) / FMS_WORKSPACE_ALIGNMENT *
+            FMS_WORKSPACE_ALIGNMENT;
+    return at;
+  }
+  [[nodiscard]] std::size_t end() const { return end_; }
+
+ private:
+  std::size_t end_ = 0;
+};
+
+void lay_out_tiles(const fms_attention_plan& plan, int64_t lanes, Arena& arena, CpuLayout& layout) {
+  const fms_attention_problem& p = plan.problem;
+  const bool amx = plan.family == FMS_KERNEL_AMX;
+  layout.padded_dim = round_up(p.head_dim, amx ? 32 : 16);
+  layout.subtiles = plan.q_tile / lanes;
+  const int64_t rows = layout.subtiles * lanes;
+  const int64_t q_bytes = amx ? 2 * amx_parts(p.dtype) : 4;
+  layout.q = arena.take(rows * layout.padded_dim, static_cast<std::size_t>(q_bytes));
+  layout.o = arena.take(rows * layout.padded_dim, sizeof(float));
+  layout.row_max = arena.take(rows, sizeof(float));
+  layout.row_sum = arena.take(rows, sizeof(float));
+  layout.key_lo = arena.take(rows, sizeof(int32_t));
+  layout.key_hi = arena.take(rows, sizeof(int32_t));
+  layout.scores = arena.take(plan.kv_tile * lanes, sizeof(float));
+  if (amx) {
+    layout.weights = arena.take(plan.kv_tile * lanes, static_cast<std::size_t>(2 * amx_parts(p.dtype)));
+    return;
+  }
+  layout.k = arena.take(plan.kv_tile * layout.padded_dim, sizeof(float));
+  layout.v = arena.take(plan.kv_tile * layout.padded_dim, sizeof(float));
+}
+
+void lay_out_gemv(const fms_attention_plan& plan, Arena& arena, CpuLayout& layout) {
+  const fms_attention_problem& p = plan.problem;
+  layout.padded_dim = round_up(p.head_dim, 32);
+  layout.subtiles = 1;
+  layout.q = arena.take(plan.q_tile * layout.padded_dim, sizeof(float));
+  layout.o = arena.take(plan.q_tile * layout.padded_dim, sizeof(float));
+  layout.row_max = arena.take(plan.q_tile, sizeof(float));
+  layout.row_sum = arena.take(plan.q_tile, sizeof(float));
+  layout.key_lo = arena.take(plan.q_tile, sizeof(int32_t));
+  layout.key_hi = arena.take(plan.q_tile, sizeof(int32_t));
+  layout.scores = arena.take(plan.q_tile * plan.kv_tile, sizeof(float));
+  layout.k = arena.take(layout.padded_dim, sizeof(float));
+}
+
+}  // namespace
+
+CpuLayout cpu_layout(const fms_attention_plan& plan) {
+  CpuLayout layout;
+  if (plan.family == FMS_KERNEL_EMPTY) return layout;
+  const fms_attention_problem& p = plan.problem;
+  Arena thread;
+  if (plan.family == FMS_KERNEL_GEMV) {
+    lay_out_gemv(plan, thread, layout);
+  } else {
+    lay_out_tiles(plan, cpu_tile_policy(plan.cpu_isa).lanes, thread, layout);
+  }
+  if (plan.pack != FMS_PACK_NONE) {
+    // A head that has a single work item streams through a ring of one step; otherwise the whole head stays packed.
+    const bool reused = plan.q_tile < group_size(p) * p.q_len || plan.pack == FMS_PACK_SHARED;
+    const int64_t head_chunks = round_up(p.kv_len, plan.kv_tile) / amx_chunk_keys;
+    const int64_t step_chunks = plan.kv_tile / amx_chunk_keys;
+    layout.pack_chunks = reused && head_chunks > step_chunks ? head_chunks : step_chunks;
+    Arena pack;
+    pack.take(layout.pack_chunks, static_cast<std::size_t>(amx_chunk_bytes(p)));
+    layout.pack_flags = pack.take(layout.pack_chunks, 1);
+    layout.pack_bytes = pack.end();
+  }
+  if (plan.pack == FMS_PACK_THREAD) layout.pack = thread.take(static_cast<int64_t>(layout.pack_bytes), 1);
+  // A page apart, so that neighbours share neither a line nor an adjacent-line prefetch.
+  layout.thread_bytes = static_cast<std::size_t>(round_up(static_cast<int64_t>(thread.end()), 4096));
+
+  Arena shared;
+  shared.take(plan.threads, layout.thread_bytes);
+  if (plan.pack == FMS_PACK_SHARED) layout.shared_pack = shared.take(p.batch * p.kv_heads, layout.pack_bytes);
+  if (plan.kv_splits > 1) {
+    layout.partial_floats = layout.padded_dim + 16;
+    layout.partials =
+        shared.take(p.batch * p.q_heads * p.q_len * plan.kv_splits * layout.partial_floats, sizeof(float));
+  }
+  layout.total_bytes = shared.end();
+  return layout;
+}
+
+}  // namespace flashmoe::plan

@@ -1,0 +1,63 @@
+// Where everything lies in a CPU run's workspace. The planner asks for the total, the kernels for the offsets: one
+// computation, so that they cannot disagree.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "flashmoe/flashmoe.h"
+#include "plan/problem.hpp"
+#include "plan/tuning/cpu.hpp"
+
+namespace flashmoe::plan {
+
+inline constexpr int64_t amx_chunk_keys = 32;  // keys of one packed chunk: the depth of one bf16 tile product
+inline constexpr int64_t amx_tile_bytes = 1024;
+
+inline constexpr int64_t round_up(int64_t value, int64_t step) {
+  return (value + step - 1) / step * step;
+}
+
+// bf16 parts that carry one value exactly: fp16 is a high and a low bf16.
+inline int64_t amx_parts(fms_dtype dtype) {
+  return dtype == FMS_BF16 ? 1 : 2;
+}
+
+// K: two 16-key halves x D/32 tiles; V transposed: D/16 tiles. Per part.
+inline int64_t amx_chunk_bytes(const fms_attention_problem& p) {
+  const int64_t padded_dim = round_up(p.head_dim, 32);
+  return amx_parts(p.dtype) * (2 * (padded_dim / 32) + padded_dim / 16) * amx_tile_bytes;
+}
+
+struct CpuLayout {
+  // offsets inside one thread's part
+  std::size_t q = 0;        // packed query rows
+  std::size_t o = 0;        // fp32 accumulators, (padded_dim, lanes) per subtile
+  std::size_t row_max = 0;  // lanes floats per subtile, log2 units
+  std::size_t row_sum = 0;
+  std::size_t key_lo = 0;  // lanes int32 per subtile: visible keys are [key_lo, key_hi)
+  std::size_t key_hi = 0;
+  std::size_t scores = 0;
+  std::size_t weights = 0;  // AMX: bf16 tiles of P
+  std::size_t k = 0;        // TILE: fp32 copy of a key block; GEMV: one zero-padded row
+  std::size_t v = 0;
+  std::size_t pack = 0;  // AMX, FMS_PACK_THREAD
+  std::size_t thread_bytes = 0;
+
+  int64_t padded_dim = 0;
+  int64_t subtiles = 0;
+  int64_t pack_chunks = 0;  // chunks that one pack buffer holds (a ring when fewer than the head has)
+  std::size_t pack_bytes = 0;
+  std::size_t pack_flags = 0;  // offset of the per-chunk "V has a non-finite value" bytes in a pack buffer
+
+  // offsets from the workspace's start; thread t's part is at t * thread_bytes
+  std::size_t shared_pack = 0;  // FMS_PACK_SHARED: one pack buffer per (batch, kv head)
+  std::size_t partials = 0;     // kv_splits > 1: (o[padded_dim], max, sum) per row and split
+  int64_t partial_floats = 0;   // floats per partial row
+  std::size_t total_bytes = 0;
+};
+
+// Reads the plan's family, pack, threads, kv_splits, q_tile, kv_tile and problem.
+CpuLayout cpu_layout(const fms_attention_plan& plan);
+
+}  // namespace flashmoe::plan

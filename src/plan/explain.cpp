@@ -1,0 +1,154 @@
+// A plan as text for people and as JSON for programs. Both are derived from the plan alone, so a plan that was stored
+// a year ago still explains itself.
+#include <algorithm>
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
+
+#include "plan/cpu_layout.hpp"
+#include "plan/planner.hpp"
+#include "plan/problem.hpp"
+#include "plan/tuning/cpu.hpp"
+
+namespace flashmoe::plan {
+namespace {
+
+// snprintf that appends and keeps counting behind the end.
+class Text {
+ public:
+  Text(char* text, std::size_t capacity) : text_(text), capacity_(capacity) {
+    if (capacity_ > 0) text_[0] = '\0';
+  }
+
+  __attribute__((format(printf, 2, 3))) void add(const char* format, ...) {
+    std::va_list values;
+    va_start(values, format);
+    char* at = length_ < capacity_ ? text_ + length_ : nullptr;
+    const int n = std::vsnprintf(at, at != nullptr ? capacity_ - length_ : 0, format, values);
+    va_end(values);
+    length_ += static_cast<std::size_t>(std::max(n, 0));
+  }
+  [[nodiscard]] std::size_t length() const { return length_; }
+
+ private:
+  char* text_;
+  std::size_t capacity_;
+  std::size_t length_ = 0;
+};
+
+constexpr const char* isa_names[] = {"auto", "scalar", "avx2", "avx512", "amx"};
+constexpr const char* family_names[] = {"empty", "tile", "gemv", "amx"};
+constexpr const char* pack_names[] = {"none", "thread", "shared"};
+constexpr const char* dtype_names[] = {"?", "fp16", "bf16", "fp32"};
+
+struct FeatureName {
+  fms_feature bit;
+  const char* name;
+};
+constexpr FeatureName feature_names[] = {
+    {FMS_LSE, "lse"},           {FMS_BIAS, "bias"},           {FMS_SINKS, "sinks"},
+    {FMS_RAGGED_Q, "ragged_q"}, {FMS_RAGGED_KV, "ragged_kv"}, {FMS_KV_LENGTHS, "kv_lengths"},
+    {FMS_PAGED_KV, "paged_kv"}};
+
+void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {
+  const fms_attention_problem& p = plan.problem;
+  switch (plan.family) {
+    case FMS_KERNEL_EMPTY:
+      text.add("Nothing to compute: batch or q_len is 0.\n");
+      break;
+    case FMS_KERNEL_GEMV:
+      text.add("Kernel: %s gemv, because only %" PRId64
+               " query row%s share%s a kv head: reading K and V once as vectors "
+               "is bound by memory, and tiles would idle.\n",
+               isa_names[plan.cpu_isa], rows, rows == 1 ? "" : "s", rows == 1 ? "s" : "");
+      break;
+    case FMS_KERNEL_AMX:
+      text.add("Kernel: amx tiles, %s.\n", p.dtype == FMS_F16
+                                               ? "fp16 as the exact sum of two bf16 parts, 3 products instead of 1"
+                                               : "bf16 as it is");
+      break;
+    case FMS_KERNEL_TILE:
+      text.add("Kernel: %s tiles with fp32 FMA%s.\n", isa_names[plan.cpu_isa],
+               p.dtype == FMS_F32 ? "" : "; K and V are widened to fp32 once per block");
+      break;
+  }
+}
+
+void explain_pack(const fms_attention_plan& plan, Text& text) {
+  switch (plan.pack) {
+    case FMS_PACK_NONE:
+      break;
+    case FMS_PACK_THREAD:
+      text.add("Packing: each thread packs the kv head it works on, which stays in its own cache.\n");
+      break;
+    case FMS_PACK_SHARED:
+      text.add("Packing: %" PRId64 " kv heads are fewer than %d threads, so all threads pack together first.\n",
+               plan.problem.batch * plan.problem.kv_heads, plan.threads);
+      break;
+  }
+}
+
+}  // namespace
+
+std::size_t explain(const fms_attention_plan& plan, char* buffer, std::size_t capacity) {
+  const fms_attention_problem& p = plan.problem;
+  const int64_t rows = group_size(p) * p.q_len;
+  Text text(buffer, capacity);
+  text.add("Attention %s, batch %" PRId64 ", heads %" PRId64 "/%" PRId64 ", q_len %" PRId64 ", kv_len %" PRId64
+           ", head_dim %" PRId64 "%s on the CPU.\n",
+           dtype_names[p.dtype], p.batch, p.q_heads, p.kv_heads, p.q_len, p.kv_len, p.head_dim,
+           p.window_right == 0 ? ", causal" : "");
+  explain_family(plan, rows, text);
+  if (plan.family == FMS_KERNEL_EMPTY) return text.length();
+  text.add("Work: %" PRId64 " items of up to %d query rows x %d keys a step on %d thread%s%s.\n", plan.work_items,
+           plan.q_tile, plan.kv_tile, plan.threads, plan.threads == 1 ? "" : "s",
+           plan.threads == 1 ? "" : ", divided by cost");
+  if (plan.kv_splits > 1) {
+    text.add(
+        "Keys are split %d ways and combined in a fixed order, because there are fewer query tiles than threads "
+        "(or it was forced).\n",
+        plan.kv_splits);
+  }
+  explain_pack(plan, text);
+  text.add("Workspace: %" PRIu64 " bytes, %" PRIu64 " of them per thread; no score matrix is ever stored.\n",
+           plan.workspace_bytes, plan.thread_bytes);
+  if (plan.family != FMS_KERNEL_GEMV) text.add("Tuning: %s.\n", cpu_tile_policy(plan.cpu_isa).chosen_by);
+  return text.length();
+}
+
+std::size_t to_json(const fms_attention_plan& plan, char* buffer, std::size_t capacity) {
+  const fms_attention_problem& p = plan.problem;
+  Text text(buffer, capacity);
+  text.add("{\"version\": %u, \"fingerprint\": \"%016" PRIx64
+           "\", \"device\": \"cpu\", \"isa\": \"%s\", "
+           "\"family\": \"%s\", \"pack\": \"%s\", \"threads\": %d, \"kv_splits\": %d, \"q_tile\": %d, \"kv_tile\": %d, "
+           "\"work_items\": %" PRId64 ", \"workspace_bytes\": %" PRIu64 ", \"thread_bytes\": %" PRIu64 ", ",
+           plan.version, plan.fingerprint, isa_names[plan.cpu_isa], family_names[plan.family], pack_names[plan.pack],
+           plan.threads, plan.kv_splits, plan.q_tile, plan.kv_tile, plan.work_items, plan.workspace_bytes,
+           plan.thread_bytes);
+  text.add("\"problem\": {\"dtype\": \"%s\", \"batch\": %" PRId64 ", \"q_heads\": %" PRId64 ", \"kv_heads\": %" PRId64
+           ", \"q_len\": %" PRId64 ", \"kv_len\": %" PRId64 ", \"head_dim\": %" PRId64
+           ", \"softmax_scale\": %.9g, \"softcap\": %.9g, \"window_left\": %" PRId64 ", \"window_right\": %" PRId64
+           ", \"features\": [",
+           dtype_names[p.dtype], p.batch, p.q_heads, p.kv_heads, p.q_len, p.kv_len, p.head_dim,
+           static_cast<double>(p.softmax_scale), static_cast<double>(p.softcap), p.window_left, p.window_right);
+  const char* separator = "";
+  for (const FeatureName& feature : feature_names) {
+    if (!has(p, feature.bit)) continue;
+    text.add("%s\"%s\"", separator, feature.name);
+    separator = ", ";
+  }
+  text.add("]");
+  const struct {
+    const char* name;
+    const fms_strides& s;
+  } tensors[] = {{"q", p.q}, {"k", p.k}, {"v", p.v}, {"o", p.o}};
+  for (const auto& tensor : tensors) {
+    text.add(", \"%s_strides\": [%" PRId64 ", %" PRId64 ", %" PRId64 "]", tensor.name, tensor.s.batch, tensor.s.head,
+             tensor.s.seq);
+  }
+  text.add("}}");
+  return text.length();
+}
+
+}  // namespace flashmoe::plan

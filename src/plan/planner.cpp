@@ -1,0 +1,171 @@
+#include "plan/planner.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "plan/cpu_layout.hpp"
+#include "plan/problem.hpp"
+#include "plan/tuning/cpu.hpp"
+#include "support/status.hpp"
+
+namespace flashmoe::plan {
+namespace {
+
+constexpr int32_t max_threads = 4096;
+constexpr int32_t max_kv_splits = 1024;
+constexpr int32_t max_forced_q_tile = 4096;
+constexpr int32_t gemv_kv_tile = 128;
+// A forced plan may ask for absurd workspaces; this is more than any machine should be asked for by mistake.
+constexpr uint64_t max_workspace_bytes = uint64_t{1} << 46;
+
+fms_status check_options(const fms_plan_options& options, fms_error* error) {
+  if (options.struct_size != sizeof options) {
+    return fail(error, FMS_INVALID_ARGUMENT, "options.struct_size", "options.struct_size is %u; allowed: %zu",
+                options.struct_size, sizeof options);
+  }
+  const struct {
+    const char* name;
+    int32_t value, high;
+  } fields[] = {{"options.threads", options.threads, max_threads},
+                {"options.kv_splits", options.kv_splits, max_kv_splits},
+                {"options.q_tile", options.q_tile, max_forced_q_tile}};
+  for (const auto& field : fields) {
+    if (field.value >= 0 && field.value <= field.high) continue;
+    return fail(error, FMS_INVALID_ARGUMENT, field.name, "%s is %d; allowed: 0 (planner's choice) to %d", field.name,
+                field.value, field.high);
+  }
+  return FMS_OK;
+}
+
+// Keys an average query row sees: what the mask leaves of them.
+double visible_keys_per_row(const fms_attention_problem& p) {
+  double keys = static_cast<double>(p.kv_len);
+  if (p.window_left >= 0 && p.window_right >= 0) {
+    keys = std::min(keys, static_cast<double>(p.window_left + p.window_right + 1));
+  } else if (p.window_right >= 0 && p.q_len > 1) {
+    const double hidden = static_cast<double>(std::min(p.q_len, p.kv_len)) / 2;
+    keys = std::max(keys - hidden + static_cast<double>(p.window_right), 1.0);
+  }
+  return std::min(keys, static_cast<double>(p.kv_len));
+}
+
+// The family and the ISA whose kernel runs it.
+void choose_kernel(const DeviceCaps& caps, int64_t rows, fms_attention_plan& plan) {
+  const fms_attention_problem& p = plan.problem;
+  plan.cpu_isa = caps.cpu_isa;
+  const CpuTilePolicy& policy = cpu_tile_policy(caps.cpu_isa);
+  plan.family = policy.family;
+  // AMX multiplies bf16 (and fp16 as two bf16). A scale of 0 must still see NaN and inf, which needs fp32 queries.
+  if (plan.family == FMS_KERNEL_AMX && (p.dtype == FMS_F32 || p.softmax_scale == 0.0F)) {
+    plan.cpu_isa = FMS_ISA_AVX512;
+    plan.family = FMS_KERNEL_TILE;
+  }
+  if (rows <= cpu_tile_policy(plan.cpu_isa).gemv_max_rows) {
+    plan.cpu_isa = std::min(plan.cpu_isa, FMS_ISA_AVX512);
+    plan.family = FMS_KERNEL_GEMV;
+  }
+}
+
+int32_t useful_threads(const fms_attention_plan& plan, int64_t rows, int32_t limit) {
+  const fms_attention_problem& p = plan.problem;
+  const double scores = static_cast<double>(p.batch) * static_cast<double>(p.kv_heads * rows) * visible_keys_per_row(p);
+  const CpuTilePolicy& policy = cpu_tile_policy(plan.cpu_isa);
+  const double parts = p.dtype == FMS_F16 && plan.family == FMS_KERNEL_AMX ? 2.0 : 1.0;
+  const double ns =
+      scores * static_cast<double>(p.head_dim) / 64.0 * static_cast<double>(policy.ns_per_score_64) * parts;
+  const double useful = ns / static_cast<double>(cpu_min_ns_per_thread);
+  return std::clamp(static_cast<int32_t>(std::min(useful, 1e6)), 1, limit);
+}
+
+// Largest tile that still leaves every thread a few items to balance with.
+int32_t choose_q_tile(const fms_attention_plan& plan, const CpuTilePolicy& policy, int64_t rows) {
+  const fms_attention_problem& p = plan.problem;
+  auto tile = static_cast<int32_t>(std::min<int64_t>(policy.max_q_tile, round_up(rows, policy.lanes)));
+  if (plan.threads == 1) return tile;
+  const int64_t heads = p.batch * p.kv_heads;
+  while (tile > policy.lanes && heads * ((rows + tile - 1) / tile) < int64_t{8} * plan.threads) {
+    tile = static_cast<int32_t>(round_up(tile / 2, policy.lanes));
+  }
+  return tile;
+}
+
+// Splitting keys pays when there are fewer items than threads (decode with few kv heads) and enough keys to share.
+int32_t choose_kv_splits(const fms_attention_plan& plan, int64_t items) {
+  constexpr int64_t min_keys_per_split = 256;
+  if (plan.threads == 1 || items >= plan.threads) return 1;
+  const int64_t most = plan.problem.kv_len / min_keys_per_split;
+  const int64_t wanted = (plan.threads + items - 1) / items;
+  return static_cast<int32_t>(std::clamp<int64_t>(std::min(wanted, most), 1, max_kv_splits));
+}
+
+void plan_cpu(const DeviceCaps& caps, const fms_plan_options& options, fms_attention_plan& plan) {
+  const fms_attention_problem& p = plan.problem;
+  const int64_t rows = group_size(p) * p.q_len;
+  choose_kernel(caps, rows, plan);
+  plan.threads = useful_threads(plan, rows, options.threads > 0 ? options.threads : caps.max_threads);
+  const CpuTilePolicy& policy = cpu_tile_policy(plan.cpu_isa);
+  if (plan.family == FMS_KERNEL_GEMV) {
+    plan.q_tile = static_cast<int32_t>(options.q_tile > 0 ? std::min<int64_t>(options.q_tile, rows) : rows);
+    plan.kv_tile = gemv_kv_tile;
+  } else {
+    plan.q_tile = options.q_tile > 0 ? static_cast<int32_t>(round_up(options.q_tile, policy.lanes))
+                                     : choose_q_tile(plan, policy, rows);
+    plan.kv_tile = policy.kv_tile;
+  }
+  const int64_t items = p.batch * p.kv_heads * ((rows + plan.q_tile - 1) / plan.q_tile);
+  plan.kv_splits = options.kv_splits > 0 ? options.kv_splits : choose_kv_splits(plan, items);
+  plan.work_items = items * plan.kv_splits;
+  plan.threads = static_cast<int32_t>(std::min<int64_t>(plan.threads, plan.work_items));
+  plan.pack = FMS_PACK_NONE;
+  if (plan.family == FMS_KERNEL_AMX) {
+    const bool one_item_per_head = plan.q_tile >= rows;
+    const bool heads_for_all = p.batch * p.kv_heads >= plan.threads;
+    plan.pack = plan.threads == 1 || heads_for_all || one_item_per_head ? FMS_PACK_THREAD : FMS_PACK_SHARED;
+  }
+}
+
+}  // namespace
+
+uint64_t fingerprint_of(const fms_attention_plan& plan) {
+  // Multiply-xorshift over 8-byte words: a checksum against accidents, cheap enough for every run.
+  constexpr std::size_t from = offsetof(fms_attention_plan, fingerprint) + sizeof plan.fingerprint;
+  static_assert((sizeof plan - from) % sizeof(uint64_t) == 0);
+  uint64_t words[(sizeof plan - from) / sizeof(uint64_t)];
+  std::memcpy(words, reinterpret_cast<const char*>(&plan) + from, sizeof words);
+  uint64_t hash = FMS_PLAN_VERSION;
+  for (const uint64_t word : words) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+fms_status make_plan(const DeviceCaps& caps, const fms_attention_problem& problem, const fms_plan_options* options,
+                     fms_attention_plan* plan, fms_error* error) {
+  if (auto s = check_problem(problem, error)) return s;
+  const fms_plan_options chosen = options != nullptr ? *options : fms_plan_options{sizeof chosen, 0, 0, 0};
+  if (auto s = check_options(chosen, error)) return s;
+  std::memset(plan, 0, sizeof *plan);
+  plan->struct_size = sizeof *plan;
+  plan->version = FMS_PLAN_VERSION;
+  plan->device_kind = caps.kind;
+  plan->problem = problem;
+  plan->cpu_isa = caps.cpu_isa;
+  plan->threads = 1;
+  plan->kv_splits = 1;
+  plan->family = FMS_KERNEL_EMPTY;
+  if (!is_empty(problem)) plan_cpu(caps, chosen, *plan);
+  const CpuLayout layout = cpu_layout(*plan);
+  plan->thread_bytes = layout.thread_bytes;
+  plan->workspace_bytes = layout.total_bytes;
+  if (plan->workspace_bytes > max_workspace_bytes) {
+    return fail(error, FMS_NOT_SUPPORTED, "problem",
+                "this plan would need %llu bytes of workspace; allowed: %llu. Force fewer kv_splits or threads",
+                static_cast<unsigned long long>(plan->workspace_bytes),
+                static_cast<unsigned long long>(max_workspace_bytes));
+  }
+  plan->fingerprint = fingerprint_of(*plan);
+  return FMS_OK;
+}
+
+}  // namespace flashmoe::plan

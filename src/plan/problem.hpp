@@ -1,0 +1,24 @@
+// Checks of a problem description: everything that can be decided without looking at data.
+#pragma once
+
+#include "flashmoe/flashmoe.h"
+
+namespace flashmoe::plan {
+
+[[nodiscard]] fms_status check_problem(const fms_attention_problem& problem, fms_error* error);
+[[nodiscard]] fms_status check_merge_problem(const fms_merge_problem& problem, fms_error* error);
+
+inline bool has(const fms_attention_problem& problem, fms_feature feature) {
+  return (problem.features & static_cast<uint32_t>(feature)) != 0;
+}
+
+// Query heads that share one kv head.
+inline int64_t group_size(const fms_attention_problem& problem) {
+  return problem.q_heads / problem.kv_heads;
+}
+
+inline bool is_empty(const fms_attention_problem& problem) {
+  return problem.batch == 0 || problem.q_len == 0;
+}
+
+}  // namespace flashmoe::plan
