@@ -156,7 +156,8 @@ def grouped(tensor: Tensor, kv_heads: int) -> Tensor:
     """(batch, heads, ...) -> (batch, kv heads, group, ...); a broadcast head dimension becomes two."""
     if tensor.shape[1] == 1:
         return tensor.unsqueeze(2)
-    return tensor.unflatten(1, (kv_heads, tensor.shape[1] // kv_heads))
+    groups: Tensor = tensor.unflatten(1, (kv_heads, tensor.shape[1] // kv_heads))
+    return groups
 
 
 def forward(

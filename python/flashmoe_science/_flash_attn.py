@@ -34,7 +34,7 @@ def flash_attn_func(
 ) -> Any:
     """Attention over (batch, seq, heads, dim) arrays.
 
-    With ``return_attn_probs`` the result is ``(out, softmax_lse, None)``; the probabilities themselves are never formed.
+    With ``return_attn_probs`` the result is ``(out, softmax_lse, None)``; the probabilities are never formed.
     Results are always deterministic, so ``deterministic`` changes nothing.
     """
     _refuse_unsupported(dropout_p, alibi_slopes)

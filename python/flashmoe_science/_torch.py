@@ -132,8 +132,8 @@ class _DoubleAttention(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_out: Tensor, grad_lse: Tensor) -> tuple[Tensor | None, ...]:
-        *inputs, out, lse = ctx.saved_tensors
-        gradients = _composite.backward(grad_out, grad_lse, *inputs, out, lse, ctx.lengths, ctx.options)
+        q, k, v, bias, sinks, out, lse = ctx.saved_tensors
+        gradients = _composite.backward(grad_out, grad_lse, q, k, v, bias, sinks, out, lse, ctx.lengths, ctx.options)
         return (*gradients, None, None)
 
 

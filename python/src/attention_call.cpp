@@ -41,6 +41,16 @@ constexpr NameInPython kPythonNames[] = {
     {"problem.window_left", "window[0]"},
     {"problem.window_right", "window[1]"},
     {"problem.bias_dtype", "bias.dtype"},
+    {"problem.bias", "bias"},
+    {"problem.q", "q"},
+    {"problem.k", "k"},
+    {"problem.v", "v"},
+    {"problem.o", "out"},
+    {"problem.lse", "lse"},
+    {"problem.o_a", "o_a"},
+    {"problem.o_b", "o_b"},
+    {"problem.lse_a", "lse_a"},
+    {"problem.lse_b", "lse_b"},
     {"problem.total_q", "the rows of q"},
     {"problem.total_kv", "the rows of k"},
     {"problem.page_size", "the page size of k"},
@@ -64,7 +74,8 @@ constexpr NameInPython kPythonNames[] = {
 bool fail_in_library(Failure& failure, const fms_error& error) {
   const std::string_view argument = error.argument;
   const auto* name = std::find_if(std::begin(kPythonNames), std::end(kPythonNames), [&](const NameInPython& candidate) {
-    return argument.substr(0, candidate.library.size()) == candidate.library;
+    const size_t length = candidate.library.size();  // "problem.k.seq" is about "problem.k"
+    return argument.substr(0, length) == candidate.library && (argument.size() == length || argument[length] == '.');
   });
   std::string message = name == std::end(kPythonNames) ? "" : std::string(name->python) + ": ";
   message += error.message;
@@ -303,6 +314,9 @@ bool describe_keys(const AttentionInputs& in, const AttentionOptions& options, f
                                    shape_text(in.q) + ", read as " + text + ")");
   }
   if (in.kv_lengths != nullptr) {
+    if (packed) {
+      return fail_value(failure, "kv_lengths and cu_kv exclude each other: cu_kv already gives the lengths");
+    }
     problem.features |= FMS_KV_LENGTHS;
     if (!check_index_array("kv_lengths", *in.kv_lengths, 1, problem.batch, "batch", failure)) {
       return false;
