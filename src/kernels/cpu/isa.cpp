@@ -19,6 +19,15 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
+// clang 14's __builtin_cpu_supports does not know it.
+bool has_f16c() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) != 0;
+}
+
 // Linux hands out the 8 KiB tile state on request only, per process; asking again is harmless.
 bool tile_state_granted() {
   constexpr long arch_req_xcomp_perm = 0x1023;
@@ -46,9 +55,7 @@ bool has_amx() {
 fms_cpu_isa best_isa() {
 #if defined(__linux__) && defined(__x86_64__)
   if (has_avx512()) return has_amx() ? FMS_ISA_AMX : FMS_ISA_AVX512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
-    return FMS_ISA_AVX2;
-  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) return FMS_ISA_AVX2;
 #endif
   return FMS_ISA_SCALAR;
 }
