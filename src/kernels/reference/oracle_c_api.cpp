@@ -3,13 +3,11 @@
 
 extern "C" {
 
-// o_noise may be null; see AttentionOutputs.
 FMS_API void fms_oracle_attention(const fms_attention_problem* problem, const fms_attention_args* args, double* o,
-                                  double* lse, double* o_noise) {
+                                  double* lse) {
   flashmoe::reference::AttentionOutputs outputs;
   outputs.o = o;
   outputs.lse = lse;
-  outputs.o_noise = o_noise;
   flashmoe::reference::attention(*problem, *args, outputs);
 }
 
