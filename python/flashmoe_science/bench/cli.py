@@ -80,10 +80,10 @@ def parser() -> argparse.ArgumentParser:
                         "with --check or --quick only until it is clear of the threshold")
     result.add_argument("--limits", metavar="PATH", help="libflashmoe_machine_limits.so; default: beside this package, "
                         "or FLASHMOE_MACHINE_LIMITS")
-    result.add_argument("--onednn", metavar="PATH", help="libflashmoe_onednn_decode.so, for the peer onednn; default: "
-                        "beside this package, or FLASHMOE_ONEDNN_DECODE")
+    result.add_argument("--onednn", metavar="PATH", help="libdnnl.so of oneDNN 3, for the peer onednn; default: "
+                        "the Python environment's, or FLASHMOE_ONEDNN")
     result.add_argument("--memory", action="store_true", help="also measure the peak extra memory of one large call")
-    result.add_argument("--json", metavar="FILE", help="write everything as JSON; - for stdout (the table moves to stderr)")
+    result.add_argument("--json", metavar="FILE", help="write everything as JSON; -: to stdout, the table to stderr")
     result.add_argument("--plot", metavar="FILE", help="draw the ratios (.png, .svg or .pdf; needs matplotlib)")
     result.add_argument("--list", action="store_true", help="print the cells' names and stop")
     return result  # fmt: skip
@@ -140,7 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not jobs:
         print("nothing to measure with these options: no cell fits the peers and thread counts", file=sys.stderr)
         return EXIT_USAGE
-    return measure_and_report(options, arguments, ours, Runner(ours, policy_for(options), meter), jobs, dtypes[0], threads)
+    runner = Runner(ours, policy_for(options), meter)
+    return measure_and_report(options, arguments, ours, runner, jobs, dtypes[0], threads)
 
 
 def measure_and_report(

@@ -69,8 +69,8 @@ def text(figures: dict[str, Any]) -> str:
     if "skipped" in figures:
         return f"peak extra memory: not measured: {figures['skipped']}"
     word = "reached" if figures["reached"] else "not reached"
+    ours_mib, materialised_mib = figures["ours_bytes"] / 2**20, figures["materialised_bytes"] / 2**20
     return (
-        f"goal  {word:<12} peak extra memory at {figures['cell']}, {figures['dtype']}: "
-        f"{figures['ours_bytes'] / 2**20:.1f} MiB, materialised softmax {figures['materialised_bytes'] / 2**20:.1f} MiB: "
-        f"{figures['saved']:.1%} less, at least {figures['goal']:.0%}"
+        f"goal  {word:<12} peak extra memory at {figures['cell']}, {figures['dtype']}: {ours_mib:.1f} MiB, the "
+        f"materialised softmax {materialised_mib:.1f} MiB: {figures['saved']:.1%} less, at least {figures['goal']:.0%}"
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .implementation import Implementation
 from .report import cpu_model
@@ -33,11 +35,10 @@ def save(rows: Sequence[Row], ours: Implementation, path: str) -> None:
             if not mine:
                 continue
             values = [row.ratio.value for row in mine]
-            # An interval without an upper bound (too few blocks) is drawn as the point alone.
-            errors = [
-                [row.ratio.value - row.ratio.low if row.ratio.low > 0 else 0.0 for row in mine],
-                [min(row.ratio.high, 10 * row.ratio.value) - row.ratio.value if row.ratio.low > 0 else 0.0 for row in mine],
-            ]
+            # Without bounds (too few blocks) the point stands alone.
+            bounds = [row.ratio if math.isfinite(row.ratio.high) else replace(row.ratio, low=v, high=v)
+                      for row, v in zip(mine, values, strict=True)]  # fmt: skip
+            errors = [[b.value - b.low for b in bounds], [b.high - b.value for b in bounds]]
             heights = [cells.index(row.job.cell.name) + 0.16 * index for row in mine]
             axis.errorbar(values, heights, xerr=errors, fmt="o", markersize=3.5, linewidth=1, label=f"{peer} / ours")
         axis.axvline(1.0, color="0.5", linewidth=0.8)

@@ -50,7 +50,8 @@ def _line(row: Row) -> list[str]:
     if not row.times.log_ratios:
         return [*head, "interrupted"]
     times, ratio, limits, share = row.times, row.ratio, row.limits, row.roofline_share
-    return head + [
+    return [
+        *head,
         f"{times.baseline_median * 1e6:.1f}",
         f"{times.ours_median * 1e6:.1f}",
         f"{ratio.value:.2f}",
@@ -85,11 +86,8 @@ def table(rows: Sequence[Row], ours: Implementation) -> str:
             lines.append("  ".join(t.ljust(w) if i < 2 else t.rjust(w) for i, (t, (_, w)) in pairs).rstrip())
         for peer in dict.fromkeys(row.job.peer.name for row in members):
             for kind in ("prefill", "decode"):
-                timed = [
-                    row.times.log_ratios
-                    for row in members
-                    if row.job.peer.name == peer and row.job.cell.kind == kind and row.times.log_ratios and not row.wrong
-                ]
+                of_kind = [row for row in members if row.job.peer.name == peer and row.job.cell.kind == kind]
+                timed = [row.times.log_ratios for row in of_kind if row.times.log_ratios and not row.wrong]
                 if timed:
                     mean = geometric_mean_interval(timed)
                     lines.append(
@@ -115,7 +113,8 @@ def verdict_text(verdict: Verdict) -> str:
         shown = f"{figure.value:.3f}"
     else:
         shown = f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]"
-    lines = [f"{kind}  {WORDS[verdict.is_must][verdict.outcome]:<12} {verdict.title}: {shown}, at least {verdict.threshold:.4g}"]
+    word = WORDS[verdict.is_must][verdict.outcome]
+    lines = [f"{kind}  {word:<12} {verdict.title}: {shown}, at least {verdict.threshold:.4g}"]
     lines += [f"        {cell}" for cell in verdict.cells[:max_cells]]
     if len(verdict.cells) > max_cells:
         lines.append(f"        and {len(verdict.cells) - max_cells} more")

@@ -17,9 +17,12 @@ from .intervals import Interval
 from .limits import LimitMeter, Limits, roofline_seconds
 from .sampling import PairSampler, PairTimes, SamplingPolicy
 from .targets import CELL_THRESHOLDS, Measured
+from .torch_side import TorchSdpa
 
 # More processor time per second of wall time than this, beyond the threads allowed, is a side that cheats.
 THREAD_TOLERANCE = 0.5
+# A peer may be less exact than torch; it only has to solve the same problem.
+PEER_ERROR_RATIO = 16.0
 
 UNMEASURED = Interval(math.nan, 0.0, math.inf)
 
@@ -79,6 +82,7 @@ class Runner:
         self.ours, self.policy, self.meter, self.progress = ours, policy, meter, progress
         self._inputs_key: tuple[Cell, str] | None = None
         self._inputs: Inputs | None = None
+        self._torch_result: torch.Tensor | None = None
 
     def run(self, jobs: Sequence[Job], rows: list[Row]) -> None:
         """Appends to `rows` one by one, so that they are there when the run is interrupted."""
@@ -106,6 +110,7 @@ class Runner:
     def _inputs_for(self, job: Job) -> Inputs:
         if self._inputs is None or self._inputs_key != (job.cell, job.dtype):
             self._inputs, self._inputs_key = make_inputs(job.cell, job.dtype), (job.cell, job.dtype)
+            self._torch_result = None
         return self._inputs
 
     def _measure(self, row: Row, second_pass: bool) -> None:
@@ -117,8 +122,7 @@ class Runner:
             ours = self.ours.prepare(job.cell, job.dtype, inputs, job.threads)
             if not second_pass:
                 row.note = ours.note
-                row.agreement = self._agreement(job, inputs, baseline, ours)
-                row.wrong = row.agreement.problem
+                self._check(row, inputs, baseline, ours)
         except NotAvailable as error:
             row.skipped = str(error)
         if row.skipped or row.wrong:
@@ -130,16 +134,30 @@ class Runner:
         row.ratio = sampler.run(self._threshold(job), second_pass=second_pass)
         after = self._limits(job)
         if before is not None and after is not None:
-            row.limits = before.better_of(after) if row.limits is None else row.limits.better_of(before).better_of(after)
+            around = before.better_of(after)
+            row.limits = around if row.limits is None else row.limits.better_of(around)
             row.roofline_seconds = roofline_seconds(job.cell, job.dtype, row.limits)
         if row.times.ours_cpu_per_wall > job.threads + THREAD_TOLERANCE:
             row.wrong = f"uses {row.times.ours_cpu_per_wall:.1f} processors with {job.threads} thread(s) allowed"
 
-    def _agreement(
-        self, job: Job, inputs: Inputs, baseline: PreparedCall, ours: PreparedCall
-    ) -> correctness.Agreement:
-        expected = baseline.to_tensor(baseline.run())
-        return correctness.compare(job.cell, inputs, expected, ours.to_tensor(ours.run()))
+    def _check(self, row: Row, inputs: Inputs, baseline: PreparedCall, ours: PreparedCall) -> None:
+        """Both sides against torch and fp64. A peer that computes something else is skipped, not beaten."""
+        job = row.job
+        torch_output = self._torch_output(job, inputs)
+        if job.peer.name != "torch":
+            peer_output = baseline.to_tensor(baseline.run())
+            peer_agreement = correctness.compare(job.cell, inputs, torch_output, peer_output, PEER_ERROR_RATIO)
+            if not peer_agreement.right:
+                row.skipped = f"the peer computes something else: {peer_agreement.problem}"
+                return
+        row.agreement = correctness.compare(job.cell, inputs, torch_output, ours.to_tensor(ours.run()))
+        row.wrong = row.agreement.problem
+
+    def _torch_output(self, job: Job, inputs: Inputs) -> torch.Tensor:
+        if self._torch_result is None:
+            call = TorchSdpa().prepare(job.cell, job.dtype, inputs, job.threads)
+            self._torch_result = call.to_tensor(call.run())
+        return self._torch_result
 
     def _limits(self, job: Job) -> Limits | None:
         return None if self.meter is None else self.meter.measure(job.cell, job.dtype, job.threads)

@@ -69,14 +69,16 @@ def time_calls(call: Call, count: int, clock: Clock = time.perf_counter_ns) -> f
     return (clock() - start) * 1e-9 / count
 
 
-def calls_per_sample(call: Call, seconds: float, clock: Clock = time.perf_counter_ns) -> int:
-    """How many calls fill a sample; also the warm-up."""
+def seconds_per_call(call: Call, seconds: float, clock: Clock = time.perf_counter_ns) -> float:
+    """A first estimate, and the warm-up: a row of calls that lasts long enough, the best of a few unless it is slow."""
     count = 1
-    while True:
-        per_call = time_calls(call, count, clock)
-        if per_call * count >= seconds:
-            return max(1, math.ceil(seconds / per_call))
+    while (per_call := time_calls(call, count, clock)) * count < seconds:
         count = max(count * 2, min(count * 16, math.ceil(seconds / max(per_call, 1e-9))))
+    for _ in range(3):
+        if per_call * count > LONGEST_RETRIED_SECONDS * 4:
+            break
+        per_call = min(per_call, time_calls(call, count, clock))
+    return per_call
 
 
 class PairSampler:
@@ -95,13 +97,14 @@ class PairSampler:
         self.policy, self.clock = policy, clock
         self.times = PairTimes() if times is None else times
         self._random = random.Random(seed)
-        self._baseline_calls = calls_per_sample(baseline, policy.sample_seconds, clock)
-        self._ours_calls = calls_per_sample(ours, policy.sample_seconds, clock)
+        baseline_estimate = seconds_per_call(baseline, policy.sample_seconds, clock)
+        ours_estimate = seconds_per_call(ours, policy.sample_seconds, clock)
+        self._baseline_calls = max(1, math.ceil(policy.sample_seconds / baseline_estimate))
+        self._ours_calls = max(1, math.ceil(policy.sample_seconds / ours_estimate))
         lead_in_share = policy.lead_in_seconds / policy.sample_seconds
         self._baseline_lead_in = self._lead_in(self._baseline_calls, lead_in_share)
         self._ours_lead_in = self._lead_in(self._ours_calls, lead_in_share)
-        pair_seconds = time_calls(baseline, 1, clock) + time_calls(ours, 1, clock)
-        self._long = pair_seconds > policy.long_pair_seconds
+        self._long = baseline_estimate + ours_estimate > policy.long_pair_seconds
         self._ours_cpu_ns = 0
         self._ours_wall_ns = 0
 

@@ -83,7 +83,9 @@ def _expected(kinds: Iterable[str], dtype: str, threads: Iterable[int]) -> list[
     return [f"{dtype}/t{t}/{cell.name}" for t in threads for cell in all_cells() if cell.kind in set(kinds)]
 
 
-def _rows(results: Iterable[Measured], peer: str, expected: Iterable[str]) -> tuple[list[Measured], list[str], list[str]]:
+def _rows(
+    results: Iterable[Measured], peer: str, expected: Iterable[str]
+) -> tuple[list[Measured], list[str], list[str]]:
     """The measured rows among the expected, the keys of wrong ones, and of those that are missing."""
     by_key = {result.key: result for result in results if result.peer == peer}
     good, wrong, missing = [], [], []
@@ -99,7 +101,12 @@ def _rows(results: Iterable[Measured], peer: str, expected: Iterable[str]) -> tu
 
 
 def mean_at_least(
-    results: Sequence[Measured], title: str, is_must: bool, threshold: float, expected: Sequence[str], peer: str = "torch"
+    results: Sequence[Measured],
+    title: str,
+    is_must: bool,
+    threshold: float,
+    expected: Sequence[str],
+    peer: str = "torch",
 ) -> Verdict:
     """The geometric mean over the expected cells."""
     good, wrong, missing = _rows(results, peer, expected)
