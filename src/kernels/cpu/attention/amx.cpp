@@ -3,7 +3,9 @@
 
 namespace flashmoe::cpu {
 
-#if !defined(__AMX_TILE__) || !defined(__AMX_BF16__) || !defined(__AVX512BF16__)
+// gcc says __AMX_TILE__, clang 14 __AMXTILE__.
+#if !(defined(__AMX_TILE__) || defined(__AMXTILE__)) || !(defined(__AMX_BF16__) || defined(__AMXBF16__)) || \
+    !defined(__AVX512BF16__)
 #error "the AMX kernels must be compiled with AMX-TILE, AMX-BF16 and AVX512-BF16"
 #endif
 
