@@ -31,8 +31,15 @@ fms_attention_problem good_problem(uint32_t features = FMS_LSE) {
   problem.features = features;
   problem.bias_dtype = FMS_F32;
   problem.bias = {0, 0, 30, 1};
-  problem.total_q = 10;
-  problem.total_kv = 60;
+  if ((features & FMS_RAGGED_Q) != 0) {
+    problem.total_q = 10;
+    problem.q = problem.o = {0, 10 * 64, 64};
+    problem.lse = {0, 10, 1};
+  }
+  if ((features & FMS_RAGGED_KV) != 0) {
+    problem.total_kv = 60;
+    problem.k = problem.v = {0, 60 * 64, 64};
+  }
   if ((features & FMS_PAGED_KV) != 0) {
     problem.page_size = 8;
     problem.page_count = 8;
@@ -71,6 +78,9 @@ const BadProblem kBadProblems[] = {
     {"problem.dtype", "0", "", [](auto& p) { p.dtype = static_cast<fms_dtype>(0); }},
     {"problem.dtype", "99", "", [](auto& p) { set_raw(p.dtype, 99); }},
     {"problem.features", "", "", [](auto& p) { p.features |= 1u << 30; }},
+    {"problem.features", "", "", [](auto& p) { p.features |= FMS_KV_LENGTHS; }, FMS_RAGGED_KV},
+    {"problem.features", "", "", [](auto& p) { p.features |= FMS_PAGED_KV; }, FMS_RAGGED_KV},
+    {"problem.o.seq", "63", "64", [](auto& p) { p.o.seq = 63; }},
     {"problem.batch", "-1", "0", [](auto& p) { p.batch = -1; }},
     {"problem.q_heads", "0", "", [](auto& p) { p.q_heads = 0; }},
     {"problem.kv_heads", "0", "", [](auto& p) { p.kv_heads = 0; }},
@@ -263,11 +273,6 @@ TEST(AttentionContract, BadIndexArraysAreRefusedBeforeAnythingIsRead) {
        [](auto& a) {
          a.kv_lengths = {-1, 30};
        }},
-      {"args.kv_lengths", "21", FMS_KV_LENGTHS | FMS_RAGGED_KV,
-       [](auto& a) {
-         a.cu_kv = {0, 20, 50};
-         a.kv_lengths = {21, 30};
-       }},
       {"args.block_table", "8", FMS_PAGED_KV, [](auto& a) { a.block_table[6] = 8; }},
       {"args.block_table", "-5", FMS_PAGED_KV, [](auto& a) { a.block_table[0] = -5; }},
   };
@@ -303,7 +308,7 @@ TEST(AttentionContract, AWorkspaceThatDoesNotDoIsRefused) {
   };
   fms_error error{};
   EXPECT_EQ(run(workspace.data(), plan.workspace_bytes - 1, &error), FMS_INVALID_ARGUMENT);
-  EXPECT_STREQ(error.argument, "workspace_bytes");
+  EXPECT_STREQ(error.argument, "workspace");
   EXPECT_NE(std::string(error.message).find(std::to_string(plan.workspace_bytes)), std::string::npos) << error.message;
   EXPECT_EQ(run(nullptr, plan.workspace_bytes, &error), FMS_INVALID_ARGUMENT);
   EXPECT_STREQ(error.argument, "workspace");

@@ -32,6 +32,7 @@ int64_t Random::between(int64_t first, int64_t last) {
 
 namespace {
 
+constexpr int64_t kLargestSize = int64_t{1} << 30;  // of anything that counts rows or keys
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <typename T>
@@ -104,8 +105,8 @@ void random_mask_and_scores(Random& random, fms_attention_problem& p) {
     p.window_left = random.chance(0.2) ? -1 : random.between(0, p.kv_len + 2);
     p.window_right = random.chance(0.4) ? 0 : random.between(-1, p.kv_len + 2);
   } else if (kind < 0.68) {
-    p.window_left = random.chance(0.5) ? 0 : std::numeric_limits<int64_t>::max();
-    p.window_right = random.chance(0.5) ? 0 : std::numeric_limits<int64_t>::max();
+    p.window_left = random.chance(0.5) ? 0 : kLargestSize;
+    p.window_right = random.chance(0.5) ? 0 : kLargestSize;
   }
   p.softmax_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(p.head_dim)));
   if (random.chance(0.15)) {
@@ -149,12 +150,10 @@ IndexArrays random_features(Random& random, fms_attention_problem& p) {
   } else if (kv_kind < 0.4) {
     p.features |= FMS_PAGED_KV;
   }
-  if (random.chance(0.25)) {
+  if ((p.features & FMS_RAGGED_KV) == 0 && random.chance(0.3)) {
     p.features |= FMS_KV_LENGTHS;
     for (int64_t b = 0; b < p.batch; ++b) {
-      const bool ragged = (p.features & FMS_RAGGED_KV) != 0;
-      const int64_t longest = ragged ? indices.cu_kv[b + 1] - indices.cu_kv[b] : p.kv_len;
-      indices.kv_lengths.push_back(static_cast<int32_t>(random.chance(0.2) ? longest : random.between(0, longest)));
+      indices.kv_lengths.push_back(static_cast<int32_t>(random.chance(0.2) ? p.kv_len : random.between(0, p.kv_len)));
     }
   }
   if ((p.features & FMS_PAGED_KV) != 0) {
