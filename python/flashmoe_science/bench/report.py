@@ -22,7 +22,7 @@ SCHEMA = "flashmoe_science.bench/1"
 COLUMNS = (
     ("cell", 34), ("peer", 11), ("peer us", 10), ("ours us", 10), ("ratio", 6), ("95 % interval", 15), ("n", 3),
     ("max_diff", 8), ("GFLOP/s", 8), ("limit us", 9), ("% limit", 7), ("AMX TF", 6), ("FMA GF", 6), ("Gexp/s", 6),
-    ("GB/s", 6),
+    ("GB/s", 6), ("others", 6),
 )  # fmt: skip
 
 
@@ -65,6 +65,7 @@ def _line(row: Row) -> list[str]:
         _scaled(limits and limits.fma_fp32_flops, 1e-9, 0),
         _scaled(limits and limits.exp2_per_second, 1e-9, 1),
         _scaled(limits and limits.read_bytes_per_second, 1e-9, 0),
+        _scaled(row.used_by_others, 1, 1) + ("!" if row.disturbed else ""),
     ]
 
 
@@ -160,7 +161,9 @@ def row_json(row: Row) -> dict[str, Any]:
         "ratio_high": _finite(ratio.high),
         "blocks": len(times.log_ratios),
         "looks": times.looks,
-        "disturbed_samples": times.disturbed_samples,
+        "interrupted_samples": times.interrupted_samples,
+        "processors_used_by_others": row.used_by_others,
+        "disturbed": row.disturbed,
         "log_ratios": times.log_ratios,
         "peer_samples_seconds": times.baseline_seconds,
         "ours_samples_seconds": times.ours_seconds,

@@ -12,6 +12,7 @@ import torch
 
 from . import correctness
 from .cells import Cell
+from .contention import TOLERATED_SHORTAGE, Neighbours, shortage
 from .implementation import Implementation, Inputs, NotAvailable, PreparedCall, make_inputs
 from .intervals import Interval
 from .limits import LimitMeter, Limits, roofline_seconds
@@ -52,6 +53,11 @@ class Row:
     skipped: str = ""  # a side cannot run it
     wrong: str = ""  # the result or the thread count is not as asked: not a time worth having
     note: str = ""
+    used_by_others: float | None = None  # processors, while it was measured
+
+    @property
+    def disturbed(self) -> bool:
+        return shortage(self.job.threads, self.used_by_others) > TOLERATED_SHORTAGE
 
     @property
     def roofline_share(self) -> float | None:
@@ -63,7 +69,7 @@ class Row:
         job = self.job
         return Measured(
             job.cell, job.dtype, job.threads, job.peer.name, self.ratio, self.times.log_ratios, self.wrong,
-            self.roofline_share,
+            self.roofline_share, self.disturbed,
         )  # fmt: skip
 
 
@@ -84,8 +90,11 @@ class Runner:
         self._inputs: Inputs | None = None
         self._torch_result: torch.Tensor | None = None
 
-    def run(self, jobs: Sequence[Job], rows: list[Row]) -> None:
-        """Appends to `rows` one by one, so that they are there when the run is interrupted."""
+    def run(self, jobs: Sequence[Job], rows: list[Row], second_pass: bool = False) -> None:
+        """Appends to `rows` one by one, so that they are there when the run is interrupted.
+
+        A second pass goes on with the rows that are not clear of their threshold, and repeats the disturbed ones.
+        """
         start = time.monotonic()
         for number, job in enumerate(jobs, 1):
             row = Row(job)
@@ -94,7 +103,7 @@ class Runner:
             elapsed = time.monotonic() - start
             remaining = elapsed / number * (len(jobs) - number)
             self.progress(f"[{number}/{len(jobs)}, about {remaining:.0f} s left] {job.key} {summary(row)}")
-        unclear = [row for row in rows if self._unclear(row)]
+        unclear = [row for row in rows if self._unclear(row)] if second_pass else []
         for number, row in enumerate(unclear, 1):
             self._measure(row, second_pass=True)
             self.progress(f"[again {number}/{len(unclear)}] {row.job.key} {summary(row)}")
@@ -105,7 +114,7 @@ class Runner:
     def _unclear(self, row: Row) -> bool:
         if row.skipped or row.wrong or row.job.cell.kind == "call" or len(self.policy.looks.blocks) == 1:
             return False
-        return not row.ratio.clear_of(self._threshold(row.job))
+        return row.disturbed or not row.ratio.clear_of(self._threshold(row.job))
 
     def _inputs_for(self, job: Job) -> Inputs:
         if self._inputs is None or self._inputs_key != (job.cell, job.dtype):
@@ -127,11 +136,15 @@ class Runner:
             row.skipped = str(error)
         if row.skipped or row.wrong:
             return
+        if row.disturbed:
+            row.times = PairTimes()  # not evidence: begin anew
         before = self._limits(job)
+        neighbours = Neighbours()
         sampler = PairSampler(
             baseline.run, ours.run, self.policy, seed=int(second_pass), times=row.times
         )
         row.ratio = sampler.run(self._threshold(job), second_pass=second_pass)
+        row.used_by_others = neighbours.processors_used()
         after = self._limits(job)
         if before is not None and after is not None:
             around = before.better_of(after)
@@ -172,6 +185,7 @@ def summary(row: Row) -> str:
     return (
         f"{row.job.peer.name} {times.baseline_median * 1e6:.1f} us, ours {times.ours_median * 1e6:.1f} us, "
         f"{ratio.value:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}] n={len(times.log_ratios)}"
+        f"{' (machine busy)' if row.disturbed else ''}"
     )
 
 

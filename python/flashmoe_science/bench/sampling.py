@@ -19,7 +19,7 @@ Clock = Callable[[], int]
 
 # Samples during which another program took a processor are repeated: with a busy neighbour that is most of the noise.
 # Long ones are not: they would hardly ever be undisturbed.
-MAX_RETRIES = 3
+MAX_RETRIES = 8
 LONGEST_RETRIED_SECONDS = 30e-3
 
 
@@ -31,7 +31,7 @@ def involuntary_switches() -> int:
 @dataclass(frozen=True)
 class SamplingPolicy:
     looks: Looks
-    sample_seconds: float = 4e-3  # far above the clock's resolution and a timer interrupt's cost
+    sample_seconds: float = 2e-3  # far above the clock's resolution and a timer interrupt's cost
     # Untimed calls before each sample. AMX reaches its speed only 0.1 to 1 ms after it was last used, and a thread pool
     # of the other side may still spin: both sides are timed warm.
     lead_in_seconds: float = 1e-3
@@ -50,7 +50,7 @@ class PairTimes:
     log_ratios: list[float] = field(default_factory=list)
     ours_cpu_per_wall: float = 0.0
     looks: int = 0
-    disturbed_samples: int = 0
+    interrupted_samples: int = 0
 
     @property
     def baseline_median(self) -> float:
@@ -122,7 +122,7 @@ class PairSampler:
             seconds = time_calls(call, count, self.clock)
             if involuntary_switches() == switches:
                 break
-            self.times.disturbed_samples += 1
+            self.times.interrupted_samples += 1
             if seconds * count > LONGEST_RETRIED_SECONDS:
                 break
         return seconds
