@@ -88,11 +88,27 @@ def _merge_states(o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, *, lay
     return torch.ops.flashmoe_science.merge_states(o_a, lse_a, o_b, lse_b, layout=layout)
 
 
+def _merge_states_eager(o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, **options: Any) -> Any:
+    _refuse_forward_mode((o_a, lse_a, o_b, lse_b))
+    return _merge_states(o_a, lse_a, o_b, lse_b, **options)
+
+
 def _refuse_other_devices(tensor: Tensor) -> None:
     if tensor.device.type not in ("cpu", "meta"):
         raise NotImplementedError(
             f"the tensors are on {tensor.device}; this build has no CUDA backend yet: move them to the CPU"
         )
+
+
+def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
+    """The operators have no rule for dual numbers, and torch would drop their tangents without a word."""
+    functorch: Any = torch._C._functorch
+    transforms = [interpreter.key() for interpreter in functorch.get_interpreter_stack() or ()]
+    has_tangent = torch.autograd.forward_ad._current_level >= 0 and any(
+        torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors
+    )
+    if has_tangent or functorch.TransformType.Jvp in transforms:
+        raise NotImplementedError("forward-mode differentiation is not supported; use reverse mode")
 
 
 def _is_ordinary(tensor: Any) -> bool:
@@ -104,6 +120,7 @@ def _attention_eager(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
     if q.dtype == torch.float64 and q.device.type == "cpu":
         return _attention_double(q, k, v, **options)
     tensors = [q, k, v, *(option for option in options.values() if isinstance(option, Tensor))]
+    _refuse_forward_mode(tensors)
     transformed = torch._C._functorch.peek_interpreter_stack() is not None
     if not transformed and not torch.is_autocast_enabled("cpu") and all(map(_is_ordinary, tensors)):
         _C.check_attention(*(t.detach() for t in (q, k, v)), **options)
@@ -271,6 +288,10 @@ def _backward(ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None) -> tup
     )
 
 
+def _refuse_second_order(ctx: Any, *gradients: Any) -> None:
+    raise NotImplementedError("the gradient of attention cannot be differentiated again")
+
+
 def _save_merge(ctx: Any, inputs: Sequence[Any], keyword_only_inputs: dict[str, Any], output: Any) -> None:
     ctx.save_for_backward(*inputs, *output)
     ctx.layout = keyword_only_inputs["layout"]
@@ -304,6 +325,7 @@ def _register_operators() -> None:
     library.register_fake("flashmoe_science::merge_states", _fake_merge_states)
     library.register_fake("flashmoe_science::attention_backward", _fake_attention_backward)
     library.register_autograd("flashmoe_science::attention", _backward, setup_context=_save_for_backward)
+    library.register_autograd("flashmoe_science::attention_backward", _refuse_second_order)
     library.register_autograd("flashmoe_science::merge_states", _merge_backward, setup_context=_save_merge)
 
 
@@ -370,7 +392,7 @@ def register() -> None:
     merge_states: Callable[..., Any] = _without_operators
     if _OPERATORS.exists():
         _register_operators()
-        attention, merge_states = _attention_eager, _merge_states
+        attention, merge_states = _attention_eager, _merge_states_eager
         if "torch._dynamo" in sys.modules:
             _substitute_in_graph()
         else:

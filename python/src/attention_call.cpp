@@ -75,10 +75,14 @@ bool fail_in_library(Failure& failure, const fms_error& error) {
   const std::string_view argument = error.argument;
   const auto* name = std::find_if(std::begin(kPythonNames), std::end(kPythonNames), [&](const NameInPython& candidate) {
     const size_t length = candidate.library.size();  // "problem.k.seq" is about "problem.k"
-    return argument.substr(0, length) == candidate.library && (argument.size() == length || argument[length] == '.');
+    return argument.substr(0, length) == candidate.library &&
+           (argument.size() == length || argument[length] == '.' || argument[length] == '[');
   });
-  std::string message = name == std::end(kPythonNames) ? "" : std::string(name->python) + ": ";
-  message += error.message;
+  std::string message = error.message;
+  if (name != std::end(kPythonNames)) {
+    const bool starts_with_it = message.compare(0, name->library.size(), name->library) == 0;
+    message = name->python + (starts_with_it ? message.substr(name->library.size()) : ": " + message);
+  }
   switch (error.code) {
     case FMS_INVALID_ARGUMENT:
       return fail(failure, FailureKind::kValue, std::move(message));
@@ -420,7 +424,7 @@ bool describe_outputs(const AttentionInputs& in, const AttentionOptions& options
     call.lse.shape = {problem.batch, problem.q_heads, rows};
   }
   set_contiguous_strides(call.lse);
-  problem.lse = {packed ? 0 : problem.q_heads * rows, rows, 1};
+  problem.lse = strides_of(call.lse, axes_of(Layout::kBhsd, packed));
   if (lse != nullptr) {
     if (!check_device("lse", *lse, failure)) {
       return false;
@@ -634,7 +638,7 @@ bool prepare_merge(const TensorView& o_a, const TensorView& lse_a, const TensorV
       return false;
     }
   }
-  const Axes lse_axes = packed ? Axes{kAbsent, 0, 1} : Axes{0, 1, 2};
+  const Axes lse_axes = axes_of(Layout::kBhsd, packed);
   call.problem.o_a = strides_of(o_a, axes);
   call.problem.o_b = strides_of(o_b, axes);
   call.problem.o = strides_of(call.out, axes);

@@ -149,6 +149,19 @@ bool belongs_to_fallback(const AttentionInputs& inputs) {
   return inputs.q.device != DeviceType::kCpu || inputs.q.dtype == ScalarType::kF64;
 }
 
+// Whether a tensor could not be borrowed because it is on a device that DLPack has no name for (meta). Keeps the
+// exception that is set.
+bool is_elsewhere(PyObject* tensor) {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject* on_cpu = PyObject_GetAttrString(tensor, "is_cpu");
+  const bool elsewhere = on_cpu == Py_False;
+  Py_XDECREF(on_cpu);
+  PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  return elsewhere;
+}
+
 PyObject* finish(PyObject* out, PyObject* lse) {
   if (lse == nullptr) {
     return out;
@@ -201,7 +214,14 @@ PyObject* attention(PyObject* /*module*/, PyObject* const* args, Py_ssize_t narg
   }
   AttentionOptions options;
   LoadedAttention loaded;
-  if (!read_attention_options(slots, options) || !loaded.load(slots, family, ScalarType::kOther)) {
+  if (!read_attention_options(slots, options)) {
+    return nullptr;
+  }
+  if (!loaded.load(slots, family, ScalarType::kOther)) {
+    if (family == Family::kTorch && is_elsewhere(slots[kQ])) {
+      PyErr_Clear();
+      return forward_call(torch_binding().attention_fallback, args, nargs, kwnames);
+    }
     return nullptr;
   }
   if (family == Family::kTorch) {
@@ -302,11 +322,13 @@ PyObject* merge_states(PyObject* /*module*/, PyObject* const* args, Py_ssize_t n
     return forward_call(torch_binding().merge_fallback, args, nargs, kwnames);
   }
   LoadedMerge loaded;
-  if (!loaded.load(slots, family)) {
-    return nullptr;
-  }
-  if (loaded.o_a.view.device != DeviceType::kCpu && family == Family::kTorch) {
+  const bool is_loaded = loaded.load(slots, family);
+  if (family == Family::kTorch && (is_loaded ? loaded.o_a.view.device != DeviceType::kCpu : is_elsewhere(slots[kOA]))) {
+    PyErr_Clear();
     return forward_call(torch_binding().merge_fallback, args, nargs, kwnames);
+  }
+  if (!is_loaded) {
+    return nullptr;
   }
   MergeCall call;
   Failure failure;

@@ -1,6 +1,7 @@
 // What the binding knows of an array, whichever framework owns it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -47,7 +48,7 @@ inline void set_contiguous_strides(TensorView& view) {
   int64_t stride = 1;
   for (int axis = view.ndim - 1; axis >= 0; --axis) {
     view.strides[axis] = stride;
-    stride *= view.shape[axis];
+    stride *= std::max<int64_t>(view.shape[axis], 1);  // no stride of 0 where there is nothing to step over
   }
 }
 

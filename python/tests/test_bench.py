@@ -445,10 +445,10 @@ def test_the_mirrored_structs_have_the_header_s_layout(tmp_path: Path) -> None:
     }
     lines = []
     for name, mirror in structs.items():
-        lines.append(f"_Static_assert(sizeof({name}) == {ctypes.sizeof(mirror)}, \"size of {name}\");")
+        lines.append(f'_Static_assert(sizeof({name}) == {ctypes.sizeof(mirror)}, "size of {name}");')
         for field, *_ in mirror._fields_:
             offset = getattr(mirror, field).offset
-            lines.append(f"_Static_assert(offsetof({name}, {field}) == {offset}, \"{name}.{field}\");")
+            lines.append(f'_Static_assert(offsetof({name}, {field}) == {offset}, "{name}.{field}");')
     source = tmp_path / "layout.c"
     source.write_text("#include <flashmoe/flashmoe.h>\n" + "\n".join(lines) + "\n")
     try:

@@ -1,0 +1,121 @@
+"""Errors name the argument, its value and what is allowed."""
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import flashmoe_science as fs  # noqa: E402
+
+Q = torch.zeros(2, 4, 8, 64)
+K = torch.zeros(2, 2, 8, 64)
+INT32 = torch.int32
+
+VALUE_ERRORS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
+    ("rank", (Q[0], K, K), {}, r"q has shape \(4, 8, 64\); expected \(batch, heads, seq, dim\)"),
+    ("rank bshd", (Q, K[0], K), {"layout": "bshd"}, r"k has shape \(2, 8, 64\); expected \(batch, seq, heads, dim\)"),
+    ("five dimensions", (Q[None], K, K), {}, "q has 5 dimensions; at most 4 are allowed"),
+    ("dtype", (Q.int(), K, K), {}, "q is int32; it must be float16, bfloat16 or float32"),
+    ("mixed dtypes", (Q, K.half(), K), {}, "k is float16, but q is float32"),
+    ("heads", (Q[:, :3], K, K), {}, "k has 2 heads, which does not divide q's 3"),
+    ("batch", (Q, K[:1], K[:1]), {}, "k has batch 1, but q has 2"),
+    ("v shape", (Q, K, K[:, :, :5]), {}, r"v has shape \(2, 2, 5, 64\), but k has \(2, 2, 8, 64\)"),
+    ("head dim", (Q, K[..., :32], K[..., :32]), {}, "k has head dimension 32, but q has 64"),
+    ("too wide", (torch.zeros(1, 1, 1, 300),) * 3, {}, "the last dimension of q is 300; allowed: 1 to 256"),
+    ("last stride", (Q.mT, K, K), {}, "q has stride 64 in its last dimension; it must be 1"),
+    ("layout", (Q, K, K), {"layout": "sbhd"}, "layout is 'sbhd'; it must be 'bhsd' or 'bshd'"),
+    ("bias shape", (Q, K, K), {"bias": torch.zeros(3, 8)}, r"bias has shape \(3, 8\), .* \(2, 4, 8, 8\)"),
+    ("bias dtype", (Q, K, K), {"bias": torch.zeros(8, 8, dtype=torch.bool)}, "bias is bool; .*a bias of 0 and -inf"),
+    ("sinks shape", (Q, K, K), {"sinks": torch.zeros(3)}, r"sinks has shape \(3,\); expected a contiguous \(4,\)"),
+    ("sinks dtype", (Q, K, K), {"sinks": torch.zeros(4).half()}, "sinks is float16; it must be float32"),
+    ("softcap", (Q, K, K), {"softcap": -1.0}, "softcap is -1; allowed"),
+    ("scale", (Q, K, K), {"scale": float("nan")}, "scale is nan; allowed"),
+    ("window", (Q, K, K), {"window": (-2, 0)}, r"window\[0\] is -2; allowed"),
+    ("num_splits", (Q, K, K), {"num_splits": -1}, "num_splits is -1"),
+    ("max_q", (Q, K, K), {"max_q": 8}, "max_q is only for packed queries; give cu_q too"),
+    ("max_kv", (Q, K, K), {"max_kv": 8}, "max_kv is only for packed or paged keys"),
+    ("int64 lengths", (Q, K, K), {"kv_lengths": torch.zeros(2).long()}, "kv_lengths is int64; it must be int32"),
+    (
+        "few lengths",
+        (Q, K, K),
+        {"kv_lengths": torch.zeros(1, dtype=INT32)},
+        r"kv_lengths has shape \(1,\); .*batch = 2",
+    ),
+    (
+        "long length",
+        (Q, K, K),
+        {"kv_lengths": torch.tensor([3, 9], dtype=INT32)},
+        r"kv_lengths\[1\] is 9; allowed: 0 to 8",
+    ),
+    (
+        "offsets that fall",
+        (Q[0], K[0], K[0]),
+        {"cu_q": torch.tensor([0, 5, 3, 8], dtype=INT32), "cu_kv": torch.tensor([0, 1, 2, 8], dtype=INT32)},
+        r"cu_q\[2\] is 3; allowed",
+    ),
+    (
+        "page outside",
+        (Q, K, K),
+        {"block_table": torch.tensor([[0], [2]], dtype=INT32)},
+        r"block_table\[1\] is 2; allowed",
+    ),
+    ("out shape", (Q, K, K), {"out": torch.zeros(2, 4, 8, 32)}, r"out has shape \(2, 4, 8, 32\); expected that of q"),
+    ("out dtype", (Q, K, K), {"out": torch.zeros(2, 4, 8, 64).half()}, "out is float16, but q is float32"),
+]
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "message"), [case[1:] for case in VALUE_ERRORS], ids=[c[0] for c in VALUE_ERRORS]
+)
+def test_value_errors(args: tuple[Any, ...], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fs.attention(*args, **options)
+
+
+def test_value_errors_are_the_same_when_gradients_are_recorded() -> None:
+    with pytest.raises(ValueError, match="k has 2 heads, which does not divide q's 3"):
+        fs.attention(Q[:, :3].clone().requires_grad_(), K, K)
+
+
+TYPE_ERRORS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+    ((Q, K), {}, "missing required argument 'v'"),
+    ((Q, K, K, True), {}, "takes 3 positional arguments but 4 were given"),
+    ((Q, K, None), {}, "v must not be None"),
+    ((Q, K, K), {"dropout": 0.1}, "unexpected keyword argument 'dropout'"),
+    ((Q, K, K), {"q": Q}, "multiple values for argument 'q'"),
+    ((Q, K, K), {"dtype": "float16"}, "unexpected keyword argument 'dtype'"),
+    ((Q, K, K), {"scale": "small"}, "scale is 'small'; expected a float"),
+    ((Q, K, K), {"window": 3}, "window is 3; expected a pair of ints"),
+    ((Q, K, K), {"max_q": 1.5}, "max_q is 1.5; expected an int"),
+    ((Q.numpy(), K, K), {}, "k is .*Tensor"),
+    (([[1.0]], K, K), {}, "q is <class 'list'>; expected a torch.Tensor or a NumPy array"),
+]
+
+
+@pytest.mark.parametrize(("args", "options", "message"), TYPE_ERRORS)
+def test_type_errors(args: tuple[Any, ...], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        fs.attention(*args, **options)
+
+
+def test_a_gpu_tensor_is_refused_in_words() -> None:
+    with torch._subclasses.FakeTensorMode():
+        q = torch.empty(1, 1, 4, 64, device="cuda")
+        with pytest.raises(NotImplementedError, match="on cuda:0; this build has no CUDA backend yet"):
+            fs.attention(q, q, q)
+
+
+def test_flash_attn_func_refuses_what_it_cannot_do() -> None:
+    q = torch.zeros(1, 8, 4, 64)
+    with pytest.raises(NotImplementedError, match=r"dropout_p is 0\.1"):
+        fs.flash_attn_func(q, q, q, dropout_p=0.1)
+    with pytest.raises(NotImplementedError, match="alibi_slopes"):
+        fs.flash_attn_func(q, q, q, alibi_slopes=torch.zeros(4))
+
+
+def test_merge_states_names_its_arguments() -> None:
+    out, lse = fs.attention(Q, K, K, return_lse=True)
+    with pytest.raises(ValueError, match=r"lse_b is float32 of shape \(2, 4, 7\); expected float32 \(2, 4, 8\)"):
+        fs.merge_states(out, lse, out, lse[:, :, :7])
+    with pytest.raises(ValueError, match="o_b is float16, but o_a is float32"):
+        fs.merge_states(out, lse, out.half(), lse)
