@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from formulas import assert_as_exact, assert_lse, eager, random  # noqa: E402
-
-import flashmoe_science as fs  # noqa: E402
+import flashmoe_science as fs
+from formulas import assert_as_exact, assert_lse, eager, random
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
 

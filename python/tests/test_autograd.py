@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from formulas import eager, random  # noqa: E402
-
-import flashmoe_science as fs  # noqa: E402
-from flashmoe_science import _composite  # noqa: E402
+import flashmoe_science as fs
+from flashmoe_science import _composite
+from formulas import eager, random
 
 needs_operators = pytest.mark.skipif(
     not hasattr(torch.ops.flashmoe_science, "attention"), reason="this wheel was built without torch"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-import flashmoe_science as fs  # noqa: E402
+import flashmoe_science as fs
 
 Q = torch.zeros(2, 4, 8, 64)
 K = torch.zeros(2, 2, 8, 64)

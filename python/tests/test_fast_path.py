@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from formulas import random  # noqa: E402
-from torch.overrides import TorchFunctionMode  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
-import flashmoe_science as fs  # noqa: E402
-from flashmoe_science import _C, _torch  # noqa: E402
+import flashmoe_science as fs
+from flashmoe_science import _C, _torch
+from formulas import random
 
 if not hasattr(torch.ops.flashmoe_science, "attention"):
     pytest.skip("this wheel was built without torch", allow_module_level=True)

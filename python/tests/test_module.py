@@ -9,7 +9,7 @@ import flashmoe_science as fs
 from flashmoe_science import _C
 
 torch = pytest.importorskip("torch")
-from formulas import eager, random  # noqa: E402
+from formulas import eager, random
 
 
 def test_c_lists_the_function() -> None:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from formulas import random  # noqa: E402
-
-import flashmoe_science as fs  # noqa: E402
+import flashmoe_science as fs
+from formulas import random
 
 if not hasattr(torch.ops.flashmoe_science, "attention"):
     pytest.skip("this wheel was built without torch", allow_module_level=True)
@@ -36,8 +35,7 @@ OPCHECK_CASES: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
     ),
     "paged": (
         OPS.attention,
-        (random(1, 2, 3, 8), random(4, 2, 8, 8), random(4, 2, 8, 8), None, None, None, None, None)
-        + (torch.tensor([[3, 1]], dtype=torch.int32),),
+        (random(1, 2, 3, 8), random(4, 2, 8, 8), random(4, 2, 8, 8), *[None] * 5, torch.tensor([[3, 1]]).int()),
         {},
     ),
     "merge": (
