@@ -102,9 +102,20 @@ class Plan(Structure):
 
 
 class Args(Structure):
-    _fields_ = [("struct_size", c_uint32)] + [
-        (name, c_void_p)
-        for name in ("q", "k", "v", "o", "lse", "bias", "sinks", "cu_q", "cu_kv", "kv_lengths", "block_table", "info")
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("q", c_void_p),
+        ("k", c_void_p),
+        ("v", c_void_p),
+        ("o", c_void_p),
+        ("lse", c_void_p),
+        ("bias", c_void_p),
+        ("sinks", c_void_p),
+        ("cu_q", c_void_p),
+        ("cu_kv", c_void_p),
+        ("kv_lengths", c_void_p),
+        ("block_table", c_void_p),
+        ("info", c_void_p),
     ]
 
 
@@ -121,7 +132,7 @@ class CLibrary:
         library.fms_context_cpu_isa.argtypes = [c_void_p]
         library.fms_plan_explain.argtypes = [c_void_p, c_char_p, c_size_t]
         library.fms_plan_explain.restype = c_size_t
-        library.fms_attention_problem_init.argtypes = [POINTER(Problem), c_int] + [c_int64] * 6
+        library.fms_attention_problem_init.argtypes = [POINTER(Problem), c_int, *([c_int64] * 6)]
         self._context = c_void_p()
         error_text = Error()
         self._check(library.fms_context_create(None, byref(self._context), byref(error_text)), error_text)

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from ctypes import c_float, c_int, c_int64, c_void_p
 from pathlib import Path
+from typing import cast
 
 import torch
 
@@ -54,7 +55,7 @@ class OneDnnDecode:
     def _function(self, name: str, result: type | None = c_int) -> Callable[..., int]:
         function = getattr(self._library, name)
         function.restype = result
-        return function
+        return cast(Callable[..., int], function)
 
     def _make(self, function: str, *arguments: object) -> c_void_p:
         """Calls a dnnl_..._create function and returns what it made."""
@@ -128,7 +129,7 @@ class OneDnnDecode:
             "dnnl_matmul_primitive_desc_create", self._engine, described["weights"], described["v"], None,
             described["output"], None,
         )  # fmt: skip
-        steps = [
+        steps: list[Callable[[], int]] = [
             self._primitive(
                 score_product, {ARG_SRC: memory["q"], ARG_WEIGHTS: memory["k"], ARG_DST: memory["scores"]}
             ),

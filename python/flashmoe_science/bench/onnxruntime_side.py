@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import torch
@@ -19,8 +20,8 @@ class OnnxRuntime:
 
     def __init__(self) -> None:
         try:
-            import onnx
-            import onnxruntime
+            onnx = importlib.import_module("onnx")
+            onnxruntime = importlib.import_module("onnxruntime")
         except ImportError as error:
             raise NotAvailable(f"--peers onnxruntime: {error}; pip install onnxruntime onnx") from error
         self._onnx, self._runtime = onnx, onnxruntime
@@ -46,7 +47,12 @@ class OnnxRuntime:
         node = self._onnx.helper.make_node("Attention", ["q", "k", "v"], ["o"], is_causal=int(cell.causal))
         tensors = {"q": inputs.q, "k": inputs.k, "v": inputs.v}
         run = self._session(node, tensors, tuple(inputs.q.shape), dtype, threads, [("", ATTENTION_OPSET)])
-        return PreparedCall(run, lambda outputs: torch.from_numpy(outputs[0]), note="Attention")  # type: ignore[index]
+
+        def to_tensor(outputs: Any) -> torch.Tensor:
+            tensor: torch.Tensor = torch.from_numpy(outputs[0])
+            return tensor
+
+        return PreparedCall(run, to_tensor, note="Attention")
 
     def _multi_head_attention(self, cell: Cell, dtype: str, inputs: Inputs, threads: int) -> PreparedCall:
         if cell.gqa_group > 1:
@@ -64,7 +70,7 @@ class OnnxRuntime:
         run = self._session(node, tensors, tuple(tensors["q"].shape), dtype, threads, opsets)
 
         def to_tensor(outputs: Any) -> torch.Tensor:
-            heads = torch.from_numpy(outputs[0]).unflatten(2, (cell.q_heads, cell.head_dim))
+            heads: torch.Tensor = torch.from_numpy(outputs[0]).unflatten(2, (cell.q_heads, cell.head_dim))
             return heads.transpose(1, 2)
 
         return PreparedCall(run, to_tensor, note="MultiHeadAttention")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 import torch
 
 from .cells import Cell
@@ -13,8 +16,8 @@ class OpenVino:
 
     def __init__(self) -> None:
         try:
-            import openvino
-            from openvino import opset13
+            openvino = importlib.import_module("openvino")
+            opset13 = importlib.import_module("openvino.opset13")
         except ImportError as error:
             raise NotAvailable(f"--peers openvino: {error}; pip install openvino") from error
         self._openvino, self._ops = openvino, opset13
@@ -55,7 +58,7 @@ class OpenVino:
 
         return PreparedCall(request.infer, to_tensor)
 
-    def _repeat_heads(self, node, cell: Cell):  # noqa: ANN001, ANN202 - openvino's nodes have no public type
+    def _repeat_heads(self, node: Any, cell: Cell) -> Any:
         """(B, Hkv, S, D) -> (B, Hq, S, D), the way exported models write GQA; the plugin fuses it."""
         ops = self._ops
         grouped = ops.unsqueeze(node, ops.constant([2]))
@@ -64,6 +67,6 @@ class OpenVino:
         return ops.reshape(repeated, ops.constant([cell.batch, cell.q_heads, cell.kv_len, cell.head_dim]), False)
 
 
-def as_bytes(tensor):  # noqa: ANN001, ANN201
+def as_bytes(tensor: Any) -> Any:
     """An openvino tensor's memory as a flat byte array; bf16 has no NumPy type of its own."""
     return tensor.data.view("uint8").reshape(-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,10 +15,8 @@ from .targets import CELL_THRESHOLDS
 
 def save(rows: Sequence[Row], ours: Implementation, path: str) -> None:
     """One panel per data type and thread count, one line per cell; the format follows the file name's ending."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    importlib.import_module("matplotlib").use("Agg")  # no display needed
+    plt = importlib.import_module("matplotlib.pyplot")
 
     timed = [row for row in rows if row.times.log_ratios and not row.wrong]
     panels: dict[tuple[str, int], list[Row]] = {}

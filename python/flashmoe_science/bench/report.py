@@ -14,6 +14,7 @@ import torch
 
 from .implementation import Implementation
 from .intervals import geometric_mean_interval
+from .limits import Limits
 from .runner import Row
 from .targets import Outcome, Verdict
 
@@ -49,7 +50,8 @@ def _line(row: Row) -> list[str]:
         return [*head, f"NOT TIMED: {row.wrong}"]
     if not row.times.log_ratios:
         return [*head, "interrupted"]
-    times, ratio, limits, share = row.times, row.ratio, row.limits, row.roofline_share
+    times, ratio, share = row.times, row.ratio, row.roofline_share
+    limits = row.limits or Limits(None, None, None, None)
     return [
         *head,
         f"{times.baseline_median * 1e6:.1f}",
@@ -61,10 +63,10 @@ def _line(row: Row) -> list[str]:
         f"{job.cell.flops / times.ours_median * 1e-9:.1f}",
         _scaled(row.roofline_seconds, 1e6, 1),
         _scaled(share, 100, 0),
-        _scaled(limits and limits.amx_bf16_flops, 1e-12, 2),
-        _scaled(limits and limits.fma_fp32_flops, 1e-9, 0),
-        _scaled(limits and limits.exp2_per_second, 1e-9, 1),
-        _scaled(limits and limits.read_bytes_per_second, 1e-9, 0),
+        _scaled(limits.amx_bf16_flops, 1e-12, 2),
+        _scaled(limits.fma_fp32_flops, 1e-9, 0),
+        _scaled(limits.exp2_per_second, 1e-9, 1),
+        _scaled(limits.read_bytes_per_second, 1e-9, 0),
         _scaled(row.used_by_others, 1, 1) + ("!" if row.disturbed else ""),
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +23,7 @@ class TorchSdpa:
 
     def prepare(self, cell: Cell, dtype: str, inputs: Inputs, threads: int) -> PreparedCall:
         torch.set_num_threads(threads)
-        arguments = {"is_causal": True} if cell.causal else {}
+        arguments: dict[str, Any] = {"is_causal": True} if cell.causal else {}
         if cell.gqa_group > 1:
             arguments["enable_gqa"] = True
         call = functools.partial(F.scaled_dot_product_attention, inputs.q, inputs.k, inputs.v, **arguments)
