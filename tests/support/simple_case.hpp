@@ -14,7 +14,7 @@ struct Shape {
 };
 
 // A tile's worth and its tails, a larger one with GQA, a wide head, decode with and without GQA.
-inline constexpr Shape kLawShapes[] = {{1, 2, 1, 37, 53, 64},  {2, 4, 2, 130, 150, 128}, {1, 1, 1, 70, 70, 20},
+inline constexpr Shape kLawShapes[] = {{1, 2, 1, 37, 53, 64},  {1, 4, 2, 130, 150, 128}, {1, 1, 1, 70, 70, 20},
                                        {1, 1, 1, 19, 40, 250}, {1, 8, 2, 1, 777, 64},    {2, 2, 2, 3, 300, 96}};
 
 inline fms_attention_problem simple_problem(fms_dtype dtype, const Shape& shape) {
