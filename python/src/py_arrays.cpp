@@ -78,6 +78,20 @@ bool raise_too_many_dims(const char* name, int64_t ndim) {
   return false;
 }
 
+// Replaces torch's own exception, which does not know the argument's name.
+bool raise_not_dense(PyObject* tensor, const char* name) {
+  PyErr_Clear();
+  PyObject* layout = PyObject_GetAttrString(tensor, "layout");
+  PyObject* device = layout == nullptr ? nullptr : PyObject_GetAttrString(tensor, "device");
+  if (device != nullptr) {
+    PyErr_Format(PyExc_ValueError, "%s has layout %S on %S; expected a dense (strided) tensor on the CPU", name, layout,
+                 device);
+  }
+  Py_XDECREF(device);
+  Py_XDECREF(layout);
+  return false;
+}
+
 void set_python_error(void* /*context*/, const char* kind, const char* message) {
   PyGILState_STATE gil = PyGILState_Ensure();
   PyErr_Format(PyExc_RuntimeError, "torch could not allocate the result: %s: %s", kind, message);
@@ -281,7 +295,7 @@ bool ArrayArg::load_torch(PyObject* object, const char* name) {
   }
   dlpack::Tensor tensor;
   if (exchange_api().borrow_from_object(object, &tensor) != 0) {
-    return false;
+    return raise_not_dense(object, name);
   }
   if (tensor.ndim > kMaxDims) {
     return raise_too_many_dims(name, tensor.ndim);

@@ -59,6 +59,7 @@ VALUE_ERRORS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
         {"block_table": torch.tensor([[0], [2]], dtype=INT32)},
         r"block_table\[1\] is 2; allowed",
     ),
+    ("sparse", (Q, K.to_sparse(), K), {}, "k has layout torch.sparse_coo on cpu; expected a dense"),
     ("out shape", (Q, K, K), {"out": torch.zeros(2, 4, 8, 32)}, r"out has shape \(2, 4, 8, 32\); expected that of q"),
     ("out dtype", (Q, K, K), {"out": torch.zeros(2, 4, 8, 64).half()}, "out is float16, but q is float32"),
 ]
