@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
-from formulas import random
-
 import flashmoe_science as fs
 from flashmoe_science import _C
+from formulas import random
 
 
 def test_references_are_given_back() -> None:
