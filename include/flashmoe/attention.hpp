@@ -244,19 +244,19 @@ class Context {
   // Returns what really ran.
   fms_run_info run(const Plan& plan, const Args& args, const Workspace& workspace, fms_stream stream = nullptr) const {
     fms_run_info info{};
-    const fms_attention_args c_args{sizeof(fms_attention_args),
-                                    args.q,
-                                    args.k,
-                                    args.v,
-                                    args.o,
-                                    args.lse,
-                                    args.bias,
-                                    args.sinks,
-                                    args.cu_q,
-                                    args.cu_kv,
-                                    args.kv_lengths,
-                                    args.block_table,
-                                    &info};
+    const fms_attention_args c_args{.struct_size = sizeof(fms_attention_args),
+                                    .q = args.q,
+                                    .k = args.k,
+                                    .v = args.v,
+                                    .o = args.o,
+                                    .lse = args.lse,
+                                    .bias = args.bias,
+                                    .sinks = args.sinks,
+                                    .cu_q = args.cu_q,
+                                    .cu_kv = args.cu_kv,
+                                    .kv_lengths = args.kv_lengths,
+                                    .block_table = args.block_table,
+                                    .info = &info};
     call(fms_attention_run, raw(), &plan.raw(), &c_args, workspace.data(), workspace.bytes(), stream);
     return info;
   }

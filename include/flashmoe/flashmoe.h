@@ -117,7 +117,8 @@ typedef enum fms_feature {
   FMS_LSE = 1u << 0,        /* write args.lse */
   FMS_BIAS = 1u << 1,       /* read args.bias */
   FMS_SINKS = 1u << 2,      /* read args.sinks */
-  FMS_RAGGED_Q = 1u << 3,   /* q, o, lse are packed over sequences: row i of sequence b is row cu_q[b] + i; strides.batch is unused */
+  FMS_RAGGED_Q = 1u << 3,   /* q, o, lse are packed over sequences: row i of sequence b is row cu_q[b] + i;
+                               strides.batch is unused */
   FMS_RAGGED_KV = 1u << 4,  /* k, v likewise, by cu_kv */
   FMS_KV_LENGTHS = 1u << 5, /* read args.kv_lengths: only the first kv_lengths[b] keys of sequence b exist */
   FMS_PAGED_KV = 1u << 6    /* k, v are pages: key j of sequence b is row j % page_size of page
@@ -126,7 +127,7 @@ typedef enum fms_feature {
 
 typedef struct fms_attention_problem {
   uint32_t struct_size;
-  fms_dtype dtype; /* of q, k, v and o */
+  fms_dtype dtype;   /* of q, k, v and o */
   uint32_t features; /* fms_feature bits */
   fms_dtype bias_dtype;
   int64_t batch;
