@@ -18,6 +18,12 @@ size_t page_bytes() {
 }  // namespace
 
 FencedBuffer::FencedBuffer(size_t bytes, Fence fence, uint8_t fill, size_t alignment) : bytes_(bytes), fill_(fill) {
+  if (kAddressSanitizer) {
+    payload_ = static_cast<uint8_t*>(::operator new (bytes, std::align_val_t{std::max<size_t>(alignment, 16)}));
+    alignment_ = std::max<size_t>(alignment, 16);
+    std::memset(payload_, fill, bytes);
+    return;
+  }
   const size_t page = page_bytes();
   inner_bytes_ = std::max<size_t>((bytes + alignment + page - 1) / page, 1) * page;
   void* mapping = mmap(nullptr, inner_bytes_ + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -40,11 +46,15 @@ FencedBuffer& FencedBuffer::operator=(FencedBuffer&& other) noexcept {
   std::swap(inner_bytes_, other.inner_bytes_);
   std::swap(payload_, other.payload_);
   std::swap(bytes_, other.bytes_);
+  std::swap(alignment_, other.alignment_);
   std::swap(fill_, other.fill_);
   return *this;
 }
 
 FencedBuffer::~FencedBuffer() {
+  if (kAddressSanitizer && payload_ != nullptr) {
+    ::operator delete (payload_, std::align_val_t{alignment_});
+  }
   if (mapping_ != nullptr) {
     munmap(mapping_, inner_bytes_ + 2 * page_bytes());
   }

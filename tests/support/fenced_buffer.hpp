@@ -1,5 +1,6 @@
 // Memory that notices when somebody reaches outside of it. The payload touches an unreadable page on one side, so an
-// overrun faults in every build, sanitizer or not; bytes between the payload and the other fence are checked by value.
+// overrun faults in every build; bytes between the payload and the other fence are checked by value. Under the address
+// sanitizer it is a heap allocation of exactly this size, and the sanitizer watches both ends.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +8,18 @@
 #include <span>
 
 namespace flashmoe::testing {
+
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kAddressSanitizer = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+inline constexpr bool kAddressSanitizer = true;
+#else
+inline constexpr bool kAddressSanitizer = false;
+#endif
+#else
+inline constexpr bool kAddressSanitizer = false;
+#endif
 
 enum class Fence {
   kAfter,  // the byte after the payload faults; the start has whatever alignment the size leaves
@@ -33,10 +46,11 @@ class FencedBuffer {
   [[nodiscard]] bool slack_is_intact() const;
 
  private:
-  uint8_t* mapping_ = nullptr;  // fence page, inner pages, fence page
+  uint8_t* mapping_ = nullptr;  // fence page, inner pages, fence page; null under the address sanitizer
   size_t inner_bytes_ = 0;
   uint8_t* payload_ = nullptr;
   size_t bytes_ = 0;
+  size_t alignment_ = 1;
   uint8_t fill_ = 0;
 };
 

@@ -64,6 +64,9 @@ TEST(FencedBuffer, ReachingOutsideFaults) {
   EXPECT_DEATH(after.as<volatile char>()[10] = 1, "");
   EXPECT_DEATH(before.as<volatile char>()[-1] = 1, "");
   EXPECT_TRUE(after.slack_is_intact());
+  if (kAddressSanitizer) {
+    return;  // it has no slack: the sanitizer has just shown that it watches both ends
+  }
   after.as<volatile char>()[-1] = 1;
   EXPECT_FALSE(after.slack_is_intact());
 }
