@@ -39,10 +39,17 @@ def save(rows: Sequence[Row], ours: Implementation, path: str) -> None:
                       for row, v in zip(mine, values, strict=True)]  # fmt: skip
             errors = [[b.value - b.low for b in bounds], [b.high - b.value for b in bounds]]
             heights = [cells.index(row.job.cell.name) + 0.16 * index for row in mine]
-            axis.errorbar(values, heights, xerr=errors, fmt="o", markersize=3.5, linewidth=1, label=f"{peer} / ours")
+            label = f"{peer} / ours"
+            drawn = axis.errorbar(values, heights, xerr=errors, fmt="o", markersize=3.5, linewidth=1, label=label)
+            busy = [(value, height) for row, value, height in zip(mine, values, heights, strict=True) if row.disturbed]
+            color = drawn.lines[0].get_color()
+            for value, height in busy:
+                axis.plot(value, height, "o", markersize=3.5, color="white", markeredgecolor=color, zorder=5)
         axis.axvline(1.0, color="0.5", linewidth=0.8)
         axis.axvline(CELL_THRESHOLDS[dtype], color="tab:red", linewidth=0.8, linestyle=":")
         axis.set_xscale("log", base=2)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.tick_params(axis="x", labelsize=7)
         axis.set_title(f"{dtype}, {threads} thread{'s' if threads > 1 else ''}", fontsize=9)
         axis.grid(axis="x", alpha=0.3)
         axis.set_yticks(range(len(cells)), cells, fontsize=7)
@@ -50,6 +57,7 @@ def save(rows: Sequence[Row], ours: Implementation, path: str) -> None:
     axes[0][0].invert_yaxis()
     if timed:
         axes[0][0].legend(fontsize=7)
-    figure.suptitle(f"measured on {cpu_model()}; {ours.name} {ours.version}", fontsize=9)
+    note = "; hollow: the machine was busy" if any(row.disturbed for row in timed) else ""
+    figure.suptitle(f"measured on {cpu_model()}; {ours.name} {ours.version}{note}", fontsize=9)
     figure.savefig(path, dpi=120)
     plt.close(figure)
