@@ -202,7 +202,8 @@ bool is_small(const fms_attention_problem& p) {
   const int64_t q_rows = has(p, FMS_RAGGED_Q) ? p.total_q : p.q_len;
   const int64_t kv_batch = has(p, FMS_PAGED_KV) ? p.page_count : has(p, FMS_RAGGED_KV) ? 1 : p.batch;
   const int64_t kv_rows = has(p, FMS_PAGED_KV) ? p.page_size : has(p, FMS_RAGGED_KV) ? p.total_kv : p.kv_len;
-  for (const fms_strides& stride : {p.q, p.o, p.lse}) {
+  const fms_strides no_strides{};
+  for (const fms_strides& stride : {p.q, p.o, has(p, FMS_LSE) ? p.lse : no_strides}) {
     if (!fits({q_batch, p.q_heads, q_rows}, {stride.batch, stride.head, stride.seq})) {
       return false;
     }
@@ -212,9 +213,15 @@ bool is_small(const fms_attention_problem& p) {
       return false;
     }
   }
-  const __int128 multiplies = static_cast<__int128>(p.batch) * p.q_heads * p.q_len * p.kv_len * p.head_dim;
-  return multiplies <= kMaxMultiplies && p.batch * p.block_table_stride <= 10'000 &&
-         fits({p.batch, p.q_heads, p.q_len, p.kv_len}, {p.bias.batch, p.bias.head, p.bias.q, p.bias.kv});
+  // Fields of features that are off were not checked and may hold anything.
+  if (has(p, FMS_PAGED_KV) && static_cast<__int128>(p.batch) * p.block_table_stride > kMaxElements) {
+    return false;
+  }
+  if (has(p, FMS_BIAS) &&
+      !fits({p.batch, p.q_heads, p.q_len, p.kv_len}, {p.bias.batch, p.bias.head, p.bias.q, p.bias.kv})) {
+    return false;
+  }
+  return static_cast<__int128>(p.batch) * p.q_heads * p.q_len * p.kv_len * p.head_dim <= kMaxMultiplies;
 }
 
 }  // namespace flashmoe::fuzz

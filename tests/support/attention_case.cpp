@@ -74,18 +74,20 @@ AttentionCase::AttentionCase(const fms_attention_problem& problem, IndexArrays i
   const int64_t kv_rows = has(FMS_PAGED_KV) ? p.page_size : has(FMS_RAGGED_KV) ? p.total_kv : p.kv_len;
   const int64_t q_elements = extent({q_batch, p.q_heads, q_rows}, {p.q.batch, p.q.head, p.q.seq}, p.head_dim);
   const int64_t o_elements = extent({q_batch, p.q_heads, q_rows}, {p.o.batch, p.o.head, p.o.seq}, p.head_dim);
-  const int64_t lse_elements = extent({q_batch, p.q_heads, q_rows}, {p.lse.batch, p.lse.head, p.lse.seq}, 1);
   const int64_t k_elements = extent({kv_batch, p.kv_heads, kv_rows}, {p.k.batch, p.k.head, p.k.seq}, p.head_dim);
   const int64_t v_elements = extent({kv_batch, p.kv_heads, kv_rows}, {p.v.batch, p.v.head, p.v.seq}, p.head_dim);
-  const int64_t bias_elements =
-      extent({p.batch, p.q_heads, p.q_len, p.kv_len}, {p.bias.batch, p.bias.head, p.bias.q, p.bias.kv}, 1);
   const size_t width = element_bytes(p.dtype);
   q_ = FencedBuffer(q_elements * width, fence, kInputPoison);
   k_ = FencedBuffer(k_elements * width, fence, kInputPoison);
   v_ = FencedBuffer(v_elements * width, fence, kInputPoison);
   o_ = FencedBuffer(o_elements * width, fence, kOutputCanary);
-  lse_ = FencedBuffer(lse_elements * sizeof(float), fence, kOutputCanary);
+  if (has(FMS_LSE)) {
+    const int64_t lse_elements = extent({q_batch, p.q_heads, q_rows}, {p.lse.batch, p.lse.head, p.lse.seq}, 1);
+    lse_ = FencedBuffer(lse_elements * sizeof(float), fence, kOutputCanary);
+  }
   if (has(FMS_BIAS)) {
+    const int64_t bias_elements =
+        extent({p.batch, p.q_heads, p.q_len, p.kv_len}, {p.bias.batch, p.bias.head, p.bias.q, p.bias.kv}, 1);
     bias_ = FencedBuffer(bias_elements * element_bytes(p.bias_dtype), fence, kInputPoison);
   }
   if (has(FMS_SINKS)) {
