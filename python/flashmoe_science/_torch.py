@@ -329,11 +329,14 @@ def _register_operators() -> None:
     library.register_autograd("flashmoe_science::merge_states", _merge_backward, setup_context=_save_merge)
 
 
+_NO_OPERATORS = (
+    "this build of flashmoe_science has no torch operators (torch was absent when it was built), so gradients, "
+    "torch.compile, modes and transforms do not work; plain CPU tensors do"
+)
+
+
 def _without_operators(*args: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError(
-        "this build of flashmoe_science has no torch operators (torch was absent when it was built), so gradients, "
-        "torch.compile, modes and transforms do not work; plain CPU tensors under torch.no_grad() do"
-    )
+    raise NotImplementedError(_NO_OPERATORS)
 
 
 def _substitute_in_graph() -> None:
@@ -397,4 +400,6 @@ def register() -> None:
             _substitute_in_graph()
         else:
             sys.meta_path.insert(0, _AfterImport("torch._dynamo", _substitute_in_graph))
+    else:
+        warnings.warn(_NO_OPERATORS, stacklevel=3)
     _C.register_torch(Tensor, attention, merge_states, torch.is_grad_enabled, torch.autograd.forward_ad, _guards())

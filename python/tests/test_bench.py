@@ -305,10 +305,12 @@ def test_decode_is_limited_by_memory() -> None:
     assert limits.roofline_seconds(cell, "bf16", rates) == pytest.approx(cell.bytes_touched(2) / 1e10)
 
 
-def test_shortage_of_processors() -> None:
-    assert contention.shortage(threads=1, used_by_others=1.0, processors=2) == 0
-    assert contention.shortage(threads=2, used_by_others=1.0, processors=2) == 1.0
-    assert contention.shortage(threads=2, used_by_others=None, processors=2) == 0
+def test_threads_without_a_processor_each_are_disturbed() -> None:
+    assert contention.is_disturbed(threads=2, used_by_others=1.0, processors=2)
+    assert not contention.is_disturbed(threads=2, used_by_others=1.0, processors=4)
+    assert not contention.is_disturbed(threads=2, used_by_others=0.1, processors=2)
+    assert not contention.is_disturbed(threads=1, used_by_others=2.0, processors=2)
+    assert not contention.is_disturbed(threads=2, used_by_others=None, processors=2)
     assert contention.busy_seconds("cpu 100 10 20 5000 7 3 4 0 0 0\ncpu0 1 2", 100) == pytest.approx(1.37)
 
 

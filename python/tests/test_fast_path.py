@@ -1,6 +1,8 @@
 """The C function computes plain tensors itself, and only those."""
 
+import statistics
 import threading
+import timeit
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -142,6 +144,28 @@ def test_lazily_negated_tensors_are_right(handed_over: list[str]) -> None:
     q, k, v = tensors()
     assert torch.equal(fs.attention(torch._neg_view(q), k, v), fs.attention(-q, k, v))
     assert handed_over == ["attention"]
+
+
+def test_a_call_costs_less_than_sdpa(capsys: pytest.CaptureFixture[str]) -> None:
+    """One query and one key: what is timed is the way there and back."""
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    figures = []
+    with torch.no_grad():
+        for dtype in (torch.float16, torch.bfloat16, torch.float32):
+            arrays = [random(1, 1, 1, 64, dtype=dtype, seed=i) for i in range(3)]
+            blocks = []
+            for _ in range(21):  # interleaved, so that both meet the same machine
+                ours = timeit.timeit(lambda arrays=arrays: fs.attention(*arrays), number=500)
+                theirs = timeit.timeit(lambda arrays=arrays: sdpa(*arrays), number=500)
+                blocks.append((ours / theirs, ours / 500, theirs / 500))
+            figures.append((str(dtype), *statistics.median_low(blocks)))
+    torch.set_num_threads(threads)
+    with capsys.disabled():
+        for dtype, ratio, ours, theirs in figures:
+            print(f"\n(1, 1, 1, 64) {dtype}: {ours * 1e6:.1f} us, SDPA {theirs * 1e6:.1f} us: {ratio:.2f} of it")
+    assert max(ratio for _, ratio, _, _ in figures) <= 0.9
 
 
 def test_many_threads_get_their_own_results() -> None:
