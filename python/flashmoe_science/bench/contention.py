@@ -1,8 +1,9 @@
 """How much of the machine other programs used while a row was measured.
 
 A neighbour does not slow both sides alike: two threads that wait for each other at a barrier lose whole time slices
-when one of them has no processor, and the side with more barriers loses more. A row that was measured with fewer
-processors than threads is therefore not evidence, however narrow its interval is.
+when one of them has no processor, and the side with more barriers loses more. A row of several threads, measured
+with fewer processors than that is therefore not evidence, however narrow its interval is. One thread alone only loses
+time slices, on either side as often: the interval shows what that costs.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Neighbours:
         return max(0.0, (busy - own) / wall) if wall > 0 else 0.0
 
 
-def shortage(threads: int, used_by_others: float | None, processors: int | None = None) -> float:
-    """Processors that our threads wanted and did not have."""
+def is_disturbed(threads: int, used_by_others: float | None, processors: int | None = None) -> bool:
+    """Whether threads that wait for each other had too few processors."""
     available = processors or os.cpu_count() or 1
-    return max(0.0, threads + (used_by_others or 0.0) - available)
+    return threads > 1 and threads + (used_by_others or 0.0) - available > TOLERATED_SHORTAGE

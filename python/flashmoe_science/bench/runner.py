@@ -12,7 +12,7 @@ import torch
 
 from . import correctness
 from .cells import Cell
-from .contention import TOLERATED_SHORTAGE, Neighbours, shortage
+from .contention import Neighbours, is_disturbed
 from .implementation import Implementation, Inputs, NotAvailable, PreparedCall, make_inputs
 from .intervals import Interval
 from .limits import LimitMeter, Limits, roofline_seconds
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def disturbed(self) -> bool:
-        return shortage(self.job.threads, self.used_by_others) > TOLERATED_SHORTAGE
+        return is_disturbed(self.job.threads, self.used_by_others)
 
     @property
     def roofline_share(self) -> float | None:
