@@ -20,7 +20,7 @@
  * - Keys that are not visible are never read into a result, whatever bits they hold (NaN included).
  * - NaN in a visible score, or a score of +inf, makes the whole row NaN (o and lse).
  * - A non-finite v of a visible key makes o non-finite in that column (inf or NaN), however small its weight.
- * - A bias of -inf gives its key the weight 0; it does not hide a non-finite v.
+ * - A bias of -inf gives its key the weight 0; it does not hide a non-finite v in a row that has other weights.
  * - q_len = 0 or batch = 0 is a valid problem with nothing to do; kv_len = 0 gives 0 and -inf (or the sink).
  *
  * Every function is thread-safe; a context may be shared by any number of threads. Nothing is kept between calls:
@@ -119,7 +119,7 @@ typedef enum fms_feature {
   FMS_SINKS = 1u << 2,      /* read args.sinks */
   FMS_RAGGED_Q = 1u << 3,   /* q, o, lse are packed over sequences: row i of sequence b is row cu_q[b] + i;
                                strides.batch is unused */
-  FMS_RAGGED_KV = 1u << 4,  /* k, v likewise, by cu_kv */
+  FMS_RAGGED_KV = 1u << 4,  /* k, v likewise, by cu_kv; not together with FMS_KV_LENGTHS or FMS_PAGED_KV */
   FMS_KV_LENGTHS = 1u << 5, /* read args.kv_lengths: only the first kv_lengths[b] keys of sequence b exist */
   FMS_PAGED_KV = 1u << 6    /* k, v are pages: key j of sequence b is row j % page_size of page
                                block_table[b * block_table_stride + j / page_size]; k.batch and v.batch are page strides */
@@ -132,16 +132,16 @@ typedef struct fms_attention_problem {
   fms_dtype bias_dtype;
   int64_t batch;
   int64_t q_heads;
-  int64_t kv_heads; /* divides q_heads */
-  int64_t q_len;    /* with FMS_RAGGED_Q: the longest sequence's */
-  int64_t kv_len;   /* with FMS_RAGGED_KV, FMS_KV_LENGTHS: the longest's */
-  int64_t head_dim; /* 1 ... 256 */
-  fms_strides q, k, v, o;
-  fms_strides lse; /* fp32 rows */
+  int64_t kv_heads;       /* divides q_heads */
+  int64_t q_len;          /* with FMS_RAGGED_Q: the longest sequence's */
+  int64_t kv_len;         /* with FMS_RAGGED_KV, FMS_KV_LENGTHS: the longest's */
+  int64_t head_dim;       /* 1 ... 256 */
+  fms_strides q, k, v, o; /* rows of o must not overlap each other; inputs may (stride 0 broadcasts) */
+  fms_strides lse;        /* fp32 rows */
   float softmax_scale;
   float softcap;        /* 0: off */
-  int64_t window_left;  /* -1: unbounded */
-  int64_t window_right; /* -1: unbounded; 0: causal */
+  int64_t window_left;  /* -1: unbounded; at most 2^30 */
+  int64_t window_right; /* -1: unbounded; 0: causal; at most 2^30 */
   fms_bias_strides bias;
   int64_t total_q;    /* FMS_RAGGED_Q: rows in q and o, at least cu_q[batch] */
   int64_t total_kv;   /* FMS_RAGGED_KV: rows in k and v, at least cu_kv[batch] */

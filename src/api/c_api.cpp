@@ -14,6 +14,7 @@
 #include "kernels/cpu/registry.hpp"
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
+#include "support/raw_enum.hpp"
 #include "support/status.hpp"
 
 using flashmoe::fail;
@@ -25,7 +26,7 @@ struct fms_context {
 
 namespace {
 
-fms_status choose_isa(fms_cpu_isa asked, fms_cpu_isa* chosen, fms_error* error) {
+fms_status choose_isa(int asked, fms_cpu_isa* chosen, fms_error* error) {
   const fms_cpu_isa best = flashmoe::cpu::best_isa();
   const char* source = "options.cpu_isa";
   if (asked == FMS_ISA_AUTO) {
@@ -43,13 +44,13 @@ fms_status choose_isa(fms_cpu_isa asked, fms_cpu_isa* chosen, fms_error* error) 
   }
   if (asked < FMS_ISA_AUTO || asked > FMS_ISA_AMX) {
     return fail(error, FMS_INVALID_ARGUMENT, source, "%s is %d; allowed: FMS_ISA_AUTO (0) to FMS_ISA_AMX (4)", source,
-                static_cast<int>(asked));
+                asked);
   }
-  if (asked > best) {
+  *chosen = static_cast<fms_cpu_isa>(asked);
+  if (*chosen > best) {
     return fail(error, FMS_NOT_SUPPORTED, source, "%s asks for %s, but this machine goes up to %s", source,
-                flashmoe::cpu::isa_name(asked), flashmoe::cpu::isa_name(best));
+                flashmoe::cpu::isa_name(*chosen), flashmoe::cpu::isa_name(best));
   }
-  *chosen = asked;
   return FMS_OK;
 }
 
@@ -92,22 +93,22 @@ fms_status fms_context_create(const fms_context_options* options, fms_context** 
     return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL; allowed: where to put the context");
   }
   *context = nullptr;
-  fms_cpu_isa asked = FMS_ISA_AUTO;
+  int asked = FMS_ISA_AUTO;
   if (options != nullptr) {
     if (options->struct_size != sizeof *options) {
       return fail(error, FMS_INVALID_ARGUMENT, "options.struct_size", "options.struct_size is %u; allowed: %zu",
                   options->struct_size, sizeof *options);
     }
-    if (options->device_kind != FMS_DEVICE_CPU) {
+    if (flashmoe::raw_value(options->device_kind) != FMS_DEVICE_CPU) {
       return fail(error, FMS_NOT_SUPPORTED, "options.device_kind",
                   "options.device_kind is %d; this build has the CPU backend only: allowed: FMS_DEVICE_CPU (0)",
-                  static_cast<int>(options->device_kind));
+                  flashmoe::raw_value(options->device_kind));
     }
     if (options->device_index != 0) {
       return fail(error, FMS_INVALID_ARGUMENT, "options.device_index",
                   "options.device_index is %d; allowed for the CPU: 0", options->device_index);
     }
-    asked = options->cpu_isa;
+    asked = flashmoe::raw_value(options->cpu_isa);
   }
   fms_cpu_isa isa = FMS_ISA_AUTO;
   if (auto s = choose_isa(asked, &isa, error)) return s;

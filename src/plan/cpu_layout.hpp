@@ -13,6 +13,7 @@ namespace flashmoe::plan {
 
 inline constexpr int64_t amx_chunk_keys = 32;  // keys of one packed chunk: the depth of one bf16 tile product
 inline constexpr int64_t amx_tile_bytes = 1024;
+inline constexpr int32_t max_forced_q_tile = 4096;
 
 inline constexpr int64_t round_up(int64_t value, int64_t step) {
   return (value + step - 1) / step * step;
@@ -46,6 +47,7 @@ struct CpuLayout {
 
   int64_t padded_dim = 0;
   int64_t subtiles = 0;
+  int64_t block_keys = 0;   // AMX: keys that stay in L2 while all subtiles of an item pass over them
   int64_t pack_chunks = 0;  // chunks that one pack buffer holds (a ring when fewer than the head has)
   std::size_t pack_bytes = 0;
   std::size_t pack_flags = 0;  // offset of the per-chunk "V has a non-finite value" bytes in a pack buffer

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <iterator>
 
+#include "support/raw_enum.hpp"
 #include "support/status.hpp"
 
 namespace flashmoe::plan {
@@ -54,6 +55,8 @@ fms_status check_span(const char* tensor, const Axis (&axes)[N], int64_t innermo
 // Two rows of an output must not share memory: sorted by stride, each axis must step over all inner ones.
 template <std::size_t N>
 fms_status check_no_overlap(const char* tensor, const Axis (&axes)[N], int64_t innermost, fms_error* error) {
+  // An output without elements cannot overlap itself.
+  if (std::any_of(std::begin(axes), std::end(axes), [](const Axis& axis) { return axis.extent == 0; })) return FMS_OK;
   Axis sorted[N];
   std::copy(std::begin(axes), std::end(axes), sorted);
   std::sort(std::begin(sorted), std::end(sorted), [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
@@ -72,10 +75,11 @@ fms_status check_no_overlap(const char* tensor, const Axis (&axes)[N], int64_t i
   return FMS_OK;
 }
 
-fms_status check_dtype(const char* argument, fms_dtype dtype, fms_error* error) {
+fms_status check_dtype(const char* argument, const fms_dtype& stored, fms_error* error) {
+  const int dtype = raw_value(stored);
   if (dtype == FMS_F16 || dtype == FMS_BF16 || dtype == FMS_F32) return FMS_OK;
   return fail(error, FMS_INVALID_ARGUMENT, argument, "%s is %d; allowed: FMS_F16 (1), FMS_BF16 (2), FMS_F32 (3)",
-              argument, static_cast<int>(dtype));
+              argument, dtype);
 }
 
 fms_status check_float(const char* argument, float value, float low, float high, fms_error* error) {

@@ -22,12 +22,30 @@ namespace {
 // Where the packed keys of the current head are, and which of them are there.
 struct PackedHead {
   std::byte* chunks = nullptr;
-  uint8_t* non_finite = nullptr;  // per slot
+  uint8_t* flags = nullptr;  // ChunkFlag bits per slot
   int64_t batch = -1;
   int64_t kv_head = -1;
   int64_t first_chunk = 0;  // chunks [first_chunk, last_chunk) are packed
   int64_t last_chunk = 0;
 };
+
+// 32 query rows and the keys they see.
+struct Subtile {
+  int64_t index;
+  int64_t first_row, last_row;
+  KeyRange seen;     // by any of the rows
+  KeyRange all_see;  // by all of them: bounds grow with the row
+};
+
+inline Subtile make_subtile(const Head& h, int64_t item_row, int64_t item_last_row, int64_t index, int64_t lanes) {
+  Subtile t;
+  t.index = index;
+  t.first_row = item_row + index * lanes;
+  t.last_row = smaller(t.first_row + lanes, item_last_row);
+  t.seen = visible_hull(h, t.first_row, t.last_row);
+  t.all_see = {visible_keys(h, (t.last_row - 1) / h.group).lo, visible_keys(h, t.first_row / h.group).hi};
+  return t;
+}
 
 template <class T>
 class AmxKernel {
@@ -38,6 +56,7 @@ class AmxKernel {
   static constexpr int parts = amx_parts_of<T>;
   static constexpr int64_t tile_bytes = plan::amx_tile_bytes;
   static constexpr int64_t chunk_keys = plan::amx_chunk_keys;
+  static constexpr int64_t max_subtiles = plan::max_forced_q_tile / lanes;
 
  public:
   AmxKernel(const fms_attention_plan& plan, const plan::CpuLayout& layout, std::byte* workspace, int64_t thread)
@@ -67,25 +86,20 @@ class AmxKernel {
     }
   }
 
+  // Keys are taken in blocks that stay in L2 while every subtile passes over them; within a block a subtile's queries
+  // and accumulators stay in L1 while the keys stream by.
   void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
     if (plan_.pack == FMS_PACK_SHARED) use_buffer(shared_buffer(h));
     const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits, plan_.kv_tile);
     const int64_t subtiles = (last_row - first_row + lanes - 1) / lanes;
-    for (int64_t t = 0; t < subtiles; ++t) {
-      begin_subtile(h, first_row + t * lanes, smaller(first_row + (t + 1) * lanes, last_row), t);
-    }
-    for (int64_t step = keys.lo / plan_.kv_tile * plan_.kv_tile; step < keys.hi; step += plan_.kv_tile) {
-      const KeyRange block{larger(step, keys.lo), smaller<int64_t>(step + plan_.kv_tile, keys.hi)};
+    for (int64_t i = 0; i < subtiles; ++i) begin_subtile(h, make_subtile(h, first_row, last_row, i, lanes));
+    const int64_t block_keys = layout_.block_keys;
+    for (int64_t from = keys.lo / block_keys * block_keys; from < keys.hi; from += block_keys) {
+      const KeyRange block{larger(from, keys.lo), smaller(from + block_keys, keys.hi)};
       if (plan_.pack == FMS_PACK_THREAD) ensure_packed(h, block);
-      for (int64_t t = 0; t < subtiles; ++t) {
-        const int64_t row = first_row + t * lanes;
-        run_subtile(h, row, smaller(row + lanes, last_row), t, block);
-      }
+      for (int64_t i = 0; i < subtiles; ++i) run_subtile(h, make_subtile(h, first_row, last_row, i, lanes), block);
     }
-    for (int64_t t = 0; t < subtiles; ++t) {
-      const int64_t row = first_row + t * lanes;
-      end_subtile(h, row, smaller(row + lanes, last_row), t, split);
-    }
+    for (int64_t i = 0; i < subtiles; ++i) end_subtile(h, make_subtile(h, first_row, last_row, i, lanes), split);
   }
 
  private:
@@ -105,7 +119,7 @@ class AmxKernel {
   }
   void use_buffer(std::byte* buffer) {
     packed_.chunks = buffer;
-    packed_.non_finite = reinterpret_cast<uint8_t*>(buffer + layout_.pack_flags);
+    packed_.flags = reinterpret_cast<uint8_t*>(buffer + layout_.pack_flags);
   }
   int64_t slot(int64_t chunk) const { return chunk % layout_.pack_chunks; }
   const std::byte* k_tiles(int64_t chunk) const { return packed_.chunks + slot(chunk) * chunk_bytes_; }
@@ -113,7 +127,7 @@ class AmxKernel {
 
   void pack_chunk(const Head& h, int64_t chunk) {
     const ChunkPacker<T> packer(h, plan_.problem.head_dim, layout_.padded_dim);
-    packed_.non_finite[slot(chunk)] = packer.pack(chunk * chunk_keys, packed_.chunks + slot(chunk) * chunk_bytes_);
+    packed_.flags[slot(chunk)] = packer.pack(chunk * chunk_keys, packed_.chunks + slot(chunk) * chunk_bytes_);
   }
 
   // Packs what the block needs and is not there yet. Items of a head come in order, so the packed range only grows at
@@ -149,70 +163,136 @@ class AmxKernel {
     }
   }
 
-  void begin_subtile(const Head& h, int64_t first_row, int64_t last_row, int64_t t) {
+  void begin_subtile(const Head& h, const Subtile& t) {
+    bool non_finite = false;
     for (int64_t half = 0; half < 2; ++half) {
       const T* rows[16];
       for (int64_t r = 0; r < 16; ++r) {
-        const int64_t row = first_row + half * 16 + r;
-        const bool used = row < last_row;
+        const int64_t row = t.first_row + half * 16 + r;
+        const bool used = row < t.last_row;
         rows[r] = used ? q_row<T>(h, row) : nullptr;
         const KeyRange seen = used ? visible_keys(h, row / h.group) : KeyRange{0, 0};
-        *at<int32_t>(layout_.key_lo, t * lanes + half * 16 + r) = static_cast<int32_t>(seen.lo);
-        *at<int32_t>(layout_.key_hi, t * lanes + half * 16 + r) = static_cast<int32_t>(seen.hi);
+        *at<int32_t>(layout_.key_lo, t.index * lanes + half * 16 + r) = static_cast<int32_t>(seen.lo);
+        *at<int32_t>(layout_.key_hi, t.index * lanes + half * 16 + r) = static_cast<int32_t>(seen.hi);
       }
-      pack_queries<T>(rows, plan_.problem.head_dim, dim_tiles_, scale_.q_factor < 0, queries(t) + half * tile_bytes,
-                      dim_tiles_ * 2 * tile_bytes, 2 * tile_bytes);
+      non_finite |= pack_queries<T>(rows, plan_.problem.head_dim, dim_tiles_, scale_.q_factor < 0,
+                                    queries(t.index) + half * tile_bytes, dim_tiles_ * 2 * tile_bytes, 2 * tile_bytes);
     }
+    queries_non_finite_[t.index] = non_finite;
     RowState<V, vectors> state;
     for (int v = 0; v < vectors; ++v) {
       state.row_max[v] = V::set1(-__builtin_inff());
       state.row_sum[v] = V::zero();
     }
-    store_state(t, state);
-    std::memset(outputs(t), 0, static_cast<std::size_t>(layout_.padded_dim * lanes) * sizeof(float));
+    store_state(t.index, state);
+    std::memset(outputs(t.index), 0, static_cast<std::size_t>(layout_.padded_dim * lanes) * sizeof(float));
   }
 
-  void run_subtile(const Head& h, int64_t first_row, int64_t last_row, int64_t t, KeyRange block) {
-    const KeyRange seen = visible_hull(h, first_row, last_row);
-    const KeyRange keys{larger(block.lo, seen.lo), smaller(block.hi, seen.hi)};
+  void run_subtile(const Head& h, const Subtile& t, KeyRange block) {
+    const KeyRange keys{larger(block.lo, t.seen.lo), smaller(block.hi, t.seen.hi)};
     if (keys.lo >= keys.hi) return;
+    RowState<V, vectors> state = load_state(t.index);
+    for (int64_t step = keys.lo / plan_.kv_tile * plan_.kv_tile; step < keys.hi; step += plan_.kv_tile) {
+      run_step(h, t, {larger(step, keys.lo), smaller<int64_t>(step + plan_.kv_tile, keys.hi)}, state);
+    }
+    store_state(t.index, state);
+  }
+
+  void run_step(const Head& h, const Subtile& t, KeyRange keys, RowState<V, vectors>& state) {
     const int64_t first_chunk = keys.lo / chunk_keys;
     const int64_t chunks = (keys.hi + chunk_keys - 1) / chunk_keys - first_chunk;
     const int64_t first_key = first_chunk * chunk_keys;
     const int64_t n = chunks * chunk_keys;
     float* scores = at<float>(layout_.scores, 0);
-    for (int64_t c = 0; c < chunks; ++c)
-      score_chunk(queries(t), k_tiles(first_chunk + c), scores + c * chunk_keys * lanes);
+    compute_scores(queries(t.index), first_chunk, chunks, scores);
+    if constexpr (parts == 2) {
+      for (int64_t c = 0; c < chunks; ++c) {
+        const bool finite = (packed_.flags[slot(first_chunk + c)] & keys_non_finite) == 0;
+        if (finite && !queries_non_finite_[t.index]) continue;
+        rescore_chunk(h, t, (first_chunk + c) * chunk_keys, scores + c * chunk_keys * lanes);
+      }
+    }
 
     float scale = scale_.to_log2;
     if (modifies_scores(plan_.problem)) {
-      modify_scores<V, vectors>(h, first_row, last_row, scores, first_key, smaller(n, h.kv_len - first_key), scale);
+      modify_scores<V, vectors>(h, t.first_row, t.last_row, scores, first_key, smaller(n, h.kv_len - first_key), scale);
       scale = 1.0F;
     }
-    const int32_t* key_lo = at<int32_t>(layout_.key_lo, t * lanes);
-    const int32_t* key_hi = at<int32_t>(layout_.key_hi, t * lanes);
-    const int64_t all_see_from = visible_keys(h, (last_row - 1) / h.group).lo;
-    const int64_t all_see_to = visible_keys(h, first_row / h.group).hi;
+    const int32_t* key_lo = at<int32_t>(layout_.key_lo, t.index * lanes);
+    const int32_t* key_hi = at<int32_t>(layout_.key_hi, t.index * lanes);
     // Split boundaries inside a chunk do not occur: a split begins where a step does.
-    if (first_key < all_see_from) {
-      mask_scores<V, vectors>(scores, first_key, smaller(n, all_see_from - first_key), key_lo, key_hi);
+    if (first_key < t.all_see.lo) {
+      mask_scores<V, vectors>(scores, first_key, smaller(n, t.all_see.lo - first_key), key_lo, key_hi);
     }
-    if (first_key + n > all_see_to) {
-      const int64_t skip = larger<int64_t>(0, all_see_to - first_key);
+    if (first_key + n > t.all_see.hi) {
+      const int64_t skip = larger<int64_t>(0, t.all_see.hi - first_key);
       mask_scores<V, vectors>(scores + skip * lanes, first_key + skip, n - skip, key_lo, key_hi);
     }
 
-    RowState<V, vectors> state = load_state(t);
-    float* o = outputs(t);
+    float* o = outputs(t.index);
     F offset[vectors];
     raise_maxima<V, vectors>(scores, n, scale, state, offset, o, layout_.padded_dim);
     weigh(scores, n, scale, offset, state);
-    store_state(t, state);
     accumulate(first_chunk, chunks, o);
     for (int64_t c = first_chunk; c < first_chunk + chunks; ++c) {
-      if (packed_.non_finite[slot(c)] == 0) continue;
+      if ((packed_.flags[slot(c)] & values_non_finite) == 0) continue;
       add_non_finite<V>(v_rows<T>(h), plan_.problem.head_dim, larger(keys.lo, c * chunk_keys),
                         smaller(keys.hi, (c + 1) * chunk_keys), key_lo, key_hi, lanes, o);
+    }
+  }
+
+  // An infinity times the high and the low part of the other factor may come out as inf - inf. Chunks with one are
+  // computed again from the values themselves, one dot product at a time.
+  void rescore_chunk(const Head& h, const Subtile& t, int64_t first_key, float* scores) const {
+    const KvRows<T> keys = k_rows<T>(h);
+    const int64_t dim = plan_.problem.head_dim;
+    for (int64_t j = 0; j < smaller(chunk_keys, h.kv_len - first_key); ++j) {
+      for (int64_t row = t.first_row; row < t.last_row; ++row) {
+        const T* q = q_row<T>(h, row);
+        const T* k = keys[first_key + j];
+        F sum = V::zero();
+        for (int64_t d = 0; d < dim; d += V::width) {
+          const auto n = static_cast<int>(smaller<int64_t>(V::width, dim - d));
+          const F a = n == V::width ? V::load_as(q + d) : V::load_as(q + d, n);
+          const F b = n == V::width ? V::load_as(k + d) : V::load_as(k + d, n);
+          sum = V::fma(a, b, sum);
+        }
+        scores[j * lanes + row - t.first_row] = V::sum(sum) * scale_.q_factor;
+      }
+    }
+  }
+
+  // scores (chunks * 32, 32).
+  void compute_scores(const std::byte* q, int64_t first_chunk, int64_t chunks, float* scores) const {
+    constexpr int64_t chunk_floats = chunk_keys * lanes;
+    if constexpr (parts == 1) {
+      if (dim_tiles_ == 2) {
+        // All four Q tiles fit beside two accumulators and two K tiles: half as many tile loads per product.
+        tile_load<4>(q, 64);
+        tile_load<5>(q + tile_bytes, 64);
+        tile_load<6>(q + 2 * tile_bytes, 64);
+        tile_load<7>(q + 3 * tile_bytes, 64);
+        for (int64_t c = 0; c < chunks; ++c) score_chunk_resident(k_tiles(first_chunk + c), scores + c * chunk_floats);
+        return;
+      }
+    }
+    for (int64_t c = 0; c < chunks; ++c) score_chunk(q, k_tiles(first_chunk + c), scores + c * chunk_floats);
+  }
+
+  // head_dim 33 to 64 in one part, Q tiles [dim / 32][row half] in 4-7. Tiles 0-1 accumulate [row half], 2-3 hold K.
+  inline __attribute__((always_inline)) static void score_chunk_resident(const std::byte* k, float* scores) {
+    constexpr int64_t row_bytes = lanes * 4;
+    for (int half = 0; half < 2; ++half, k += 2 * tile_bytes, scores += 16 * lanes) {
+      tile_zero<0>();
+      tile_zero<1>();
+      tile_load<2>(k, 64);
+      tile_multiply<0, 2, 4>();
+      tile_multiply<1, 2, 5>();
+      tile_load<3>(k + tile_bytes, 64);
+      tile_multiply<0, 3, 6>();
+      tile_multiply<1, 3, 7>();
+      tile_store<0>(scores, row_bytes);
+      tile_store<1>(scores + 16, row_bytes);
     }
   }
 
@@ -294,6 +374,7 @@ class AmxKernel {
   void weigh(const float* scores, int64_t n, float scale, const F (&offset)[vectors],
              RowState<V, vectors>& state) const {
     const F multiplier = V::set1(scale);
+    F even_sum[vectors] = {state.row_sum[0], state.row_sum[1]};  // locals: the stores of P might alias the state
     F odd_sum[vectors] = {V::zero(), V::zero()};
     for (int64_t j = 0; j < n; j += 2) {
       std::byte* to = weights(j / chunk_keys) + j % chunk_keys / 2 * 64;
@@ -301,7 +382,7 @@ class AmxKernel {
         const float* s = scores + j * lanes + v * 16;
         const F even = V::exp2<weight_degree<T>>(V::fms(_mm512_load_ps(s), multiplier, offset[v]));
         const F odd = V::exp2<weight_degree<T>>(V::fms(_mm512_load_ps(s + lanes), multiplier, offset[v]));
-        state.row_sum[v] = V::add(state.row_sum[v], even);
+        even_sum[v] = V::add(even_sum[v], even);
         odd_sum[v] = V::add(odd_sum[v], odd);
         if constexpr (parts == 1) {
           _mm512_store_si512(to + v * tile_bytes, pack_rounded(even, odd));
@@ -311,7 +392,7 @@ class AmxKernel {
         }
       }
     }
-    for (int v = 0; v < vectors; ++v) state.row_sum[v] = V::add(state.row_sum[v], odd_sum[v]);
+    for (int v = 0; v < vectors; ++v) state.row_sum[v] = V::add(even_sum[v], odd_sum[v]);
   }
 
   // o (dim, 32) += V^T (dim, keys) x P^T (keys, 32). Tiles 0-3 accumulate [dim half][row half], 4-5 hold V, 6-7 P.
@@ -366,12 +447,13 @@ class AmxKernel {
     }
   }
 
-  void end_subtile(const Head& h, int64_t first_row, int64_t last_row, int64_t t, int64_t split) {
-    const RowState<V, vectors> state = load_state(t);
+  void end_subtile(const Head& h, const Subtile& t, int64_t split) {
+    const RowState<V, vectors> state = load_state(t.index);
     if (plan_.kv_splits == 1) {
-      store_lanes<V, vectors, T>(h, first_row, last_row, state, outputs(t));
+      store_lanes<V, vectors, T>(h, t.first_row, t.last_row, state, outputs(t.index));
     } else {
-      store_partial_lanes<V, vectors>(plan_, layout_, workspace_, h, first_row, last_row, split, state, outputs(t));
+      store_partial_lanes<V, vectors>(plan_, layout_, workspace_, h, t.first_row, t.last_row, split, state,
+                                      outputs(t.index));
     }
   }
 
@@ -383,6 +465,7 @@ class AmxKernel {
   int64_t dim_tiles_;
   int64_t chunk_bytes_;
   PackedHead packed_;
+  bool queries_non_finite_[max_subtiles] = {};
 };
 
 }  // namespace

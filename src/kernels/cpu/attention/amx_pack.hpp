@@ -62,15 +62,32 @@ inline void store_tile(std::byte* tile, const __m512i (&rows)[16]) {
   for (int r = 0; r < 16; ++r) _mm512_store_si512(tile + 64 * r, rows[r]);
 }
 
-// Packs 16 query rows (null: zeros) into padded_dim / 32 tiles per part. `negate` folds a negative scale in.
+// Notes the largest magnitude among bf16 vectors; one comparison at the end tells whether all were finite.
+class FiniteWatch {
+ public:
+  void see(__m512i high_parts) {
+    largest_ = _mm512_max_epu16(largest_, _mm512_and_si512(high_parts, _mm512_set1_epi16(0x7fff)));
+  }
+  [[nodiscard]] bool saw_non_finite() const {
+    return _mm512_cmpge_epu16_mask(largest_, _mm512_set1_epi16(0x7f80)) != 0;
+  }
+
+ private:
+  __m512i largest_ = _mm512_setzero_si512();
+};
+
+// Packs 16 query rows (null: zeros) into padded_dim / 32 tiles per part. `negate` folds a negative scale in. Returns
+// whether a value is not finite.
 template <class T>
-inline void pack_queries(const T* const (&rows)[16], int64_t dim, int64_t dim_tiles, bool negate, std::byte* to,
+inline bool pack_queries(const T* const (&rows)[16], int64_t dim, int64_t dim_tiles, bool negate, std::byte* to,
                          int64_t part_bytes, int64_t dim_tile_bytes) {
   const __m512i sign = _mm512_set1_epi16(negate ? static_cast<short>(0x8000) : 0);
+  FiniteWatch watch;
   for (int64_t c = 0; c < dim_tiles; ++c) {
     __m512i block[amx_parts_of<T>][16];
     for (int r = 0; r < 16; ++r) {
       const Parts32<T> x = rows[r] == nullptr ? Parts32<T>{} : load_parts(rows[r] + c * 32, dim - c * 32);
+      watch.see(x.part[0]);
       for (int part = 0; part < amx_parts_of<T>; ++part) block[part][r] = _mm512_xor_si512(x.part[part], sign);
     }
     for (int part = 0; part < amx_parts_of<T>; ++part) {
@@ -78,7 +95,11 @@ inline void pack_queries(const T* const (&rows)[16], int64_t dim, int64_t dim_ti
       store_tile(to + part * part_bytes + c * dim_tile_bytes, block[part]);
     }
   }
+  return watch.saw_non_finite();
 }
+
+// What a packed chunk holds besides finite values.
+enum ChunkFlag : uint8_t { keys_non_finite = 1, values_non_finite = 2 };
 
 // One packed chunk of 32 keys: K tiles [part][half][dim / 32], then V tiles [part][dim / 16].
 template <class T>
@@ -89,9 +110,9 @@ class ChunkPacker {
   ChunkPacker(const Head& h, int64_t dim, int64_t padded_dim)
       : keys_(k_rows<T>(h)), values_(v_rows<T>(h)), kv_len_(h.kv_len), dim_(dim), dim_tiles_(padded_dim / 32) {}
 
-  // Packs keys [first, first + 32), zeros beyond the sequence. Returns whether V holds a non-finite value there; such
-  // values are packed as 0 (see add_non_finite).
-  bool pack(int64_t first, std::byte* to) const {
+  // Packs keys [first, first + 32), zeros beyond the sequence. Returns ChunkFlag bits. Non-finite values of V are
+  // packed as 0 (see add_non_finite).
+  uint8_t pack(int64_t first, std::byte* to) const {
     const int64_t n = smaller<int64_t>(32, kv_len_ - first);
     const T* key_row[32];
     const T* value_row[32];
@@ -99,24 +120,29 @@ class ChunkPacker {
       key_row[j] = j < n ? keys_[first + j] : nullptr;
       value_row[j] = j < n ? values_[first + j] : nullptr;
     }
-    pack_keys(key_row, to);
+    uint8_t flags = pack_keys(key_row, to) ? keys_non_finite : 0;
     std::byte* v_tiles = to + parts * 2 * dim_tiles_ * plan::amx_tile_bytes;
-    if (!pack_values<false>(value_row, v_tiles)) return false;
-    pack_values<true>(value_row, v_tiles);
-    return true;
+    if (pack_values<false>(value_row, v_tiles)) {
+      pack_values<true>(value_row, v_tiles);
+      flags |= values_non_finite;
+    }
+    return flags;
   }
 
  private:
-  void pack_keys(const T* const (&rows)[32], std::byte* to) const {
+  bool pack_keys(const T* const (&rows)[32], std::byte* to) const {
+    FiniteWatch watch;
     for (int64_t j = 0; j < 32; ++j) {
       for (int64_t c = 0; c < dim_tiles_; ++c) {
         const Parts32<T> x = rows[j] == nullptr ? Parts32<T>{} : load_parts(rows[j] + c * 32, dim_ - c * 32);
+        watch.see(x.part[0]);
         for (int part = 0; part < parts; ++part) {
           const int64_t tile = (part * 2 + j / 16) * dim_tiles_ + c;
           _mm512_store_si512(to + tile * plan::amx_tile_bytes + j % 16 * 64, x.part[part]);
         }
       }
     }
+    return watch.saw_non_finite();
   }
 
   template <bool Clean>
@@ -125,7 +151,7 @@ class ChunkPacker {
     const __m512i low_dims = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38,
                                               6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     const __m512i high_dims = _mm512_add_epi16(low_dims, _mm512_set1_epi16(16));
-    __m512i largest = _mm512_setzero_si512();
+    FiniteWatch watch;
     for (int64_t c = 0; c < dim_tiles_; ++c) {
       __m512i low[parts][16];
       __m512i high[parts][16];
@@ -134,9 +160,9 @@ class ChunkPacker {
         for (int i = 0; i < 2; ++i) {
           const T* row = rows[2 * r + i];
           x[i] = row == nullptr ? Parts32<T>{} : load_parts(row + c * 32, dim_ - c * 32);
-          const __m512i magnitude = _mm512_and_si512(x[i].part[0], _mm512_set1_epi16(0x7fff));
-          largest = _mm512_max_epu16(largest, magnitude);
+          watch.see(x[i].part[0]);
           if constexpr (Clean) {
+            const __m512i magnitude = _mm512_and_si512(x[i].part[0], _mm512_set1_epi16(0x7fff));
             const __mmask32 finite = _mm512_cmplt_epu16_mask(magnitude, _mm512_set1_epi16(0x7f80));
             for (auto& part : x[i].part) part = _mm512_maskz_mov_epi16(finite, part);
           }
@@ -154,7 +180,7 @@ class ChunkPacker {
         store_tile(tile + plan::amx_tile_bytes, high[part]);
       }
     }
-    return _mm512_cmpge_epu16_mask(largest, _mm512_set1_epi16(0x7f80)) != 0;
+    return watch.saw_non_finite();
   }
 
   KvRows<T> keys_;

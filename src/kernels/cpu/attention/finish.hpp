@@ -28,10 +28,15 @@ inline RowResult finish_row(const Head& h, int64_t row, float row_max, float row
   return {own / total, (top + std::log2(total)) * ln_2};
 }
 
+// A row without weight is 0, also where a weight of 0 met an infinite value.
+inline void clear_row(float* o, int64_t dim, int64_t stride) {
+  for (int64_t d = 0; d < dim; ++d) o[d * stride] = 0.0F;
+}
+
 // Normalises and stores rows [first_row, last_row) from o (dim, lanes); writes LSE if asked.
 template <class V, int Vectors, class T>
 inline void store_lanes(const Head& h, int64_t first_row, int64_t last_row, const RowState<V, Vectors>& state,
-                        const float* o) {
+                        float* o) {
   using F = typename V::F;
   constexpr int64_t lanes = Vectors * V::width;
   const fms_attention_problem& p = *h.problem;
@@ -57,6 +62,9 @@ inline void store_lanes(const Head& h, int64_t first_row, int64_t last_row, cons
       factor[r] = result.factor;
       if (plan::has(p, FMS_LSE)) *lse_at(h, first_row + r) = result.lse;
     }
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    if (factor[r] == 0.0F) clear_row(o + r, dim, lanes);
   }
   for (int v = 0; v < Vectors && v * V::width < rows; ++v) {
     T* row_at[V::width];
@@ -132,6 +140,7 @@ inline void combine_row(const fms_attention_plan& plan, const plan::CpuLayout& l
   }
   const RowResult result = finish_row(h, row, top, sum);
   if (plan::has(plan.problem, FMS_LSE)) *lse_at(h, row) = result.lse;
+  if (result.factor == 0.0F) clear_row(first, dim, 1);
   T* to = o_row<T>(h, row);
   for (int64_t d = 0; d < dim; d += V::width) {
     const F value = V::mul(V::load(first + d), V::set1(result.factor));

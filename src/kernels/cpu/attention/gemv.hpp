@@ -265,6 +265,7 @@ class GemvKernel {
     }
     const RowResult result = finish_row(h, row, row_max(r), row_sum(r));
     if (plan::has(plan_.problem, FMS_LSE)) *lse_at(h, row) = result.lse;
+    if (result.factor == 0.0F) clear_row(o, dim_, 1);
     T* to = o_row<T>(h, row);
     for (int64_t d = 0; d < dim_; d += V::width) {
       const F value = V::mul(V::load(o + d), V::set1(result.factor));
