@@ -117,7 +117,8 @@ def main(readme: Path) -> int:
     lines = readme.read_text(encoding="utf-8").splitlines()
     blocks = [block for block in blocks_of(lines) if block.language in LANGUAGES]
     failures = [f"line {b.line}: the {b.language} block has no <!-- run --> mark" for b in blocks if b.mark is None]
-    to_run = [block for block in blocks if block.mark == "run"]
+    # Commands first: they build what the programs use.
+    to_run = sorted((block for block in blocks if block.mark == "run"), key=lambda block: block.language != "sh")
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     failures += [f"line {block.line}: failed" for block in to_run if not run_block(block)]
     commands = table_commands(lines)
