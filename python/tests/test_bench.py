@@ -460,3 +460,20 @@ def test_the_mirrored_structs_have_the_header_s_layout(tmp_path: Path) -> None:
     except FileNotFoundError:
         pytest.skip("no C compiler")
     assert compiled.returncode == 0, compiled.stderr
+
+
+def test_the_second_pass_repeats_disturbed_rows_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner.Row, "disturbed", property(lambda row: True))
+    cell = cells.all_cells()[0]
+    jobs = runner.make_jobs([cell], ["fp16", "bf16"], [1], [torch_side.TorchSdpa()])
+    texts: list[str] = []
+    policy = sampling.SamplingPolicy(intervals.Looks((6, 7)), budget_seconds=0.0, **QUICK_POLICY)
+    bench = runner.Runner(StandIn(), policy, None, progress=texts.append)
+    rows: list[Any] = []
+    bench.run(jobs, rows, second_pass=True)
+    assert sum(text.startswith("[again") for text in texts) == 2
+    assert all(len(row.times.log_ratios) == 6 for row in rows)  # begun anew, not continued
+    monkeypatch.setattr(runner, "SECOND_PASS_SECONDS", -1)
+    texts.clear()
+    bench.run(jobs, [], second_pass=True)
+    assert texts[-1] == "the second pass ends here: 2 rows stay unclear"

@@ -24,6 +24,8 @@ from .torch_side import TorchSdpa
 THREAD_TOLERANCE = 0.5
 # A peer may be less exact than torch; it only has to solve the same problem.
 PEER_ERROR_RATIO = 16.0
+# A machine that stays busy would make every row unclear.
+SECOND_PASS_SECONDS = 120
 
 UNMEASURED = Interval(math.nan, 0.0, math.inf)
 
@@ -104,7 +106,11 @@ class Runner:
             remaining = elapsed / number * (len(jobs) - number)
             self.progress(f"[{number}/{len(jobs)}, about {remaining:.0f} s left] {job.key} {summary(row)}")
         unclear = [row for row in rows if self._unclear(row)] if second_pass else []
+        start = time.monotonic()
         for number, row in enumerate(unclear, 1):
+            if time.monotonic() - start > SECOND_PASS_SECONDS:
+                self.progress(f"the second pass ends here: {len(unclear) - number + 1} rows stay unclear")
+                break
             self._measure(row, second_pass=True)
             self.progress(f"[again {number}/{len(unclear)}] {row.job.key} {summary(row)}")
 
