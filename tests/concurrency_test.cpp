@@ -9,13 +9,14 @@
 #include <thread>
 #include <vector>
 
-#include "support/number_format.hpp"
+#include "support/sanitizers.hpp"
 #include "support/simple_case.hpp"
 
 // ---- counting allocations --------------------------------------------------------------------------------------
 // glibc lets a program replace malloc; every allocation of the process, the library's included, comes through here.
 // The sanitizers replace malloc themselves, and the count is left to the plain builds.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || FMS_HAS_FEATURE(address_sanitizer) || \
+    FMS_HAS_FEATURE(thread_sanitizer)
 #define FMS_COUNT_ALLOCATIONS 0
 #else
 #define FMS_COUNT_ALLOCATIONS 1

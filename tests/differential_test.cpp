@@ -17,6 +17,7 @@
 #include "support/library_run.hpp"
 #include "support/number_format.hpp"
 #include "support/random_problem.hpp"
+#include "support/sanitizers.hpp"
 
 namespace flashmoe::testing {
 namespace {
@@ -56,7 +57,7 @@ class Differential : public ::testing::TestWithParam<fms_dtype> {};
 
 TEST_P(Differential, EveryIsaAgreesWithTheOracle) {
   const fms_dtype dtype = GetParam();
-  const uint64_t problems = from_environment("FMS_DIFFERENTIAL_PROBLEMS", 250);
+  const uint64_t problems = from_environment("FMS_DIFFERENTIAL_PROBLEMS", kSlowBuild ? 40 : 200);
   const uint64_t first_seed = from_environment("FMS_DIFFERENTIAL_SEED", 1);
   const std::vector<fms_cpu_isa> isas = available_isas();
   ASSERT_FALSE(isas.empty());

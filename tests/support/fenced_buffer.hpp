@@ -7,19 +7,9 @@
 #include <cstdint>
 #include <span>
 
-namespace flashmoe::testing {
+#include "support/sanitizers.hpp"
 
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kAddressSanitizer = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-inline constexpr bool kAddressSanitizer = true;
-#else
-inline constexpr bool kAddressSanitizer = false;
-#endif
-#else
-inline constexpr bool kAddressSanitizer = false;
-#endif
+namespace flashmoe::testing {
 
 enum class Fence {
   kAfter,  // the byte after the payload faults; the start has whatever alignment the size leaves

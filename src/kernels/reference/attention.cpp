@@ -134,13 +134,12 @@ Scores score_row(const fms_attention_problem& problem, const fms_attention_args&
 struct Row {
   Vector o;            // (head_dim)
   Vector o_magnitude;  // (head_dim)
-  Vector o_noise;      // (head_dim)
   double lse;
 };
 
 Row filled_row(int64_t head_dim, double o, double lse) {
   const Vector values(static_cast<size_t>(head_dim), o);
-  return {values, values, values, lse};
+  return {values, values, lse};
 }
 
 Row softmax_times_v(const std::vector<VisibleKey>& keys, const double* sink, const std::vector<Vector>& v_rows,
@@ -168,11 +167,7 @@ Row softmax_times_v(const std::vector<VisibleKey>& keys, const double* sink, con
       const double term = weight * v_rows[key.j][d];  // 0 * inf is NaN: a weight of 0 does not hide a non-finite v
       row.o[d] += term;
       row.o_magnitude[d] += std::abs(term);
-      row.o_noise[d] += term * term;
     }
-  }
-  for (double& noise : row.o_noise) {
-    noise = std::sqrt(noise);
   }
   return row;
 }
@@ -186,7 +181,6 @@ void write_row(const AttentionOutputs& outputs, int64_t row_index, int64_t head_
   };
   write_vector(outputs.o, row.o);
   write_vector(outputs.o_magnitude, row.o_magnitude);
-  write_vector(outputs.o_noise, row.o_noise);
   if (outputs.lse != nullptr) {
     outputs.lse[row_index] = row.lse;
   }

@@ -14,7 +14,6 @@ struct AttentionOutputs {
 
   // How sensitive each result is to rounding, for tolerances that are derived instead of typed in. With weights p:
   double* o_magnitude = nullptr;  // sum_j p(j) |v(j)|, shaped as o
-  double* o_noise = nullptr;      // sqrt(sum_j p(j)^2 v(j)^2), shaped as o
   // The largest finite |scale| sum_d |q k| + |bias| + |sink| of a visible key, shaped as lse.
   double* score_magnitude = nullptr;
 };
