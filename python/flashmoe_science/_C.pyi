@@ -93,6 +93,7 @@ def register_torch(
     attention_fallback: Callable[..., Any],
     merge_fallback: Callable[..., Any],
     is_grad_enabled: Callable[[], bool],
+    increment_version: Callable[[Any], None],
     forward_ad: ModuleType,
     guards: tuple[Callable[[], Any], ...],
     /,

@@ -402,4 +402,12 @@ def register() -> None:
             sys.meta_path.insert(0, _AfterImport("torch._dynamo", _substitute_in_graph))
     else:
         warnings.warn(_NO_OPERATORS, stacklevel=3)
-    _C.register_torch(Tensor, attention, merge_states, torch.is_grad_enabled, torch.autograd.forward_ad, _guards())
+    _C.register_torch(
+        Tensor,
+        attention,
+        merge_states,
+        torch.is_grad_enabled,
+        torch.autograd.graph.increment_version,
+        torch.autograd.forward_ad,
+        _guards(),
+    )

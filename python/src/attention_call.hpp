@@ -2,24 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
+#include "failure.hpp"
 #include "flashmoe/flashmoe.h"
+#include "tensor_checks.hpp"
 #include "tensor_view.hpp"
 
 namespace flashmoe::python {
-
-enum class FailureKind : uint8_t { kValue, kType, kNotSupported, kMemory, kRuntime };
-
-struct Failure {
-  FailureKind kind = FailureKind::kRuntime;
-  std::string message;
-};
-
-enum class Layout : uint8_t { kBhsd, kBshd };
-
-// The axes' names in order. Packed (ragged) arrays drop the b; the b of paged K and V counts pages.
-[[nodiscard]] bool parse_layout(const char* text, Layout& layout, Failure& failure);
 
 struct AttentionInputs {
   TensorView q, k, v;
@@ -70,21 +59,5 @@ struct AttentionCall {
 
 // What this thread's last run_attention ran, as the kernel reported it.
 [[nodiscard]] const fms_run_info& last_run_info();
-
-struct MergeCall {
-  fms_merge_problem problem;
-  TensorView o_a, lse_a, o_b, lse_b;
-  TensorView out;  // to be provided, as in AttentionCall
-  TensorView lse;
-};
-
-[[nodiscard]] bool prepare_merge(const TensorView& o_a, const TensorView& lse_a, const TensorView& o_b,
-                                 const TensorView& lse_b, Layout layout, MergeCall& call, Failure& failure);
-[[nodiscard]] bool run_merge(MergeCall& call, Failure& failure);
-
-// One per process and binary, made on first use and never changed. Null, with the failure, if it cannot be made.
-[[nodiscard]] const fms_context* cpu_context(Failure& failure);
-
-[[nodiscard]] std::string shape_text(const TensorView& view);  // "(1, 8, 128, 64)"
 
 }  // namespace flashmoe::python

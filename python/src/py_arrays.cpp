@@ -1,10 +1,9 @@
 #include "py_arrays.hpp"
 
-#include <dlfcn.h>
-
 #include <cstring>
 
 #include "dlpack_abi.hpp"
+#include "py_torch.hpp"
 
 namespace flashmoe::python {
 namespace {
@@ -180,94 +179,6 @@ PyObject* bfloat16_bits(PyObject* object) {
 
 }  // namespace
 
-TorchBinding& torch_binding() {
-  static TorchBinding binding;
-  return binding;
-}
-
-bool bind_torch(PyObject* tensor_type) {
-  TorchBinding& torch = torch_binding();
-  PyObject* capsule = PyObject_GetAttrString(tensor_type, dlpack::kExchangeApiAttribute);
-  if (capsule == nullptr) {
-    return false;
-  }
-  const auto* header =
-      static_cast<const dlpack::ExchangeApiHeader*>(PyCapsule_GetPointer(capsule, dlpack::kExchangeApiCapsule));
-  Py_DECREF(capsule);  // the table lives as long as the process
-  while (header != nullptr && header->version.major > dlpack::kMajorVersion) {
-    header = header->previous_api;
-  }
-  const auto* api = reinterpret_cast<const dlpack::ExchangeApi*>(header);
-  if (api == nullptr || api->header.version.major != dlpack::kMajorVersion || api->borrow_from_object == nullptr) {
-    if (PyErr_Occurred() == nullptr) {
-      PyErr_SetString(PyExc_ImportError, "this torch has no DLPack exchange table of version 1");
-    }
-    return false;
-  }
-  if (void* libtorch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD)) {
-    void* symbol = dlsym(libtorch, "torch_get_num_threads");
-    std::memcpy(&torch.get_num_threads, &symbol, sizeof symbol);
-    dlclose(libtorch);
-  }
-  torch.exchange_api = api;
-  torch.tensor_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(tensor_type));
-  return true;
-}
-
-bool torch_is_plain() {
-  const TorchBinding& torch = torch_binding();
-  for (int i = 0; i < torch.guard_count; ++i) {
-    PyObject* answer = PyObject_CallNoArgs(torch.guards[i]);
-    const int truth = answer == nullptr ? -1 : answer == Py_None ? 0 : PyObject_IsTrue(answer);
-    Py_XDECREF(answer);
-    if (truth != 0) {
-      PyErr_Clear();
-      return false;
-    }
-  }
-  static PyObject* const level_name = PyUnicode_InternFromString("_current_level");
-  PyObject* level = PyObject_GetAttr(torch.forward_ad, level_name);
-  const bool no_dual_numbers = level != nullptr && PyLong_AsLong(level) == -1;
-  Py_XDECREF(level);
-  if (PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
-    return false;
-  }
-  return no_dual_numbers;
-}
-
-bool torch_grad_enabled() {
-  PyObject* answer = PyObject_CallNoArgs(torch_binding().is_grad_enabled);
-  const bool enabled = answer != Py_False;
-  Py_XDECREF(answer);
-  PyErr_Clear();
-  return enabled;
-}
-
-bool torch_requires_grad(PyObject* tensor) {
-  static PyObject* const name = PyUnicode_InternFromString("requires_grad");
-  PyObject* answer = PyObject_GetAttr(tensor, name);
-  const bool required = answer != Py_False;
-  Py_XDECREF(answer);
-  PyErr_Clear();
-  return required;
-}
-
-bool torch_is_negated(PyObject* tensor) {
-  static PyObject* const name = PyUnicode_InternFromString("is_neg");
-  PyObject* answer = PyObject_CallMethodObjArgs(tensor, name, nullptr);
-  const bool negated = answer != Py_False;
-  Py_XDECREF(answer);
-  PyErr_Clear();
-  return negated;
-}
-
-int32_t torch_threads() {
-  uint32_t threads = 0;
-  const auto ask = torch_binding().get_num_threads;
-  return ask != nullptr && ask(&threads) == 0 ? static_cast<int32_t>(threads) : 0;
-}
-
 ArrayArg::~ArrayArg() {
   if (has_buffer_) {
     PyBuffer_Release(&buffer_);
@@ -391,14 +302,18 @@ PyObject* new_array(Family family, PyObject* like, TensorView& spec) {
   return family == Family::kTorch ? new_torch_tensor(spec) : new_numpy_array(like, spec);
 }
 
+PyObject* pair_of(PyObject* first, PyObject* second) {
+  PyObject* pair = PyTuple_Pack(2, first, second);
+  Py_DECREF(first);
+  Py_DECREF(second);
+  return pair;
+}
+
 PyObject* raise(const Failure& failure) {
   PyObject* type = PyExc_RuntimeError;
   switch (failure.kind) {
     case FailureKind::kValue:
       type = PyExc_ValueError;
-      break;
-    case FailureKind::kType:
-      type = PyExc_TypeError;
       break;
     case FailureKind::kNotSupported:
       type = PyExc_NotImplementedError;

@@ -1,5 +1,7 @@
 #include "py_call_args.hpp"
 
+#include "py_arrays.hpp"
+
 namespace flashmoe::python {
 
 bool read_flag(PyObject* slot, bool& value) {

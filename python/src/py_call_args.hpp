@@ -2,7 +2,12 @@
 // attention over one key does.
 #pragma once
 
-#include "py_arrays.hpp"
+#include "py_limited.hpp"
+
+#include <array>
+
+#include "tensor_checks.hpp"
+#include "tensor_view.hpp"
 
 namespace flashmoe::python {
 

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "attention_call.hpp"
+#include "merge_call.hpp"
 
 namespace flashmoe::python {
 namespace {

@@ -38,7 +38,13 @@ def handed_over() -> Iterator[list[str]]:
 
     def register(attention: Callable[..., Any], merge: Callable[..., Any]) -> None:
         _C.register_torch(
-            torch.Tensor, attention, merge, torch.is_grad_enabled, torch.autograd.forward_ad, _torch._guards()
+            torch.Tensor,
+            attention,
+            merge,
+            torch.is_grad_enabled,
+            torch.autograd.graph.increment_version,
+            torch.autograd.forward_ad,
+            _torch._guards(),
         )
 
     register(spy("attention", _torch._attention_eager), spy("merge_states", _torch._merge_states_eager))
@@ -144,6 +150,17 @@ def test_lazily_negated_tensors_are_right(handed_over: list[str]) -> None:
     q, k, v = tensors()
     assert torch.equal(fs.attention(torch._neg_view(q), k, v), fs.attention(-q, k, v))
     assert handed_over == ["attention"]
+
+
+def test_autograd_learns_of_writes_in_place() -> None:
+    q, k, v = tensors()
+    leaf, out = torch.ones(1, 2, 6, 8, requires_grad=True), torch.ones(1, 2, 6, 8)
+    product = (leaf * out).sum()  # saves out
+    fs.attention(q, k, v, out=out)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+    with torch.inference_mode():
+        fs.attention(q, k, v, out=torch.empty_like(q))
 
 
 def test_a_call_costs_less_than_sdpa(capsys: pytest.CaptureFixture[str]) -> None:

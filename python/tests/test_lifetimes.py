@@ -14,13 +14,13 @@ from formulas import random
 
 def test_references_are_given_back() -> None:
     q, k, v = (random(1, 2, 8, 64, seed=i) for i in range(3))
-    lse, wrong = torch.empty(16), torch.zeros(3)
-    arrays = (q, k, v, lse, wrong)
+    lse, wrong, target = torch.empty(16), torch.zeros(3), torch.empty_like(q)
+    arrays = (q, k, v, lse, wrong, target)
     before = [sys.getrefcount(array) for array in arrays]
     for _ in range(10):
         fs.attention(q, k, v, causal=True, return_lse=True)
         fs.attention(q.numpy(), k.numpy(), v.numpy())
-        fs.attention(q, k, v, out=v)
+        fs.attention(q, k, v, out=target)
         fs.merge_states(q, lse.view(1, 2, 8), k, lse.view(1, 2, 8))
         _C.flash_attention_forward(q, k, v, lse, False, 1.0)
         with pytest.raises(ValueError, match="sinks has shape"):

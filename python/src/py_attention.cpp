@@ -1,0 +1,319 @@
+// attention and what shares its arguments. Plain torch tensors and NumPy arrays are computed here; what torch's
+// dispatcher has to see is handed to the registered Python function.
+#include <array>
+#include <string>
+
+#include "attention_call.hpp"
+#include "py_arrays.hpp"
+#include "py_call_args.hpp"
+#include "py_functions.hpp"
+#include "py_torch.hpp"
+
+namespace flashmoe::python {
+namespace {
+
+enum AttentionSlot {
+  kQ,
+  kK,
+  kV,
+  kCausal,
+  kScale,
+  kWindow,
+  kSoftcap,
+  kBias,
+  kSinks,
+  kCuQ,
+  kCuKv,
+  kKvLengths,
+  kBlockTable,
+  kMaxQ,
+  kMaxKv,
+  kLayout,
+  kReturnLse,
+  kNumSplits,
+  kOut,
+  kDtype,  // plan_attention only
+  kAttentionSlots
+};
+using AttentionSlots = std::array<PyObject*, kAttentionSlots>;
+
+Signature<kAttentionSlots> attention_signature("attention", 3, 3, "q", "k", "v", "causal", "scale", "window", "softcap",
+                                               "bias", "sinks", "cu_q", "cu_kv", "kv_lengths", "block_table", "max_q",
+                                               "max_kv", "layout", "return_lse", "num_splits", "out", "dtype");
+
+enum ForwardSlot { kForwardQ, kForwardK, kForwardV, kForwardLse, kForwardCausal, kForwardScale, kForwardSlots };
+Signature<kForwardSlots> forward_signature("flash_attention_forward", 6, 3, "Q", "K", "V", "lse", "causal", "scale");
+
+bool read_attention_options(const AttentionSlots& slots, AttentionOptions& options) {
+  bool causal = false;
+  options.has_scale = slots[kScale] != nullptr;
+  if (!read_flag(slots[kCausal], causal) || !read_float(slots[kScale], "scale", options.scale) ||
+      !read_window(slots[kWindow], "window", options.window_left, options.window_right) ||
+      !read_float(slots[kSoftcap], "softcap", options.softcap) || !read_int(slots[kMaxQ], "max_q", options.max_q) ||
+      !read_int(slots[kMaxKv], "max_kv", options.max_kv) || !read_layout(slots[kLayout], "layout", options.layout) ||
+      !read_flag(slots[kReturnLse], options.wants_lse) ||
+      !read_int(slots[kNumSplits], "num_splits", options.num_splits)) {
+    return false;
+  }
+  if (causal) {
+    options.window_right = 0;
+  }
+  return true;
+}
+
+// The arrays of one attention call, alive until it is over.
+struct LoadedAttention {
+  ArrayArg q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table, out;
+  AttentionInputs inputs;
+  const TensorView* out_view = nullptr;
+
+  bool load(const AttentionSlots& slots, Family family, ScalarType shape_dtype) {
+    const auto optional = [&](int slot, ArrayArg& array, const TensorView*& view, bool writable, ScalarType dtype) {
+      if (slots[slot] == nullptr) {
+        return true;
+      }
+      view = &array.view;
+      return array.load(slots[slot], attention_signature.name(slot), family, writable, dtype);
+    };
+    if (!q.load(slots[kQ], "q", family, false, shape_dtype) || !k.load(slots[kK], "k", family, false, shape_dtype) ||
+        !v.load(slots[kV], "v", family, false, shape_dtype) ||
+        !optional(kBias, bias, inputs.bias, false, shape_dtype) ||
+        !optional(kSinks, sinks, inputs.sinks, false, ScalarType::kF32) ||
+        !optional(kCuQ, cu_q, inputs.cu_q, false, ScalarType::kI32) ||
+        !optional(kCuKv, cu_kv, inputs.cu_kv, false, ScalarType::kI32) ||
+        !optional(kKvLengths, kv_lengths, inputs.kv_lengths, false, ScalarType::kI32) ||
+        !optional(kBlockTable, block_table, inputs.block_table, false, ScalarType::kI32) ||
+        !optional(kOut, out, out_view, true, shape_dtype)) {
+      return false;
+    }
+    inputs.q = q.view;
+    inputs.k = k.view;
+    inputs.v = v.view;
+    return true;
+  }
+};
+
+bool run_releasing_gil(AttentionCall& call, Failure& failure) {
+  if (!is_long_call(call)) {
+    return run_attention(call, failure);
+  }
+  PyThreadState* thread = PyEval_SaveThread();
+  const bool ok = run_attention(call, failure);
+  PyEval_RestoreThread(thread);
+  return ok;
+}
+
+constexpr std::array kTensorSlots{kQ, kK, kV, kBias, kSinks, kCuQ, kCuKv, kKvLengths, kBlockTable, kOut};
+constexpr std::array kFloatSlots{kQ, kK, kV, kBias, kSinks, kOut};
+
+// Whether torch's dispatcher may be passed over: exact tensors, nothing to record, nobody listening.
+bool may_run_directly(const AttentionSlots& slots) {
+  PyTypeObject* type = torch_binding().tensor_type;
+  for (const int slot : kTensorSlots) {
+    if (slots[slot] != nullptr && Py_TYPE(slots[slot]) != type) {
+      return false;
+    }
+  }
+  if (!torch_is_plain()) {
+    return false;
+  }
+  for (const int slot : kFloatSlots) {
+    if (slots[slot] != nullptr && torch_is_negated(slots[slot])) {
+      return false;
+    }
+  }
+  if (torch_grad_enabled()) {
+    for (const int slot : kFloatSlots) {
+      if (slots[slot] != nullptr && torch_requires_grad(slots[slot])) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// What the kernels do not take but the Python side knows how to answer: other devices, and the float64 composite.
+bool belongs_to_fallback(const AttentionInputs& inputs) {
+  return inputs.q.device != DeviceType::kCpu || inputs.q.dtype == ScalarType::kF64;
+}
+
+PyObject* run_loaded(LoadedAttention& loaded, const AttentionSlots& slots, Family family,
+                     const AttentionOptions& options) {
+  AttentionCall call;
+  Failure failure;
+  if (!prepare_attention(loaded.inputs, options, loaded.out_view, nullptr, call, failure)) {
+    return raise(failure);
+  }
+  PyObject* out = loaded.out_view != nullptr ? Py_NewRef(slots[kOut]) : new_array(family, slots[kQ], call.out);
+  if (out == nullptr) {
+    return nullptr;
+  }
+  PyObject* lse = nullptr;
+  if (options.wants_lse) {
+    lse = new_array(family, slots[kQ], call.lse);
+    if (lse == nullptr) {
+      Py_DECREF(out);
+      return nullptr;
+    }
+  }
+  if (!run_releasing_gil(call, failure)) {
+    Py_DECREF(out);
+    Py_XDECREF(lse);
+    return raise(failure);
+  }
+  if (family == Family::kTorch && loaded.out_view != nullptr) {
+    torch_mark_written(out);
+  }
+  return lse == nullptr ? out : pair_of(out, lse);
+}
+
+// Shapes (tuples), tensors or arrays: which family q belongs to.
+Family planning_family(PyObject* q) {
+  return PyTuple_Check(q) != 0 ? Family::kShape : is_torch_tensor(q) ? Family::kTorch : Family::kNumpy;
+}
+
+bool prepare_only(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, AttentionCall& call) {
+  AttentionSlots slots;
+  AttentionOptions options;
+  LoadedAttention loaded;
+  ScalarType shape_dtype = ScalarType::kF16;
+  if (!attention_signature.match(args, nargs, kwnames, slots) || !read_dtype(slots[kDtype], "dtype", shape_dtype) ||
+      !read_attention_options(slots, options)) {
+    return false;
+  }
+  const Family family = planning_family(slots[kQ]);
+  if (!loaded.load(slots, family, shape_dtype)) {
+    return false;
+  }
+  options.threads = torch_threads();
+  Failure failure;
+  if (!prepare_attention(loaded.inputs, options, loaded.out_view, nullptr, call, failure)) {
+    raise(failure);
+    return false;
+  }
+  return true;
+}
+
+using PlanPrinter = size_t (*)(const fms_attention_plan*, char*, size_t);
+
+std::string print_plan(const fms_attention_plan& plan, PlanPrinter printer) {
+  std::string text(printer(&plan, nullptr, 0), '\0');
+  printer(&plan, text.data(), text.size() + 1);  // std::string keeps room for the NUL
+  return text;
+}
+
+}  // namespace
+
+bool init_attention_functions() {
+  return attention_signature.intern() && forward_signature.intern();
+}
+
+PyObject* attention(PyObject* /*module*/, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  AttentionSlots slots;
+  if (!attention_signature.match(args, nargs, kwnames, slots)) {
+    return nullptr;
+  }
+  if (slots[kDtype] != nullptr) {
+    PyErr_SetString(PyExc_TypeError, "attention() got an unexpected keyword argument 'dtype'");
+    return nullptr;
+  }
+  const Family family = is_torch_tensor(slots[kQ]) ? Family::kTorch : Family::kNumpy;
+  if (family == Family::kTorch && !may_run_directly(slots)) {
+    return forward_call(torch_binding().attention_fallback, args, nargs, kwnames);
+  }
+  AttentionOptions options;
+  LoadedAttention loaded;
+  if (!read_attention_options(slots, options)) {
+    return nullptr;
+  }
+  if (!loaded.load(slots, family, ScalarType::kOther)) {
+    if (family == Family::kTorch && is_elsewhere(slots[kQ])) {
+      PyErr_Clear();
+      return forward_call(torch_binding().attention_fallback, args, nargs, kwnames);
+    }
+    return nullptr;
+  }
+  if (family == Family::kTorch) {
+    if (belongs_to_fallback(loaded.inputs)) {
+      return forward_call(torch_binding().attention_fallback, args, nargs, kwnames);
+    }
+    options.threads = torch_threads();
+  }
+  return run_loaded(loaded, slots, family, options);
+}
+
+PyObject* plan_attention(PyObject* /*module*/, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  AttentionCall call;
+  if (!prepare_only(args, nargs, kwnames, call)) {
+    return nullptr;
+  }
+  return Py_BuildValue("ss", print_plan(call.plan, fms_plan_explain).c_str(),
+                       print_plan(call.plan, fms_plan_json).c_str());
+}
+
+PyObject* check_attention(PyObject* /*module*/, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  AttentionCall call;
+  return prepare_only(args, nargs, kwnames, call) ? Py_NewRef(Py_None) : nullptr;
+}
+
+// flash_attention_forward(Q, K, V, lse, causal, scale) and (Q, K, V, causal, scale): the fourth positional argument is
+// an array in the first and a flag in the second.
+PyObject* flash_attention_forward(PyObject* /*module*/, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  std::array<PyObject*, kForwardSlots> slots;
+  std::array<PyObject*, kForwardSlots + 1> shifted{};
+  const bool without_lse = nargs >= 4 && nargs <= 5 && (PyBool_Check(args[3]) != 0 || PyLong_Check(args[3]) != 0);
+  const Py_ssize_t keywords = kwnames == nullptr ? 0 : PyTuple_Size(kwnames);
+  if (without_lse && nargs + keywords <= kForwardSlots) {
+    for (Py_ssize_t i = 0; i < nargs + keywords; ++i) {
+      shifted[i < 3 ? i : i + 1] = args[i];
+    }
+    shifted[3] = Py_None;
+    args = shifted.data();
+    ++nargs;
+  }
+  if (!forward_signature.match(args, nargs, kwnames, slots)) {
+    return nullptr;
+  }
+  AttentionOptions options;
+  bool causal = false;
+  options.has_scale = slots[kForwardScale] != nullptr;
+  if (!read_flag(slots[kForwardCausal], causal) || !read_float(slots[kForwardScale], "scale", options.scale)) {
+    return nullptr;
+  }
+  options.window_right = causal ? 0 : -1;
+
+  const Family family = is_torch_tensor(slots[kForwardQ]) ? Family::kTorch : Family::kNumpy;
+  ArrayArg q, k, v, lse;
+  if (!q.load(slots[kForwardQ], "Q", family, false, ScalarType::kOther) ||
+      !k.load(slots[kForwardK], "K", family, false, ScalarType::kOther) ||
+      !v.load(slots[kForwardV], "V", family, false, ScalarType::kOther) ||
+      (slots[kForwardLse] != nullptr && !lse.load(slots[kForwardLse], "lse", family, true, ScalarType::kOther))) {
+    return nullptr;
+  }
+  if (family == Family::kTorch) {
+    options.threads = torch_threads();
+  }
+  AttentionInputs inputs;
+  inputs.q = q.view;
+  inputs.k = k.view;
+  inputs.v = v.view;
+  AttentionCall call;
+  Failure failure;
+  if (!prepare_attention(inputs, options, nullptr, slots[kForwardLse] != nullptr ? &lse.view : nullptr, call,
+                         failure)) {
+    return raise(failure);
+  }
+  PyObject* out = new_array(family, slots[kForwardQ], call.out);
+  if (out == nullptr) {
+    return nullptr;
+  }
+  if (!run_releasing_gil(call, failure)) {
+    Py_DECREF(out);
+    return raise(failure);
+  }
+  if (family == Family::kTorch && slots[kForwardLse] != nullptr) {
+    torch_mark_written(slots[kForwardLse]);
+  }
+  return out;
+}
+}  // namespace flashmoe::python
