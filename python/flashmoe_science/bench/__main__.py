@@ -1,5 +1,6 @@
 """Entry point, as a module of the package or as a bare folder."""
 
+import signal
 import sys
 
 if __package__:
@@ -23,4 +24,6 @@ else:
     main = importlib.import_module("flashmoe_bench.cli").main
 
 if __name__ == "__main__":
+    # A time limit's SIGTERM is answered like Ctrl-C: with what was measured so far.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())
