@@ -241,25 +241,31 @@ class AmxKernel {
     }
   }
 
-  // An infinity times the high and the low part of the other factor may come out as inf - inf. Chunks with one are
-  // computed again from the values themselves, one dot product at a time.
+  // An infinity times the high and the low part of the other factor may come out as inf - inf. Where a key or a query
+  // is not finite, the dot product is taken again from the values themselves; all others keep theirs to the bit.
   void rescore_chunk(const Head& h, const Subtile& t, int64_t first_key, float* scores) const {
     const KvRows<T> keys = k_rows<T>(h);
     const int64_t dim = plan_.problem.head_dim;
     for (int64_t j = 0; j < smaller(chunk_keys, h.kv_len - first_key); ++j) {
+      const T* k = keys[first_key + j];
+      const bool key_is_finite = dot(k, nullptr, dim) == 0.0F;
       for (int64_t row = t.first_row; row < t.last_row; ++row) {
         const T* q = q_row<T>(h, row);
-        const T* k = keys[first_key + j];
-        F sum = V::zero();
-        for (int64_t d = 0; d < dim; d += V::width) {
-          const auto n = static_cast<int>(smaller<int64_t>(V::width, dim - d));
-          const F a = n == V::width ? V::load_as(q + d) : V::load_as(q + d, n);
-          const F b = n == V::width ? V::load_as(k + d) : V::load_as(k + d, n);
-          sum = V::fma(a, b, sum);
-        }
-        scores[j * lanes + row - t.first_row] = V::sum(sum) * scale_.q_factor;
+        if (key_is_finite && dot(q, nullptr, dim) == 0.0F) continue;
+        scores[j * lanes + row - t.first_row] = dot(k, q, dim) * scale_.q_factor;
       }
     }
+  }
+
+  // In fp32; with null for b, against zeros: 0 exactly when a is finite, else NaN.
+  static float dot(const T* a, const T* b, int64_t dim) {
+    F sum = V::zero();
+    for (int64_t d = 0; d < dim; d += V::width) {
+      const auto n = static_cast<int>(smaller<int64_t>(V::width, dim - d));
+      const auto load = [&](const T* p) { return n == V::width ? V::load_as(p + d) : V::load_as(p + d, n); };
+      sum = V::fma(load(a), b == nullptr ? V::zero() : load(b), sum);
+    }
+    return V::sum(sum);
   }
 
   // scores (chunks * 32, 32).

@@ -203,8 +203,8 @@ class GemvKernel {
     F high[Rows][Pairs];
     for (int k = 0; k < Rows; ++k) {
       for (int64_t i = 0; i < Pairs; ++i) {
-        low[k][i] = V::load(output(r + k) + (c + i) * pair);
-        high[k][i] = V::load(output(r + k) + (c + i) * pair + V::width);
+        low[k][i] = V::zero();  // a block is summed from 0, see TileKernel::accumulate
+        high[k][i] = V::zero();
       }
     }
     // Only keys that some of these rows see: a value hidden from all of them may be NaN.
@@ -235,8 +235,9 @@ class GemvKernel {
     }
     for (int k = 0; k < Rows; ++k) {
       for (int64_t i = 0; i < Pairs; ++i) {
-        V::store(output(r + k) + (c + i) * pair, low[k][i]);
-        V::store(output(r + k) + (c + i) * pair + V::width, high[k][i]);
+        float* o = output(r + k) + (c + i) * pair;
+        V::store(o, V::add(V::load(o), low[k][i]));
+        V::store(o + V::width, V::add(V::load(o + V::width), high[k][i]));
       }
     }
   }

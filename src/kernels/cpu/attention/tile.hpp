@@ -176,14 +176,17 @@ class TileKernel {
     float* o = outputs(t);
     F offset[vectors];
     raise_maxima<V, vectors>(scores, n, scale, state, offset, o, plan_.problem.head_dim);
+    F block_sum[vectors];
+    for (int i = 0; i < vectors; ++i) block_sum[i] = V::zero();
     for (int64_t j = 0; j < n; ++j) {
       for (int i = 0; i < vectors; ++i) {
         float* score = scores + j * lanes + i * V::width;
         const F weight = V::template exp2<weight_degree<T>>(V::fms(V::load(score), V::set1(scale), offset[i]));
-        state.row_sum[i] = V::add(state.row_sum[i], weight);
+        block_sum[i] = V::add(block_sum[i], weight);
         V::store(score, weight);
       }
     }
+    for (int i = 0; i < vectors; ++i) state.row_sum[i] = V::add(state.row_sum[i], block_sum[i]);
     accumulate(scores, v, n, o);
     if (values_non_finite_) {
       add_non_finite<V>(v_rows<T>(h), plan_.problem.head_dim, keys.lo, keys.hi, key_lo, key_hi, lanes, o);
@@ -201,28 +204,36 @@ class TileKernel {
     for (; j < n; ++j) score_rows<1>(q, k, j, scores);
   }
 
+  // Sums of 32 dims are taken from 0 and then added, for the same reason as in `accumulate`.
   template <int Keys>
   void score_rows(const float* q, FloatRows k, int64_t j, float* scores) const {
-    F sum[Keys][vectors];
+    const int64_t dim = plan_.problem.head_dim;
     const float* row[Keys];
-    for (int i = 0; i < Keys; ++i) {
-      row[i] = k[j + i];
-      for (int v = 0; v < vectors; ++v) sum[i][v] = V::zero();
-    }
-    for (int64_t d = 0; d < plan_.problem.head_dim; ++d) {
-      F query[vectors];
-      for (int v = 0; v < vectors; ++v) query[v] = V::load(q + d * lanes + v * V::width);
+    for (int i = 0; i < Keys; ++i) row[i] = k[j + i];
+    for (int64_t first = 0; first < dim; first += 32) {
+      F sum[Keys][vectors];
       for (int i = 0; i < Keys; ++i) {
-        const F key = V::set1(row[i][d]);
-        for (int v = 0; v < vectors; ++v) sum[i][v] = V::fma(key, query[v], sum[i][v]);
+        for (int v = 0; v < vectors; ++v) sum[i][v] = V::zero();
       }
-    }
-    for (int i = 0; i < Keys; ++i) {
-      for (int v = 0; v < vectors; ++v) V::store(scores + (j + i) * lanes + v * V::width, sum[i][v]);
+      for (int64_t d = first; d < smaller(first + 32, dim); ++d) {
+        F query[vectors];
+        for (int v = 0; v < vectors; ++v) query[v] = V::load(q + d * lanes + v * V::width);
+        for (int i = 0; i < Keys; ++i) {
+          const F key = V::set1(row[i][d]);
+          for (int v = 0; v < vectors; ++v) sum[i][v] = V::fma(key, query[v], sum[i][v]);
+        }
+      }
+      for (int i = 0; i < Keys; ++i) {
+        for (int v = 0; v < vectors; ++v) {
+          float* to = scores + (j + i) * lanes + v * V::width;
+          V::store(to, first == 0 ? sum[i][v] : V::add(V::load(to), sum[i][v]));
+        }
+      }
     }
   }
 
-  // o (dim, lanes) += V (n, dim)^T x weights (n, lanes)
+  // o (dim, lanes) += V (n, dim)^T x weights (n, lanes). A block is summed from 0 before it joins the total: rounding
+  // errors then grow with the block and the number of blocks, not with the number of keys.
   void accumulate(const float* weights, FloatRows v, int64_t n, float* o) const {
     int64_t d = 0;
     for (; d + V::tile_keys <= plan_.problem.head_dim; d += V::tile_keys)
@@ -234,7 +245,7 @@ class TileKernel {
   void accumulate_dims(const float* weights, FloatRows values, int64_t n, int64_t d, float* o) const {
     F sum[Dims][vectors];
     for (int i = 0; i < Dims; ++i) {
-      for (int v = 0; v < vectors; ++v) sum[i][v] = V::load(o + (d + i) * lanes + v * V::width);
+      for (int v = 0; v < vectors; ++v) sum[i][v] = V::zero();
     }
     for (int64_t j = 0; j < n; ++j) {
       const float* row = values[j] + d;
@@ -246,7 +257,10 @@ class TileKernel {
       }
     }
     for (int i = 0; i < Dims; ++i) {
-      for (int v = 0; v < vectors; ++v) V::store(o + (d + i) * lanes + v * V::width, sum[i][v]);
+      for (int v = 0; v < vectors; ++v) {
+        float* at_dim = o + (d + i) * lanes + v * V::width;
+        V::store(at_dim, V::add(V::load(at_dim), sum[i][v]));
+      }
     }
   }
 

@@ -33,6 +33,9 @@ struct Avx2 {
   static F fms(F a, F b, F c) { return _mm256_fmsub_ps(a, b, c); }
   static F max(F x, F keep) { return _mm256_max_ps(x, keep); }
   static F copysign(F magnitude, F sign) { return _mm256_or_ps(magnitude, _mm256_and_ps(sign, set1(-0.0F))); }
+  static F where_less(F a, F b, F then, F otherwise) {
+    return _mm256_blendv_ps(otherwise, then, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+  }
   static bool any_greater(F a, F b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)) != 0; }
   static float sum(F x) {
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));

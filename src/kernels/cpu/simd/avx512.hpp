@@ -61,6 +61,9 @@ struct Avx512 {
   static F copysign(F magnitude, F sign) {
     return _mm512_or_ps(magnitude, _mm512_and_ps(sign, set1(-0.0F)));  // magnitude >= 0
   }
+  static F where_less(F a, F b, F then, F otherwise) {
+    return _mm512_mask_mov_ps(otherwise, _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), then);
+  }
   static bool any_greater(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0; }
   static float sum(F x) { return _mm512_reduce_add_ps(x); }
   static float largest(F x) { return _mm512_reduce_max_ps(x); }
