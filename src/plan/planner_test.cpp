@@ -1,0 +1,124 @@
+// The planner's choices, and that a plan explains them.
+#include "plan/planner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "plan/cpu_layout.hpp"
+
+namespace flashmoe::plan {
+namespace {
+
+fms_attention_problem problem(fms_dtype dtype, int64_t batch, int64_t q_heads, int64_t kv_heads, int64_t q_len,
+                              int64_t kv_len, int64_t head_dim) {
+  fms_attention_problem p{};
+  p.struct_size = sizeof p;
+  p.dtype = dtype;
+  p.batch = batch;
+  p.q_heads = q_heads;
+  p.kv_heads = kv_heads;
+  p.q_len = q_len;
+  p.kv_len = kv_len;
+  p.head_dim = head_dim;
+  p.q = p.o = {q_heads * q_len * head_dim, q_len * head_dim, head_dim};
+  p.k = p.v = {kv_heads * kv_len * head_dim, kv_len * head_dim, head_dim};
+  p.lse = {q_heads * q_len, q_len, 1};
+  p.softmax_scale = 0.125F;
+  p.window_left = p.window_right = -1;
+  return p;
+}
+
+fms_attention_plan plan_for(const fms_attention_problem& p, fms_cpu_isa isa, int32_t threads,
+                            fms_plan_options options = {sizeof(fms_plan_options), 0, 0, 0}) {
+  fms_attention_plan plan{};
+  fms_error error{};
+  EXPECT_EQ(make_plan({FMS_DEVICE_CPU, isa, threads}, p, &options, &plan, &error), FMS_OK) << error.message;
+  return plan;
+}
+
+std::string explained(const fms_attention_plan& plan) {
+  std::string text(explain(plan, nullptr, 0), '\0');
+  explain(plan, text.data(), text.size() + 1);
+  return text;
+}
+
+TEST(Planner, DecodeReadsKeysOnceAsVectors) {
+  const auto plan = plan_for(problem(FMS_BF16, 1, 32, 32, 1, 4096, 128), FMS_ISA_AMX, 2);
+  EXPECT_EQ(plan.family, FMS_KERNEL_GEMV);
+  EXPECT_EQ(plan.cpu_isa, FMS_ISA_AVX512);
+  EXPECT_EQ(plan.kv_splits, 1);
+  EXPECT_NE(explained(plan).find("gemv"), std::string::npos);
+}
+
+TEST(Planner, FewItemsAndManyKeysAreSplit) {
+  const auto plan = plan_for(problem(FMS_BF16, 1, 4, 1, 1, 32768, 128), FMS_ISA_AMX, 8);
+  EXPECT_EQ(plan.kv_splits, 8);
+  EXPECT_NE(explained(plan).find("split 8 ways"), std::string::npos);
+}
+
+TEST(Planner, Fp32HasNoTileUnitKernel) {
+  const auto plan = plan_for(problem(FMS_F32, 1, 1, 1, 512, 512, 64), FMS_ISA_AMX, 1);
+  EXPECT_EQ(plan.family, FMS_KERNEL_TILE);
+  EXPECT_EQ(plan.cpu_isa, FMS_ISA_AVX512);
+  EXPECT_EQ(plan_for(problem(FMS_F16, 1, 1, 1, 512, 512, 64), FMS_ISA_AMX, 1).family, FMS_KERNEL_AMX);
+}
+
+TEST(Planner, TinyProblemsStayOnOneThread) {
+  EXPECT_EQ(plan_for(problem(FMS_BF16, 1, 1, 1, 32, 32, 64), FMS_ISA_AMX, 64).threads, 1);
+  EXPECT_GT(plan_for(problem(FMS_BF16, 1, 16, 16, 2048, 2048, 64), FMS_ISA_AMX, 64).threads, 32);
+}
+
+TEST(Planner, OneHeadOnManyThreadsIsPackedTogether) {
+  EXPECT_EQ(plan_for(problem(FMS_BF16, 1, 1, 1, 4096, 4096, 64), FMS_ISA_AMX, 8).pack, FMS_PACK_SHARED);
+  EXPECT_EQ(plan_for(problem(FMS_BF16, 1, 16, 16, 4096, 4096, 64), FMS_ISA_AMX, 8).pack, FMS_PACK_THREAD);
+}
+
+TEST(Planner, TheSameProblemGivesTheSamePlanToTheByte) {
+  const auto p = problem(FMS_F16, 2, 8, 2, 100, 300, 80);
+  const auto a = plan_for(p, FMS_ISA_AMX, 4);
+  const auto b = plan_for(p, FMS_ISA_AMX, 4);
+  EXPECT_EQ(std::memcmp(&a, &b, sizeof a), 0);
+  EXPECT_EQ(a.fingerprint, fingerprint_of(a));
+  auto changed = a;
+  changed.kv_tile += 1;
+  EXPECT_NE(changed.fingerprint, fingerprint_of(changed));
+}
+
+TEST(Planner, ForcedChoicesAreTakenAndAbsurdOnesRefused) {
+  const auto p = problem(FMS_BF16, 1, 2, 2, 64, 4096, 64);
+  const auto plan = plan_for(p, FMS_ISA_AMX, 4, {sizeof(fms_plan_options), 2, 7, 32});
+  EXPECT_EQ(plan.threads, 2);
+  EXPECT_EQ(plan.kv_splits, 7);
+  EXPECT_EQ(plan.q_tile, 32);
+  const fms_plan_options absurd{sizeof absurd, -1, 0, 0};
+  fms_attention_plan refused{};
+  fms_error error{};
+  EXPECT_EQ(make_plan({FMS_DEVICE_CPU, FMS_ISA_AMX, 4}, p, &absurd, &refused, &error), FMS_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.argument, "options.threads");
+}
+
+TEST(Planner, WorkspaceStaysFarBelowTheScoreMatrix) {
+  const auto plan = plan_for(problem(FMS_F16, 1, 8, 8, 4096, 4096, 64), FMS_ISA_AMX, 2);
+  EXPECT_LT(plan.workspace_bytes, uint64_t{8} * 4096 * 4096 * 2 / 20);
+}
+
+TEST(Layout, PartsDoNotOverlapAndAreAligned) {
+  for (const fms_cpu_isa isa : {FMS_ISA_SCALAR, FMS_ISA_AVX2, FMS_ISA_AVX512, FMS_ISA_AMX}) {
+    const auto plan = plan_for(problem(FMS_F16, 2, 4, 2, 100, 300, 72), isa, 3);
+    const CpuLayout layout = cpu_layout(plan);
+    const std::size_t offsets[] = {layout.q,      layout.o,      layout.row_max, layout.row_sum,
+                                   layout.key_lo, layout.key_hi, layout.scores};
+    for (std::size_t i = 0; i < std::size(offsets); ++i) {
+      EXPECT_EQ(offsets[i] % FMS_WORKSPACE_ALIGNMENT, 0U);
+      if (i > 0) {
+        EXPECT_LT(offsets[i - 1], offsets[i]);
+      }
+    }
+    EXPECT_GE(layout.total_bytes, layout.thread_bytes * static_cast<std::size_t>(plan.threads));
+  }
+}
+
+}  // namespace
+}  // namespace flashmoe::plan
