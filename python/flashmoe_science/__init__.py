@@ -6,6 +6,7 @@
 
 import importlib.util
 import os
+import warnings
 
 from ._C import __version__, attention, isa, merge_states
 from ._flash_attn import flash_attn_func, flash_attn_varlen_func
@@ -23,6 +24,9 @@ __all__ = [
 ]
 
 if os.environ.get("FLASHMOE_SCIENCE_NO_TORCH", "0") in ("", "0") and importlib.util.find_spec("torch") is not None:
-    from . import _torch
-
-    _torch.register()
+    try:
+        from . import _torch
+    except (ImportError, OSError) as error:  # a torch that does not load is no reason to do without NumPy
+        warnings.warn(f"flashmoe_science works without torch, which cannot be imported: {error}", stacklevel=2)
+    else:
+        _torch.register()

@@ -340,9 +340,11 @@ def _without_operators(*args: Any, **kwargs: Any) -> Any:
 
 
 def _substitute_in_graph() -> None:
-    substitute = torch.compiler.substitute_in_graph
-    substitute(_C.attention)(_attention)
-    substitute(_C.merge_states)(_merge_states)
+    try:
+        torch.compiler.substitute_in_graph(_C.attention)(_attention)
+        torch.compiler.substitute_in_graph(_C.merge_states)(_merge_states)
+    except Exception as error:  # called while Dynamo is imported, which must not fail because of us
+        warnings.warn(f"torch.compile will break the graph at flashmoe_science: {error}", stacklevel=2)
 
 
 class _AfterImport(MetaPathFinder):

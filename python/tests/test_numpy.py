@@ -117,3 +117,18 @@ def test_torch_is_left_alone_on_request() -> None:
     code = "import sys, flashmoe_science; sys.exit('torch' in sys.modules)"
     environment = {"FLASHMOE_SCIENCE_NO_TORCH": "1", "PYTHONPATH": str(Path(fs.__file__).parents[1])}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
+
+
+def test_a_broken_torch_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise OSError('libcudart.so.13: cannot open shared object file')")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import numpy, warnings\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    import flashmoe_science as fs\n"
+        "assert 'libcudart.so.13' in str(caught[0].message)\n"
+        "fs.attention(*[numpy.zeros((1, 1, 2, 8), 'float32')] * 3)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
