@@ -3,9 +3,9 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
-#include <torch/headeronly/util/Exception.h>
 
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 
@@ -40,10 +40,17 @@ flashmoe::python::ScalarType scalar_type_of(ScalarType type) {
   }
 }
 
+// Without STD_TORCH_CHECK's prefix of a source file and a line, which mean nothing to the caller.
+[[noreturn]] void raise(const Failure& failure) {
+  throw std::runtime_error(failure.message);
+}
+
 TensorView view_of(const char* name, const Tensor& tensor) {
   TensorView view;
-  STD_TORCH_CHECK(tensor.dim() <= kMaxDims, name, " has ", tensor.dim(), " dimensions; at most ", kMaxDims,
-                  " are allowed");
+  if (tensor.dim() > kMaxDims) {
+    raise({FailureKind::kValue, std::string(name) + " has " + std::to_string(tensor.dim()) + " dimensions; at most " +
+                                    std::to_string(kMaxDims) + " are allowed"});
+  }
   view.ndim = static_cast<int>(tensor.dim());
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
@@ -81,7 +88,9 @@ Tensor new_like(const Tensor& like, TensorView& spec, std::optional<ScalarType> 
 Layout layout_of(const std::string& text) {
   Layout layout = Layout::kBhsd;
   Failure failure;
-  STD_TORCH_CHECK(parse_layout(text.c_str(), layout, failure), failure.message);
+  if (!parse_layout(text.c_str(), layout, failure)) {
+    raise(failure);
+  }
   return layout;
 }
 
@@ -120,10 +129,14 @@ std::tuple<Tensor, Tensor> attention(const Tensor& q, const Tensor& k, const Ten
 
   AttentionCall call;
   Failure failure;
-  STD_TORCH_CHECK(prepare_attention(inputs, options, nullptr, nullptr, call, failure), failure.message);
+  if (!prepare_attention(inputs, options, nullptr, nullptr, call, failure)) {
+    raise(failure);
+  }
   Tensor out = new_like(q, call.out, std::nullopt);
   Tensor lse = new_like(q, call.lse, ScalarType::Float);
-  STD_TORCH_CHECK(run_attention(call, failure), failure.message);
+  if (!run_attention(call, failure)) {
+    raise(failure);
+  }
   return {out, lse};
 }
 
@@ -131,12 +144,15 @@ std::tuple<Tensor, Tensor> merge_states(const Tensor& o_a, const Tensor& lse_a, 
                                         const std::string& layout) {
   MergeCall call;
   Failure failure;
-  STD_TORCH_CHECK(prepare_merge(view_of("o_a", o_a), view_of("lse_a", lse_a), view_of("o_b", o_b),
-                                view_of("lse_b", lse_b), layout_of(layout), call, failure),
-                  failure.message);
+  if (!prepare_merge(view_of("o_a", o_a), view_of("lse_a", lse_a), view_of("o_b", o_b), view_of("lse_b", lse_b),
+                     layout_of(layout), call, failure)) {
+    raise(failure);
+  }
   Tensor out = new_like(o_a, call.out, std::nullopt);
   Tensor lse = new_like(lse_a, call.lse, std::nullopt);
-  STD_TORCH_CHECK(run_merge(call, failure), failure.message);
+  if (!run_merge(call, failure)) {
+    raise(failure);
+  }
   return {out, lse};
 }
 
