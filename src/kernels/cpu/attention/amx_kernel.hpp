@@ -90,7 +90,7 @@ class AmxKernel {
   // and accumulators stay in L1 while the keys stream by.
   void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
     if (plan_.pack == FMS_PACK_SHARED) use_buffer(shared_buffer(h));
-    const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits, plan_.kv_tile);
+    const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits);
     const int64_t subtiles = (last_row - first_row + lanes - 1) / lanes;
     for (int64_t i = 0; i < subtiles; ++i) begin_subtile(h, make_subtile(h, first_row, last_row, i, lanes));
     const int64_t block_keys = layout_.block_keys;
@@ -220,7 +220,7 @@ class AmxKernel {
     }
     const int32_t* key_lo = at<int32_t>(layout_.key_lo, t.index * lanes);
     const int32_t* key_hi = at<int32_t>(layout_.key_hi, t.index * lanes);
-    // Split boundaries inside a chunk do not occur: a split begins where a step does.
+    // A split begins and ends with a chunk, so only the rows' own bounds can cut one.
     if (first_key < t.all_see.lo) {
       mask_scores<V, vectors>(scores, first_key, smaller(n, t.all_see.lo - first_key), key_lo, key_hi);
     }
@@ -230,9 +230,11 @@ class AmxKernel {
     }
 
     float* o = outputs(t.index);
-    F offset[vectors];
-    raise_maxima<V, vectors>(scores, n, scale, state, offset, o, layout_.padded_dim);
-    weigh(scores, n, scale, offset, state);
+    if (!weigh_under_old_maxima(scores, n, scale, state)) {
+      F offset[vectors];
+      raise_maxima<V, vectors>(scores, n, scale, state, offset, o, layout_.padded_dim);
+      weigh(scores, n, scale, offset, state.row_sum);
+    }
     accumulate(first_chunk, chunks, o);
     for (int64_t c = first_chunk; c < first_chunk + chunks; ++c) {
       if ((packed_.flags[slot(c)] & values_non_finite) == 0) continue;
@@ -353,8 +355,8 @@ class AmxKernel {
     tile_store<3>(scores + 16 * lanes + 16, row_bytes);
   }
 
-  // Weights of one key pair, rounded to bf16 and interleaved. The value is at most 1, so adding half an ulp cannot
-  // overflow; ties go away from zero, which costs nothing measurable and saves the even-odd correction.
+  // Weights of one key pair, rounded to bf16 and interleaved. They are far from overflow, so adding half an ulp is
+  // safe; ties go away from zero, which costs nothing measurable and saves the even-odd correction.
   static __m512i pack_rounded(F even_key, F odd_key) {
     const __m512i half = _mm512_set1_epi32(0x8000);
     const __m512i low = _mm512_srli_epi32(_mm512_add_epi32(_mm512_castps_si512(even_key), half), 16);
@@ -376,29 +378,55 @@ class AmxKernel {
   // P tiles of a step: [chunk][part][row half].
   std::byte* weights(int64_t chunk) const { return at<std::byte>(layout_.weights, chunk * parts * 2 * tile_bytes); }
 
-  // Scores become weights in bf16 tiles; their sums join the state.
-  void weigh(const float* scores, int64_t n, float scale, const F (&offset)[vectors],
-             RowState<V, vectors>& state) const {
+  // Most steps do not need a new maximum. A weight is a floating-point number, so relative to an older, smaller maximum
+  // it is just as exact as long as nothing comes near overflow: the pass over the scores that finds their maximum, and
+  // the rescaling, happen only when a weight would exceed 2^16. Returns whether the weights are done.
+  bool weigh_under_old_maxima(const float* scores, int64_t n, float scale, RowState<V, vectors>& state) const {
+    const F none = V::set1(-__builtin_inff());
+    for (int v = 0; v < vectors; ++v) {
+      // A row that has seen no finite score has no maximum to go by.
+      if (!V::all_greater(state.row_max[v], none)) return false;
+    }
+    F sums[vectors] = {state.row_sum[0], state.row_sum[1]};
+    const F highest = weigh(scores, n, scale, state.row_max, sums);
+    if (V::any_greater(highest, V::set1(16.0F))) return false;
+    for (int v = 0; v < vectors; ++v) state.row_sum[v] = sums[v];
+    return true;
+  }
+
+  // Scores become weights in bf16 tiles and join the sums. Returns the highest exponents.
+  F weigh(const float* scores, int64_t n, float scale, const F (&offset)[vectors], F (&row_sum)[vectors]) const {
     const F multiplier = V::set1(scale);
-    F even_sum[vectors] = {state.row_sum[0], state.row_sum[1]};  // locals: the stores of P might alias the state
+    // Locals, because the stores of P might alias what the arguments refer to.
+    const F subtrahend[vectors] = {offset[0], offset[1]};
+    F even_sum[vectors] = {row_sum[0], row_sum[1]};
     F odd_sum[vectors] = {V::zero(), V::zero()};
-    for (int64_t j = 0; j < n; j += 2) {
-      std::byte* to = weights(j / chunk_keys) + j % chunk_keys / 2 * 64;
-      for (int v = 0; v < vectors; ++v) {
-        const float* s = scores + j * lanes + v * 16;
-        const F even = V::exp2<weight_degree<T>>(V::fms(_mm512_load_ps(s), multiplier, offset[v]));
-        const F odd = V::exp2<weight_degree<T>>(V::fms(_mm512_load_ps(s + lanes), multiplier, offset[v]));
-        even_sum[v] = V::add(even_sum[v], even);
-        odd_sum[v] = V::add(odd_sum[v], odd);
-        if constexpr (parts == 1) {
-          _mm512_store_si512(to + v * tile_bytes, pack_rounded(even, odd));
-        } else {
-          _mm512_store_si512(to + v * tile_bytes, pack_truncated(even, odd));
-          _mm512_store_si512(to + (2 + v) * tile_bytes, pack_rounded(truncated_rest(even), truncated_rest(odd)));
+    F highest[2] = {V::set1(-__builtin_inff()), V::set1(-__builtin_inff())};
+    std::byte* chunk = weights(0);
+    for (int64_t c = 0; c < n; c += chunk_keys, chunk += parts * 2 * tile_bytes) {
+      for (int64_t j = 0; j < chunk_keys; j += 2) {
+        std::byte* to = chunk + j / 2 * 64;
+        for (int v = 0; v < vectors; ++v) {
+          const float* s = scores + (c + j) * lanes + v * 16;
+          const F even_exponent = V::fms(_mm512_load_ps(s), multiplier, subtrahend[v]);
+          const F odd_exponent = V::fms(_mm512_load_ps(s + lanes), multiplier, subtrahend[v]);
+          highest[0] = V::max(even_exponent, highest[0]);
+          highest[1] = V::max(odd_exponent, highest[1]);
+          const F even = V::exp2<weight_degree<T>>(even_exponent);
+          const F odd = V::exp2<weight_degree<T>>(odd_exponent);
+          even_sum[v] = V::add(even_sum[v], even);
+          odd_sum[v] = V::add(odd_sum[v], odd);
+          if constexpr (parts == 1) {
+            _mm512_store_si512(to + v * tile_bytes, pack_rounded(even, odd));
+          } else {
+            _mm512_store_si512(to + v * tile_bytes, pack_truncated(even, odd));
+            _mm512_store_si512(to + (2 + v) * tile_bytes, pack_rounded(truncated_rest(even), truncated_rest(odd)));
+          }
         }
       }
     }
-    for (int v = 0; v < vectors; ++v) state.row_sum[v] = V::add(even_sum[v], odd_sum[v]);
+    for (int v = 0; v < vectors; ++v) row_sum[v] = V::add(even_sum[v], odd_sum[v]);
+    return V::max(highest[0], highest[1]);
   }
 
   // o (dim, 32) += V^T (dim, keys) x P^T (keys, 32). Tiles 0-3 accumulate [dim half][row half], 4-5 hold V, 6-7 P.

@@ -28,7 +28,7 @@ class GemvKernel {
         pairs_((dim_ + pair - 1) / pair) {}
 
   void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
-    const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits, plan_.kv_tile);
+    const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits);
     rows_ = last_row - first_row;
     for (int64_t r = 0; r < rows_; ++r) begin_row(h, first_row + r, r);
     for (int64_t j = keys.lo; j < keys.hi; j += plan_.kv_tile) {

@@ -147,8 +147,9 @@ inline KvRows<T> v_rows(const Head& h) {
   return {static_cast<const T*>(h.args->v) + h.v_offset, p.v.seq, p.v.batch, p.page_size, h.pages};
 }
 
-// Keys of split `split`: whole steps, so that splits begin where steps do.
-inline KeyRange split_keys(KeyRange keys, int64_t split, int64_t splits, int64_t step) {
+// Keys of split `split`: whole packed chunks, which never straddle a split.
+inline KeyRange split_keys(KeyRange keys, int64_t split, int64_t splits) {
+  constexpr int64_t step = plan::amx_chunk_keys;
   const int64_t first_step = keys.lo / step;
   const int64_t steps = (keys.hi + step - 1) / step - first_step;
   const int64_t lo = (first_step + steps * split / splits) * step;

@@ -39,7 +39,7 @@ class TileKernel {
         scale_(plan.problem) {}
 
   void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
-    const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits, plan_.kv_tile);
+    const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits);
     const int64_t subtiles = (last_row - first_row + lanes - 1) / lanes;
     for (int64_t t = 0; t < subtiles; ++t) begin_subtile(h, first_row + t * lanes, last_row, t);
     for (int64_t step = keys.lo / plan_.kv_tile * plan_.kv_tile; step < keys.hi; step += plan_.kv_tile) {

@@ -65,6 +65,7 @@ struct Avx512 {
     return _mm512_mask_mov_ps(otherwise, _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), then);
   }
   static bool any_greater(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0; }
+  static bool all_greater(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) == 0xffff; }
   static float sum(F x) { return _mm512_reduce_add_ps(x); }
   static float largest(F x) { return _mm512_reduce_max_ps(x); }
   // x where it is not -inf, else 0.
