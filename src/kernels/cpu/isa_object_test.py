@@ -32,7 +32,7 @@ def main() -> int:
     bad = False
     for object_file in objects:
         for name in weak_definitions(object_file):
-            print(f"{object_file.name} defines the weak symbol {name}: put it in an unnamed namespace or force it inline")
+            print(f"{object_file.name} defines the weak {name}: put it in an unnamed namespace or force it inline")
             bad = True
     return 1 if bad else 0
 
