@@ -23,7 +23,7 @@
 #endif
 
 namespace {
-std::atomic<int64_t> allocations{0};
+[[maybe_unused]] std::atomic<int64_t> allocations{0};
 }  // namespace
 
 #if FMS_COUNT_ALLOCATIONS
