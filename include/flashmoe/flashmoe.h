@@ -177,9 +177,9 @@ typedef enum fms_kernel_family {
 } fms_kernel_family;
 
 typedef enum fms_pack_mode {
-  FMS_PACK_NONE = 0,   /* K and V are read where they are */
-  FMS_PACK_THREAD = 1, /* each thread packs the kv head it is working on */
-  FMS_PACK_SHARED = 2  /* all threads pack all kv heads first, then compute */
+  FMS_PACK_NONE = 0, /* K and V are read where they are */
+  FMS_PACK_HEAD = 1, /* each thread packs the kv head it is working on, once for all its query tiles */
+  FMS_PACK_BLOCK = 2 /* each thread packs block by block, anew for every query tile */
 } fms_pack_mode;
 
 /* A plain value: copy it, compare it, print it (fms_plan_explain, fms_plan_json). The problem is inside. A plan runs

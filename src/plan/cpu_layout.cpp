@@ -66,27 +66,18 @@ CpuLayout cpu_layout(const fms_attention_plan& plan) {
     lay_out_tiles(plan, cpu_tile_policy(plan.cpu_isa).lanes, thread, layout);
   }
   if (plan.pack != FMS_PACK_NONE) {
-    // A quarter of a 2 MiB L2 for packed keys and values; the rest is for queries, accumulators and the next block.
-    constexpr int64_t block_bytes = 512 * 1024;
-    const int64_t steps_per_block = block_bytes / (amx_chunk_bytes(p) * (plan.kv_tile / amx_chunk_keys));
-    layout.block_keys = plan.kv_tile * (steps_per_block > 1 ? steps_per_block : 1);
-    // A head that has a single work item streams through a ring of one block; otherwise the whole head stays packed.
-    const bool reused = plan.q_tile < group_size(p) * p.q_len || plan.pack == FMS_PACK_SHARED;
-    const int64_t head_chunks = round_up(p.kv_len, plan.kv_tile) / amx_chunk_keys;
+    layout.block_keys = amx_block_keys(p, plan.kv_tile);
+    const int64_t head_chunks = amx_head_chunks(p);
     const int64_t block_chunks = layout.block_keys / amx_chunk_keys;
-    layout.pack_chunks = reused || head_chunks < block_chunks ? head_chunks : block_chunks;
-    Arena pack;
-    pack.take(layout.pack_chunks, static_cast<std::size_t>(amx_chunk_bytes(p)));
-    layout.pack_flags = pack.take(layout.pack_chunks, 1);
-    layout.pack_bytes = pack.end();
+    layout.pack_chunks = plan.pack == FMS_PACK_HEAD || head_chunks < block_chunks ? head_chunks : block_chunks;
+    layout.pack = thread.take(layout.pack_chunks, static_cast<std::size_t>(amx_chunk_bytes(p)));
+    layout.pack_flags = thread.take(layout.pack_chunks, 1);
   }
-  if (plan.pack == FMS_PACK_THREAD) layout.pack = thread.take(static_cast<int64_t>(layout.pack_bytes), 1);
   // A page apart, so that neighbours share neither a line nor an adjacent-line prefetch.
   layout.thread_bytes = static_cast<std::size_t>(round_up(static_cast<int64_t>(thread.end()), 4096));
 
   Arena shared;
   shared.take(plan.threads, layout.thread_bytes);
-  if (plan.pack == FMS_PACK_SHARED) layout.shared_pack = shared.take(p.batch * p.kv_heads, layout.pack_bytes);
   if (plan.kv_splits > 1) {
     layout.partial_floats = layout.padded_dim + 16;
     layout.partials =

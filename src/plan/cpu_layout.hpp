@@ -30,6 +30,18 @@ inline int64_t amx_chunk_bytes(const fms_attention_problem& p) {
   return amx_parts(p.dtype) * (2 * (padded_dim / 32) + padded_dim / 16) * amx_tile_bytes;
 }
 
+// Keys that stay in L2 while all subtiles of an item pass over them: a quarter of a 2 MiB L2 for packed keys and
+// values, the rest for queries, accumulators and what comes next.
+inline int64_t amx_block_keys(const fms_attention_problem& p, int64_t kv_tile) {
+  constexpr int64_t block_bytes = 512 * 1024;
+  const int64_t steps = block_bytes / (amx_chunk_bytes(p) * (kv_tile / amx_chunk_keys));
+  return kv_tile * (steps > 1 ? steps : 1);
+}
+
+inline int64_t amx_head_chunks(const fms_attention_problem& p) {
+  return round_up(p.kv_len, amx_chunk_keys) / amx_chunk_keys;
+}
+
 struct CpuLayout {
   // offsets inside one thread's part
   std::size_t q = 0;        // packed query rows
@@ -42,20 +54,18 @@ struct CpuLayout {
   std::size_t weights = 0;  // AMX: bf16 tiles of P
   std::size_t k = 0;        // TILE: fp32 copy of a key block; GEMV: one zero-padded row
   std::size_t v = 0;
-  std::size_t pack = 0;  // AMX, FMS_PACK_THREAD
+  std::size_t pack = 0;  // AMX: packed keys and values, then one flag byte per chunk
   std::size_t thread_bytes = 0;
 
   int64_t padded_dim = 0;
   int64_t subtiles = 0;
   int64_t block_keys = 0;   // AMX: keys that stay in L2 while all subtiles of an item pass over them
-  int64_t pack_chunks = 0;  // chunks that one pack buffer holds (a ring when fewer than the head has)
-  std::size_t pack_bytes = 0;
-  std::size_t pack_flags = 0;  // offset of the per-chunk "V has a non-finite value" bytes in a pack buffer
+  int64_t pack_chunks = 0;  // chunks that the pack buffer holds: a ring when fewer than the head has
+  std::size_t pack_flags = 0;
 
   // offsets from the workspace's start; thread t's part is at t * thread_bytes
-  std::size_t shared_pack = 0;  // FMS_PACK_SHARED: one pack buffer per (batch, kv head)
-  std::size_t partials = 0;     // kv_splits > 1: (o[padded_dim], max, sum) per row and split
-  int64_t partial_floats = 0;   // floats per partial row
+  std::size_t partials = 0;    // kv_splits > 1: (o[padded_dim], max, sum) per row and split
+  int64_t partial_floats = 0;  // floats per partial row
   std::size_t total_bytes = 0;
 };
 

@@ -38,7 +38,7 @@ class Text {
 
 constexpr const char* isa_names[] = {"auto", "scalar", "avx2", "avx512", "amx"};
 constexpr const char* family_names[] = {"empty", "tile", "gemv", "amx"};
-constexpr const char* pack_names[] = {"none", "thread", "shared"};
+constexpr const char* pack_names[] = {"none", "head", "block"};
 constexpr const char* dtype_names[] = {"?", "fp16", "bf16", "fp32"};
 
 struct FeatureName {
@@ -78,12 +78,14 @@ void explain_pack(const fms_attention_plan& plan, Text& text) {
   switch (plan.pack) {
     case FMS_PACK_NONE:
       break;
-    case FMS_PACK_THREAD:
-      text.add("Packing: each thread packs the kv head it works on, which stays in its own cache.\n");
+    case FMS_PACK_HEAD:
+      text.add("Packing: each thread packs the kv head it works on once, and keeps it in its own cache.\n");
       break;
-    case FMS_PACK_SHARED:
-      text.add("Packing: %" PRId64 " kv heads are fewer than %d threads, so all threads pack together first.\n",
-               plan.problem.batch * plan.problem.kv_heads, plan.threads);
+    case FMS_PACK_BLOCK:
+      text.add("Packing: block by block for every query tile, because %s.\n",
+               plan.q_tile >= group_size(plan.problem) * plan.problem.q_len
+                   ? "a kv head has only one"
+                   : "whole kv heads would take too much memory");
       break;
   }
 }

@@ -97,6 +97,14 @@ int32_t choose_kv_splits(const fms_attention_plan& plan, int64_t items) {
   return static_cast<int32_t>(std::clamp<int64_t>(std::min(wanted, most), 1, max_kv_splits));
 }
 
+// Every thread packs for itself: reading what another core has packed costs more than packing it again.
+fms_pack_mode choose_pack(const fms_attention_plan& plan, int64_t rows) {
+  constexpr int64_t max_packed_bytes = int64_t{256} << 20;  // of all threads together
+  const bool used_once = plan.q_tile >= rows;
+  const int64_t head_bytes = amx_head_chunks(plan.problem) * amx_chunk_bytes(plan.problem);
+  return used_once || head_bytes > max_packed_bytes / plan.threads ? FMS_PACK_BLOCK : FMS_PACK_HEAD;
+}
+
 void plan_cpu(const DeviceCaps& caps, const fms_plan_options& options, fms_attention_plan& plan) {
   const fms_attention_problem& p = plan.problem;
   const int64_t rows = group_size(p) * p.q_len;
@@ -116,11 +124,7 @@ void plan_cpu(const DeviceCaps& caps, const fms_plan_options& options, fms_atten
   plan.work_items = items * plan.kv_splits;
   plan.threads = static_cast<int32_t>(std::min<int64_t>(plan.threads, plan.work_items));
   plan.pack = FMS_PACK_NONE;
-  if (plan.family == FMS_KERNEL_AMX) {
-    const bool one_item_per_head = plan.q_tile >= rows;
-    const bool heads_for_all = p.batch * p.kv_heads >= plan.threads;
-    plan.pack = plan.threads == 1 || heads_for_all || one_item_per_head ? FMS_PACK_THREAD : FMS_PACK_SHARED;
-  }
+  if (plan.family == FMS_KERNEL_AMX) plan.pack = choose_pack(plan, rows);
 }
 
 }  // namespace

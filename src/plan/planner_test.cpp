@@ -70,9 +70,10 @@ TEST(Planner, TinyProblemsStayOnOneThread) {
   EXPECT_GT(plan_for(problem(FMS_BF16, 1, 16, 16, 2048, 2048, 64), FMS_ISA_AMX, 64).threads, 32);
 }
 
-TEST(Planner, OneHeadOnManyThreadsIsPackedTogether) {
-  EXPECT_EQ(plan_for(problem(FMS_BF16, 1, 1, 1, 4096, 4096, 64), FMS_ISA_AMX, 8).pack, FMS_PACK_SHARED);
-  EXPECT_EQ(plan_for(problem(FMS_BF16, 1, 16, 16, 4096, 4096, 64), FMS_ISA_AMX, 8).pack, FMS_PACK_THREAD);
+TEST(Planner, KeysArePackedOncePerHeadUnlessThatIsUselessOrTooLarge) {
+  EXPECT_EQ(plan_for(problem(FMS_BF16, 1, 1, 1, 4096, 4096, 64), FMS_ISA_AMX, 8).pack, FMS_PACK_HEAD);
+  EXPECT_EQ(plan_for(problem(FMS_BF16, 1, 1, 1, 32, 4096, 64), FMS_ISA_AMX, 8).pack, FMS_PACK_BLOCK);
+  EXPECT_EQ(plan_for(problem(FMS_BF16, 1, 1, 1, 4096, 1 << 20, 64), FMS_ISA_AMX, 8).pack, FMS_PACK_BLOCK);
 }
 
 TEST(Planner, TheSameProblemGivesTheSamePlanToTheByte) {

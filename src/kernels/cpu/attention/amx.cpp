@@ -16,10 +16,6 @@ int run_amx_items(const fms_attention_plan& plan, const fms_attention_args& args
   const plan::CpuLayout layout = plan::cpu_layout(plan);
   return run_team(plan, [&](Share share) {
     AmxKernel<T> kernel(plan, layout, workspace, share.thread);
-    if (plan.pack == FMS_PACK_SHARED) {
-      kernel.pack_shared(args, share);
-      team_barrier(share);
-    }
     {
       const TileScope tiles;
       for_each_item(plan, args, share, [&](const Head& head, int64_t first_row, int64_t last_row, int64_t split) {

@@ -67,36 +67,20 @@ class AmxKernel {
         scale_(plan.problem),
         dim_tiles_(layout.padded_dim / 32),
         chunk_bytes_(plan::amx_chunk_bytes(plan.problem)) {
-    if (plan.pack == FMS_PACK_THREAD) use_buffer(mine_ + layout.pack);
-  }
-
-  // FMS_PACK_SHARED: this thread's share of packing every head, before the barrier.
-  void pack_shared(const fms_attention_args& args, Share share) {
-    const fms_attention_problem& p = plan_.problem;
-    int64_t index = 0;
-    for (int64_t b = 0; b < p.batch; ++b) {
-      for (int64_t g = 0; g < p.kv_heads; ++g) {
-        const Head head = make_head(p, args, b, g);
-        const KeyRange keys = head.rows() == 0 ? KeyRange{0, 0} : visible_hull(head, 0, head.rows());
-        use_buffer(shared_buffer(head));
-        for (int64_t c = keys.lo / chunk_keys; c * chunk_keys < keys.hi; ++c, ++index) {
-          if (index % share.threads == share.thread) pack_chunk(head, c);
-        }
-      }
-    }
+    packed_.chunks = mine_ + layout.pack;
+    packed_.flags = at<uint8_t>(layout.pack_flags, 0);
   }
 
   // Keys are taken in blocks that stay in L2 while every subtile passes over them; within a block a subtile's queries
   // and accumulators stay in L1 while the keys stream by.
   void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
-    if (plan_.pack == FMS_PACK_SHARED) use_buffer(shared_buffer(h));
     const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits);
     const int64_t subtiles = (last_row - first_row + lanes - 1) / lanes;
     for (int64_t i = 0; i < subtiles; ++i) begin_subtile(h, make_subtile(h, first_row, last_row, i, lanes));
     const int64_t block_keys = layout_.block_keys;
     for (int64_t from = keys.lo / block_keys * block_keys; from < keys.hi; from += block_keys) {
       const KeyRange block{larger(from, keys.lo), smaller(from + block_keys, keys.hi)};
-      if (plan_.pack == FMS_PACK_THREAD) ensure_packed(h, block);
+      ensure_packed(h, block);
       for (int64_t i = 0; i < subtiles; ++i) run_subtile(h, make_subtile(h, first_row, last_row, i, lanes), block);
     }
     for (int64_t i = 0; i < subtiles; ++i) end_subtile(h, make_subtile(h, first_row, last_row, i, lanes), split);
@@ -113,14 +97,6 @@ class AmxKernel {
 
   // ---- packing ----
 
-  std::byte* shared_buffer(const Head& h) const {
-    const auto index = static_cast<std::size_t>(h.batch * plan_.problem.kv_heads + h.kv_head);
-    return workspace_ + layout_.shared_pack + index * layout_.pack_bytes;
-  }
-  void use_buffer(std::byte* buffer) {
-    packed_.chunks = buffer;
-    packed_.flags = reinterpret_cast<uint8_t*>(buffer + layout_.pack_flags);
-  }
   int64_t slot(int64_t chunk) const { return chunk % layout_.pack_chunks; }
   const std::byte* k_tiles(int64_t chunk) const { return packed_.chunks + slot(chunk) * chunk_bytes_; }
   const std::byte* v_tiles(int64_t chunk) const { return k_tiles(chunk) + parts * 2 * dim_tiles_ * tile_bytes; }
