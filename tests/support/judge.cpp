@@ -9,10 +9,13 @@
 //    2^-8 * 2^-8 of the sum of magnitudes.
 //
 // An error of d in the scores changes the weights by a factor within exp(+-2d) (2: the normalisation moves as well).
+// Scores so large that d exceeds 1 leave the weights open, and beyond fp32's range they are infinite: of such rows
+// nothing is asked but, in the first case, a finite answer.
 #include "support/judge.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <sstream>
 
 #include "kernels/reference/attention.hpp"
@@ -24,6 +27,8 @@ namespace {
 constexpr double kFloatRoundoff = 0x1p-24;
 constexpr double kSmallestNormalFloat = 0x1p-126;  // vector units may flush what is below
 constexpr int64_t kExtraOperations = 8;
+constexpr double kLargestScoreError = 1.0;
+constexpr double kLargestScore = 0x1p127;
 constexpr double kLseTolerance = 1e-4;  // the promise; wider only where one fp32 score already is
 
 }  // namespace
@@ -50,70 +55,116 @@ double score_error_bound(fms_dtype dtype, int64_t head_dim, double score_magnitu
   return score_magnitude * (operations * kFloatRoundoff + split_operands) + tanh_error;
 }
 
-Judgement judge(const AttentionCase& one, const OracleAnswer& oracle) {
-  const fms_attention_problem& p = one.problem();
-  Judgement judgement;
-  const auto complain = [&](int64_t b, int64_t h, int64_t i, int64_t d, double got, double expected, double bound) {
-    if (!judgement.complaint.empty()) {
+namespace {
+
+class RowJudge {
+ public:
+  RowJudge(const AttentionCase& one, const OracleAnswer& oracle, Judgement& judgement, int64_t b, int64_t h, int64_t i)
+      : one_(one),
+        oracle_(oracle),
+        judgement_(judgement),
+        b_(b),
+        h_(h),
+        i_(i),
+        row_((b * one.problem().q_heads + h) * one.problem().q_len + i),
+        score_error_(score_error_bound(one.problem().dtype, one.problem().head_dim, oracle.score_magnitude[row_],
+                                       static_cast<double>(one.problem().softcap))) {}
+
+  void judge() {
+    if (oracle_.score_magnitude[row_] > kLargestScore) {
+      return;
+    }
+    for (int64_t d = 0; d < one_.problem().head_dim; ++d) {
+      judge_element(d);
+    }
+    if (one_.has(FMS_LSE)) {
+      judge_lse();
+    }
+  }
+
+ private:
+  void judge_element(int64_t d) {
+    const fms_dtype dtype = one_.problem().dtype;
+    const int64_t element = row_ * one_.problem().head_dim + d;
+    const double got = one_.o_value(one_.o_offset(b_, h_, i_) + d);
+    const double expected = oracle_.o[element], magnitude = oracle_.o_magnitude[element];
+    if (!std::isfinite(expected)) {
+      // Which of NaN and infinity is left open, except that a poisoned row is NaN throughout.
+      const bool as_promised = std::isnan(oracle_.lse[row_]) ? std::isnan(got) : !std::isfinite(got);
+      if (!as_promised) {
+        complain("o", d, got, expected, 0);
+      }
+      return;
+    }
+    const bool no_weight = magnitude == 0 && std::isinf(oracle_.lse[row_]);
+    if (no_weight && got != 0) {
+      complain("o", d, got, expected, 0);
+    }
+    if (no_weight) {
+      return;
+    }
+    if (score_error_ > kLargestScoreError) {
+      if (!std::isfinite(got)) {
+        complain("o", d, got, expected, std::numeric_limits<double>::infinity());
+      }
+      return;
+    }
+    const double accumulation = static_cast<double>(one_.kv_length(b_) + kExtraOperations) * kFloatRoundoff;
+    const double weight_error = unit_roundoff(dtype) + accumulation + std::expm1(2 * score_error_);
+    const double bound = spacing_at(dtype, expected) / 2 + weight_error * magnitude + kSmallestNormalFloat;
+    const double error = std::abs(got - expected);
+    if (!(error <= bound)) {
+      complain("o", d, got, expected, bound);
+    }
+    judgement_.worst_error_over_bound = std::max(judgement_.worst_error_over_bound, error / bound);
+    judgement_.squared_errors_over_bounds += error / bound * (error / bound);
+    ++judgement_.elements;
+  }
+
+  void judge_lse() {
+    const double got = one_.lse_value(one_.lse_offset(b_, h_, i_));
+    const double expected = oracle_.lse[row_];
+    const double bound = std::max(kLseTolerance, score_error_ + std::abs(expected) * kFloatRoundoff);
+    const bool matches = std::isnan(expected)   ? std::isnan(got)
+                         : std::isinf(expected) ? got == expected
+                                                : std::abs(got - expected) <= bound;
+    if (!matches) {
+      complain("lse", -1, got, expected, bound);
+    }
+    if (std::isfinite(expected) && std::isfinite(got)) {
+      judgement_.worst_lse_error = std::max(judgement_.worst_lse_error, std::abs(got - expected));
+    }
+  }
+
+  void complain(const char* name, int64_t d, double got, double expected, double bound) {
+    if (!judgement_.complaint.empty()) {
       return;
     }
     std::ostringstream text;
     text.precision(9);
-    text << (d < 0 ? "lse" : "o") << "[b=" << b << ", h=" << h << ", i=" << i;
+    text << name << "[b=" << b_ << ", h=" << h_ << ", i=" << i_;
     if (d >= 0) {
       text << ", d=" << d;
     }
     text << "] is " << got << ", expected " << expected << " within " << bound;
-    judgement.complaint = text.str();
-  };
-  for (int64_t b = 0; b < p.batch; ++b) {
-    const double accumulation = static_cast<double>(one.kv_length(b) + kExtraOperations) * kFloatRoundoff;
-    for (int64_t h = 0; h < p.q_heads; ++h) {
+    judgement_.complaint = text.str();
+  }
+
+  const AttentionCase& one_;
+  const OracleAnswer& oracle_;
+  Judgement& judgement_;
+  int64_t b_, h_, i_, row_;
+  double score_error_;
+};
+
+}  // namespace
+
+Judgement judge(const AttentionCase& one, const OracleAnswer& oracle) {
+  Judgement judgement;
+  for (int64_t b = 0; b < one.problem().batch; ++b) {
+    for (int64_t h = 0; h < one.problem().q_heads; ++h) {
       for (int64_t i = 0; i < one.q_length(b); ++i) {
-        const int64_t row = (b * p.q_heads + h) * p.q_len + i;
-        const double score_error =
-            score_error_bound(p.dtype, p.head_dim, oracle.score_magnitude[row], static_cast<double>(p.softcap));
-        const double weight_error = unit_roundoff(p.dtype) + accumulation + std::expm1(2 * score_error);
-        for (int64_t d = 0; d < p.head_dim; ++d) {
-          const int64_t element = row * p.head_dim + d;
-          const double got = one.o_value(one.o_offset(b, h, i) + d);
-          const double expected = oracle.o[element];
-          if (!std::isfinite(expected)) {
-            // Which of NaN and infinity is left open, except that a poisoned row is NaN throughout.
-            const bool as_promised = std::isnan(oracle.lse[row]) ? std::isnan(got) : !std::isfinite(got);
-            if (!as_promised) {
-              complain(b, h, i, d, got, expected, 0);
-            }
-            continue;
-          }
-          const bool no_weight = oracle.o_magnitude[element] == 0 && std::isinf(oracle.lse[row]);
-          const double bound = no_weight ? 0
-                                         : spacing_at(p.dtype, expected) / 2 +
-                                               weight_error * oracle.o_magnitude[element] + kSmallestNormalFloat;
-          const double error = std::abs(got - expected);
-          if (!(error <= bound)) {
-            complain(b, h, i, d, got, expected, bound);
-          }
-          if (bound > 0) {
-            judgement.worst_error_over_bound = std::max(judgement.worst_error_over_bound, error / bound);
-            judgement.squared_errors_over_bounds += error / bound * (error / bound);
-            ++judgement.elements;
-          }
-        }
-        if (one.has(FMS_LSE)) {
-          const double got = one.lse_value(one.lse_offset(b, h, i));
-          const double expected = oracle.lse[row];
-          const double bound = std::max(kLseTolerance, score_error + std::abs(expected) * kFloatRoundoff);
-          const bool matches = std::isnan(expected)   ? std::isnan(got)
-                               : std::isinf(expected) ? got == expected
-                                                      : std::abs(got - expected) <= bound;
-          if (!matches) {
-            complain(b, h, i, -1, got, expected, bound);
-          }
-          if (std::isfinite(expected) && std::isfinite(got)) {
-            judgement.worst_lse_error = std::max(judgement.worst_lse_error, std::abs(got - expected));
-          }
-        }
+        RowJudge(one, oracle, judgement, b, h, i).judge();
       }
     }
   }
