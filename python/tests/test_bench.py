@@ -247,9 +247,14 @@ def test_a_noisy_cell_at_the_threshold_is_inconclusive() -> None:
 
 
 def test_a_low_mean_fails_without_any_slow_cell() -> None:
-    rows = synthetic_results({row.key: 2.0 for row in synthetic_results() if row.dtype == "fp16" and row.threads == 2})
+    rows = synthetic_results({row.key: 2.0 for row in synthetic_results() if row.dtype == "fp16"})
     failing = [verdict.title for verdict in targets.must_verdicts(rows) if verdict.outcome is targets.Outcome.FAILS]
-    assert failing == ["prefill geometric mean, fp16, 2 threads"]
+    assert failing == ["prefill geometric mean, fp16, 1 and 2 threads"]
+
+
+def test_a_margin_lowers_every_must() -> None:
+    rows = synthetic_results({row.key: 2.0 for row in synthetic_results() if row.dtype == "fp16"})
+    assert targets.overall(targets.must_verdicts(rows, margin=0.75)) is targets.Outcome.HOLDS
 
 
 def test_a_missing_cell_is_inconclusive() -> None:
@@ -324,6 +329,7 @@ class StandIn:
     """torch's own result, changed; only tests have such a side."""
 
     name = "stand-in"
+    isa = ""
     version = "0"
 
     def __init__(self, change: Change = lambda output: output) -> None:

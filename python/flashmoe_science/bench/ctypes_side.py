@@ -136,9 +136,9 @@ class CLibrary:
         self._context = c_void_p()
         error_text = Error()
         self._check(library.fms_context_create(None, byref(self._context), byref(error_text)), error_text)
-        isa = library.fms_cpu_isa_name(library.fms_context_cpu_isa(self._context)).decode()
+        self.isa = library.fms_cpu_isa_name(library.fms_context_cpu_isa(self._context)).decode()
         self._refuse_other_layout()
-        self.version = f"{library.fms_version().decode()} ({isa})"
+        self.version = f"{library.fms_version().decode()} ({self.isa})"
 
     @staticmethod
     def _check(status: int, error: Error) -> None:

@@ -50,6 +50,7 @@ class PreparedCall:
 class Implementation(Protocol):
     name: str
     version: str
+    isa: str  # of our own sides, else empty
 
     def prepare(self, cell: Cell, dtype: str, inputs: Inputs, threads: int) -> PreparedCall:
         """Everything that is done once. Raises NotAvailable when this side cannot run the cell."""

@@ -35,6 +35,7 @@ class ExecutionArgument(ctypes.Structure):
 
 class OneDnnDecode:
     name = "onednn"
+    isa = ""
 
     def __init__(self, path: str | None = None) -> None:
         explicit = path or os.environ.get(ENVIRONMENT_VARIABLE)

@@ -17,6 +17,7 @@ IR_VERSION = 11
 
 class OnnxRuntime:
     name = "onnxruntime"
+    isa = ""
 
     def __init__(self) -> None:
         try:

@@ -13,6 +13,7 @@ from .implementation import TORCH_DTYPES, Inputs, NotAvailable, PreparedCall
 
 class OpenVino:
     name = "openvino"
+    isa = ""
 
     def __init__(self) -> None:
         try:

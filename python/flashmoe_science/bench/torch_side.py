@@ -20,6 +20,7 @@ def as_tensor(output: object) -> torch.Tensor:
 class TorchSdpa:
     name = "torch"
     version = str(torch.__version__)
+    isa = ""
 
     def prepare(self, cell: Cell, dtype: str, inputs: Inputs, threads: int) -> PreparedCall:
         torch.set_num_threads(threads)
@@ -47,7 +48,8 @@ class Package:
         if attention is None:
             raise NotAvailable("flashmoe_science has no attention(): the compiled package is not installed")
         self._attention = cast(Callable[..., torch.Tensor], attention)
-        self.version = str(getattr(flashmoe_science, "__version__", "unknown"))
+        self.version = flashmoe_science.__version__
+        self.isa = flashmoe_science.isa()
 
     def prepare(self, cell: Cell, dtype: str, inputs: Inputs, threads: int) -> PreparedCall:
         torch.set_num_threads(threads)  # the package follows torch's thread count
