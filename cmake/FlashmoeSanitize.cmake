@@ -8,6 +8,11 @@ if(FLASHMOE_SANITIZE)
   add_link_options(-fsanitize=${FLASHMOE_SANITIZE})
 endif()
 
+if(FLASHMOE_SANITIZE MATCHES "address")
+  list(APPEND FLASHMOE_TEST_ENVIRONMENT
+       "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0")
+endif()
+
 if(FLASHMOE_SANITIZE MATCHES "thread")
   # The thread sanitizer cannot see the barriers of an OpenMP runtime that is not instrumented, and would report every
   # access on the far side of one as a race. libomp announces them to Archer, which passes them on; libgomp cannot.
