@@ -127,6 +127,29 @@ void plan_cpu(const DeviceCaps& caps, const fms_plan_options& options, fms_atten
   if (plan.family == FMS_KERNEL_AMX) plan.pack = choose_pack(plan, rows);
 }
 
+// The problem without what its features leave unused: that was not checked, so nothing may look at it, and plans of the
+// same problem are then the same bytes.
+fms_attention_problem canonical(const fms_attention_problem& problem) {
+  fms_attention_problem p = problem;
+  if (!has(p, FMS_LSE)) p.lse = {};
+  if (!has(p, FMS_BIAS)) {
+    p.bias = {};
+    p.bias_dtype = p.dtype;
+  }
+  if (has(p, FMS_RAGGED_Q)) {
+    p.q.batch = p.o.batch = p.lse.batch = 0;
+  } else {
+    p.total_q = 0;
+  }
+  if (has(p, FMS_RAGGED_KV)) {
+    p.k.batch = p.v.batch = 0;
+  } else {
+    p.total_kv = 0;
+  }
+  if (!has(p, FMS_PAGED_KV)) p.page_size = p.page_count = p.block_table_stride = 0;
+  return p;
+}
+
 }  // namespace
 
 uint64_t fingerprint_of(const fms_attention_plan& plan) {
@@ -152,7 +175,7 @@ fms_status make_plan(const DeviceCaps& caps, const fms_attention_problem& proble
   plan->struct_size = sizeof *plan;
   plan->version = FMS_PLAN_VERSION;
   plan->device_kind = caps.kind;
-  plan->problem = problem;
+  plan->problem = canonical(problem);
   plan->cpu_isa = caps.cpu_isa;
   plan->threads = 1;
   plan->kv_splits = 1;

@@ -87,6 +87,17 @@ TEST(Planner, TheSameProblemGivesTheSamePlanToTheByte) {
   EXPECT_NE(changed.fingerprint, fingerprint_of(changed));
 }
 
+TEST(Planner, WhatAFeatureLeavesUnusedIsNotPartOfThePlan) {
+  const auto p = problem(FMS_F16, 2, 8, 2, 100, 300, 80);
+  auto odd = p;
+  odd.lse = {-1, -2, -3};
+  odd.bias = {7, 7, 7, 7};
+  odd.total_q = odd.page_size = -5;
+  const auto a = plan_for(p, FMS_ISA_AMX, 4);
+  const auto b = plan_for(odd, FMS_ISA_AMX, 4);
+  EXPECT_EQ(std::memcmp(&a, &b, sizeof a), 0);
+}
+
 TEST(Planner, ForcedChoicesAreTakenAndAbsurdOnesRefused) {
   const auto p = problem(FMS_BF16, 1, 2, 2, 64, 4096, 64);
   const auto plan = plan_for(p, FMS_ISA_AMX, 4, {sizeof(fms_plan_options), 2, 7, 32});

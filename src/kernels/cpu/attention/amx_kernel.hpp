@@ -181,12 +181,10 @@ class AmxKernel {
     const int64_t n = chunks * chunk_keys;
     float* scores = at<float>(layout_.scores, 0);
     compute_scores(queries(t.index), first_chunk, chunks, scores);
-    if constexpr (parts == 2) {
-      for (int64_t c = 0; c < chunks; ++c) {
-        const bool finite = (packed_.flags[slot(first_chunk + c)] & keys_non_finite) == 0;
-        if (finite && !queries_non_finite_[t.index]) continue;
-        rescore_chunk(h, t, (first_chunk + c) * chunk_keys, scores + c * chunk_keys * lanes);
-      }
+    for (int64_t c = 0; c < chunks; ++c) {
+      const bool finite = (packed_.flags[slot(first_chunk + c)] & keys_non_finite) == 0;
+      if (finite && !queries_non_finite_[t.index]) continue;
+      rescore_chunk(h, t, (first_chunk + c) * chunk_keys, scores + c * chunk_keys * lanes);
     }
 
     float scale = scale_.to_log2;
@@ -219,8 +217,9 @@ class AmxKernel {
     }
   }
 
-  // An infinity times the high and the low part of the other factor may come out as inf - inf. Where a key or a query
-  // is not finite, the dot product is taken again from the values themselves; all others keep theirs to the bit.
+  // An infinity times the high and the low part of the other factor may come out as inf - inf, and times a denormal,
+  // which tiles take for 0, as NaN. Where a key or a query is not finite, the dot product is taken again from the
+  // values themselves; all others keep theirs to the bit.
   void rescore_chunk(const Head& h, const Subtile& t, int64_t first_key, float* scores) const {
     const KvRows<T> keys = k_rows<T>(h);
     const int64_t dim = plan_.problem.head_dim;
