@@ -21,13 +21,16 @@
  * - NaN in a visible score, or a score of +inf, makes the whole row NaN (o and lse).
  * - A non-finite v of a visible key makes o non-finite in that column (inf or NaN), however small its weight.
  * - A bias of -inf gives its key the weight 0; it does not hide a non-finite v in a row that has other weights.
+ * - Scores are fp32: a row whose largest |score| exceeds 2^30 has no defined result.
+ * - With FMS_RAGGED_Q, rows of o and lse that belong to no sequence are left as they are.
  * - q_len = 0 or batch = 0 is a valid problem with nothing to do; kv_len = 0 gives 0 and -inf (or the sink).
  *
  * Every function is thread-safe; a context may be shared by any number of threads. Nothing is kept between calls:
  * the library has no global mutable state. fms_attention_run does not allocate.
  *
- * Structs begin with struct_size so that they can grow: set it to sizeof, or use the _init function that does.
- * No struct has padding, so two plans are equal when their bytes are.
+ * Structs begin with struct_size so that they can grow: set it to sizeof, or use the _init function that does. A size
+ * that the library does not know is refused; until 1.0 that is every other size, and header and library go together.
+ * Problems and plans have no padding, so two plans are equal when their bytes are.
  * Strides are in elements and the head dimension is always contiguous; (B,H,S,D) and (B,S,H,D) need no copy.
  */
 #ifndef FLASHMOE_FLASHMOE_H
@@ -206,7 +209,8 @@ typedef struct fms_attention_plan {
 FMS_API fms_status fms_attention_plan_make(const fms_context* context, const fms_attention_problem* problem,
                                            const fms_plan_options* options, fms_attention_plan* plan, fms_error* error);
 
-/* Text for people, JSON for programs. Return the length without the NUL, like snprintf; pass capacity 0 to ask. */
+/* Text for people, JSON for programs ("null" for what is not a plan). Return the length without the NUL, like snprintf;
+ * pass capacity 0 to ask. */
 FMS_API size_t fms_plan_explain(const fms_attention_plan* plan, char* text, size_t capacity);
 FMS_API size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t capacity);
 

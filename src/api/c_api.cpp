@@ -3,6 +3,7 @@
 
 #include <cinttypes>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -54,8 +55,20 @@ fms_status choose_isa(int asked, fms_cpu_isa* chosen, fms_error* error) {
   return FMS_OK;
 }
 
+// Absurd extents wrap around here and are refused by the check.
 fms_strides contiguous(int64_t heads, int64_t len, int64_t inner) {
-  return {heads * len * inner, len * inner, inner};
+  const auto row = static_cast<uint64_t>(inner);
+  const uint64_t head = row * static_cast<uint64_t>(len);
+  return {static_cast<int64_t>(head * static_cast<uint64_t>(heads)), static_cast<int64_t>(head), inner};
+}
+
+bool is_plan(const fms_attention_plan* plan) {
+  return flashmoe::api::check_plan(plan, FMS_ISA_AMX, nullptr) == FMS_OK;
+}
+
+size_t print_not_a_plan(char* text, size_t capacity, const char* message) {
+  if (capacity > 0) std::snprintf(text, capacity, "%s", message);
+  return std::strlen(message);
 }
 
 }  // namespace
@@ -159,10 +172,12 @@ fms_status fms_attention_plan_make(const fms_context* context, const fms_attenti
 }
 
 size_t fms_plan_explain(const fms_attention_plan* plan, char* text, size_t capacity) {
+  if (!is_plan(plan)) return print_not_a_plan(text, capacity, "This is not a plan that this library made.\n");
   return flashmoe::plan::explain(*plan, text, capacity);
 }
 
 size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t capacity) {
+  if (!is_plan(plan)) return print_not_a_plan(text, capacity, "null");
   return flashmoe::plan::to_json(*plan, text, capacity);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "plan/cpu_layout.hpp"
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
 #include "support/status.hpp"
@@ -102,6 +103,17 @@ fms_status check_plan(const fms_attention_plan* plan, fms_cpu_isa context_isa, f
                 "plan.fingerprint is %016" PRIx64 ", but the fields give %016" PRIx64
                 ": the plan was changed after it was made. Use fms_plan_options to force a choice",
                 plan->fingerprint, plan::fingerprint_of(*plan));
+  }
+  if (plan->device_kind != FMS_DEVICE_CPU) {
+    return fail(error, FMS_INVALID_ARGUMENT, "plan.device_kind",
+                "plan.device_kind is %d; allowed in a CPU context: FMS_DEVICE_CPU (0)",
+                static_cast<int>(plan->device_kind));
+  }
+  if (plan::cpu_layout(*plan).total_bytes != plan->workspace_bytes) {
+    return fail(error, FMS_INVALID_ARGUMENT, "plan.workspace_bytes",
+                "plan.workspace_bytes is %" PRIu64
+                ", but this library would use %zu: the plan comes from another build",
+                plan->workspace_bytes, plan::cpu_layout(*plan).total_bytes);
   }
   if (plan->cpu_isa > context_isa) {
     return fail(error, FMS_INVALID_ARGUMENT, "plan.cpu_isa",

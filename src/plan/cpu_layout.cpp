@@ -5,16 +5,21 @@ namespace {
 
 class Arena {
  public:
-  std::size_t take(int64_t count, std::size_t element_bytes) {
-    const std::size_t at = end_;
-    end_ += (static_cast<std::size_t>(count) * element_bytes + FMS_WORKSPACE_ALIGNMENT - 1) / FMS_WORKSPACE_ALIGNMENT *
-            FMS_WORKSPACE_ALIGNMENT;
-    return at;
+  std::size_t take(__int128 count, std::size_t element_bytes) {
+    const __int128 at = end_;
+    end_ += (count * element_bytes + FMS_WORKSPACE_ALIGNMENT - 1) / FMS_WORKSPACE_ALIGNMENT * FMS_WORKSPACE_ALIGNMENT;
+    return clamped(at);
   }
-  [[nodiscard]] std::size_t end() const { return end_; }
+  [[nodiscard]] std::size_t end() const { return clamped(end_); }
 
  private:
-  std::size_t end_ = 0;
+  // Sizes beyond any memory stay so: the planner refuses them, and nothing wraps around.
+  static std::size_t clamped(__int128 bytes) {
+    constexpr __int128 most = __int128{1} << 62;
+    return static_cast<std::size_t>(bytes < most ? bytes : most);
+  }
+
+  __int128 end_ = 0;
 };
 
 void lay_out_tiles(const fms_attention_plan& plan, int64_t lanes, Arena& arena, CpuLayout& layout) {
@@ -80,8 +85,8 @@ CpuLayout cpu_layout(const fms_attention_plan& plan) {
   shared.take(plan.threads, layout.thread_bytes);
   if (plan.kv_splits > 1) {
     layout.partial_floats = layout.padded_dim + 16;
-    layout.partials =
-        shared.take(p.batch * p.q_heads * p.q_len * plan.kv_splits * layout.partial_floats, sizeof(float));
+    const __int128 rows = static_cast<__int128>(p.batch) * p.q_heads * p.q_len;
+    layout.partials = shared.take(rows * plan.kv_splits * layout.partial_floats, sizeof(float));
   }
   layout.total_bytes = shared.end();
   return layout;

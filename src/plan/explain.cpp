@@ -1,5 +1,4 @@
-// A plan as text for people and as JSON for programs. Both are derived from the plan alone, so a plan that was stored
-// a year ago still explains itself.
+// A plan as text for people and as JSON for programs.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdarg>

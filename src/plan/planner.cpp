@@ -171,26 +171,27 @@ fms_status make_plan(const DeviceCaps& caps, const fms_attention_problem& proble
   if (auto s = check_problem(problem, error)) return s;
   const fms_plan_options chosen = options != nullptr ? *options : fms_plan_options{sizeof chosen, 0, 0, 0};
   if (auto s = check_options(chosen, error)) return s;
-  std::memset(plan, 0, sizeof *plan);
-  plan->struct_size = sizeof *plan;
-  plan->version = FMS_PLAN_VERSION;
-  plan->device_kind = caps.kind;
-  plan->problem = canonical(problem);
-  plan->cpu_isa = caps.cpu_isa;
-  plan->threads = 1;
-  plan->kv_splits = 1;
-  plan->family = FMS_KERNEL_EMPTY;
-  if (!is_empty(problem)) plan_cpu(caps, chosen, *plan);
-  const CpuLayout layout = cpu_layout(*plan);
-  plan->thread_bytes = layout.thread_bytes;
-  plan->workspace_bytes = layout.total_bytes;
-  if (plan->workspace_bytes > max_workspace_bytes) {
+  fms_attention_plan made{};  // not *plan: the problem may be the one inside it, and a failure leaves it as it was
+  made.struct_size = sizeof made;
+  made.version = FMS_PLAN_VERSION;
+  made.device_kind = caps.kind;
+  made.problem = canonical(problem);
+  made.cpu_isa = caps.cpu_isa;
+  made.threads = 1;
+  made.kv_splits = 1;
+  made.family = FMS_KERNEL_EMPTY;
+  if (!is_empty(problem)) plan_cpu(caps, chosen, made);
+  const CpuLayout layout = cpu_layout(made);
+  made.thread_bytes = layout.thread_bytes;
+  made.workspace_bytes = layout.total_bytes;
+  if (made.workspace_bytes > max_workspace_bytes) {
     return fail(error, FMS_NOT_SUPPORTED, "problem",
                 "this plan would need %llu bytes of workspace; allowed: %llu. Force fewer kv_splits or threads",
-                static_cast<unsigned long long>(plan->workspace_bytes),
+                static_cast<unsigned long long>(made.workspace_bytes),
                 static_cast<unsigned long long>(max_workspace_bytes));
   }
-  plan->fingerprint = fingerprint_of(*plan);
+  made.fingerprint = fingerprint_of(made);
+  *plan = made;
   return FMS_OK;
 }
 

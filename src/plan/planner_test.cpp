@@ -116,6 +116,22 @@ TEST(Planner, WorkspaceStaysFarBelowTheScoreMatrix) {
   EXPECT_LT(plan.workspace_bytes, uint64_t{8} * 4096 * 4096 * 2 / 20);
 }
 
+TEST(Planner, APlanCanBeMadeAgainFromTheProblemInsideIt) {
+  auto plan = plan_for(problem(FMS_F16, 2, 8, 2, 100, 300, 80), FMS_ISA_AMX, 4);
+  const auto before = plan;
+  ASSERT_EQ(make_plan({FMS_DEVICE_CPU, FMS_ISA_AMX, 4}, plan.problem, nullptr, &plan, nullptr), FMS_OK);
+  EXPECT_EQ(std::memcmp(&plan, &before, sizeof plan), 0);
+}
+
+TEST(Planner, WorkspacesBeyondAnyMemoryAreRefusedAndDoNotWrapAround) {
+  auto p = problem(FMS_F32, 1 << 18, 1, 1, 1 << 30, 64, 16);
+  p.features = FMS_RAGGED_Q;
+  p.total_q = 1;
+  const fms_plan_options options{sizeof options, 1, 1024, 0};
+  fms_attention_plan plan{};
+  EXPECT_EQ(make_plan({FMS_DEVICE_CPU, FMS_ISA_AVX512, 1}, p, &options, &plan, nullptr), FMS_NOT_SUPPORTED);
+}
+
 TEST(Layout, PartsDoNotOverlapAndAreAligned) {
   for (const fms_cpu_isa isa : {FMS_ISA_SCALAR, FMS_ISA_AVX2, FMS_ISA_AVX512, FMS_ISA_AMX}) {
     const auto plan = plan_for(problem(FMS_F16, 2, 4, 2, 100, 300, 72), isa, 3);

@@ -167,19 +167,28 @@ fms_status check_tensors(const fms_attention_problem& p, fms_error* error) {
     kv_batch = p.page_count;
     kv_rows = p.page_size;
   }
+  // Strides that a feature leaves unused are not looked at.
+  const auto without_batch = [](fms_strides s, bool unused) {
+    if (unused) s.batch = 0;
+    return s;
+  };
+  const fms_strides q = without_batch(p.q, has(p, FMS_RAGGED_Q));
+  const fms_strides o = without_batch(p.o, has(p, FMS_RAGGED_Q));
+  const fms_strides lse = without_batch(p.lse, has(p, FMS_RAGGED_Q));
+  const fms_strides k = without_batch(p.k, has(p, FMS_RAGGED_KV));
+  const fms_strides v = without_batch(p.v, has(p, FMS_RAGGED_KV));
   const auto check_input = [&](const char* name, int64_t batch, int64_t heads, int64_t rows, const fms_strides& s) {
     return check_span(name, {{"batch", batch, s.batch}, {"head", heads, s.head}, {"seq", rows, s.seq}}, p.head_dim,
                       error);
   };
-  if (auto s = check_input("problem.q", q_batch, p.q_heads, q_rows, p.q)) return s;
-  if (auto s = check_input("problem.k", kv_batch, p.kv_heads, kv_rows, p.k)) return s;
-  if (auto s = check_input("problem.v", kv_batch, p.kv_heads, kv_rows, p.v)) return s;
-  const Axis o_axes[] = {{"batch", q_batch, p.o.batch}, {"head", p.q_heads, p.o.head}, {"seq", q_rows, p.o.seq}};
+  if (auto s = check_input("problem.q", q_batch, p.q_heads, q_rows, q)) return s;
+  if (auto s = check_input("problem.k", kv_batch, p.kv_heads, kv_rows, k)) return s;
+  if (auto s = check_input("problem.v", kv_batch, p.kv_heads, kv_rows, v)) return s;
+  const Axis o_axes[] = {{"batch", q_batch, o.batch}, {"head", p.q_heads, o.head}, {"seq", q_rows, o.seq}};
   if (auto s = check_span("problem.o", o_axes, p.head_dim, error)) return s;
   if (auto s = check_no_overlap("problem.o", o_axes, p.head_dim, error)) return s;
   if (!has(p, FMS_LSE)) return FMS_OK;
-  const Axis lse_axes[] = {
-      {"batch", q_batch, p.lse.batch}, {"head", p.q_heads, p.lse.head}, {"seq", q_rows, p.lse.seq}};
+  const Axis lse_axes[] = {{"batch", q_batch, lse.batch}, {"head", p.q_heads, lse.head}, {"seq", q_rows, lse.seq}};
   if (auto s = check_span("problem.lse", lse_axes, 1, error)) return s;
   return check_no_overlap("problem.lse", lse_axes, 1, error);
 }

@@ -25,15 +25,15 @@ inline MergeWeights merge_weights(float lse_a, float lse_b) {
 }
 
 template <class V, class T>
-inline void merge_row(const T* o_a, const T* o_b, T* o, int64_t dim, const MergeWeights& weights) {
+inline void merge_row(const T* o_a, const T* o_b, T* o, int64_t dim, const MergeWeights& weights, bool has_a, bool has_b) {
   using F = typename V::F;
   for (int64_t d = 0; d < dim; d += V::width) {
     const auto n = static_cast<int>(dim - d < V::width ? dim - d : V::width);
-    const auto part = [&](const T* from, float weight) {
-      if (weight == 0.0F) return V::zero();  // whatever a part without weight holds
+    const auto part = [&](const T* from, float weight, bool has_weight) {
+      if (!has_weight) return V::zero();  // whatever it holds
       return V::mul(n == V::width ? V::load_as(from + d) : V::load_as(from + d, n), V::set1(weight));
     };
-    const F sum = V::add(part(o_a, weights.a), part(o_b, weights.b));
+    const F sum = V::add(part(o_a, weights.a, has_a), part(o_b, weights.b, has_b));
     if (n == V::width) {
       V::store_as(o + d, sum);
     } else {
@@ -56,11 +56,12 @@ inline void merge_states(const fms_merge_problem& p, const MergeArgs& args) {
     for (int64_t b = 0; b < p.batch; ++b) {
       for (int64_t h = 0; h < p.heads; ++h) {
         for (int64_t i = 0; i < p.len; ++i) {
-          const MergeWeights weights =
-              merge_weights(args.lse_a[at(p.lse_a, b, h, i)], args.lse_b[at(p.lse_b, b, h, i)]);
+          const float lse_a = args.lse_a[at(p.lse_a, b, h, i)];
+          const float lse_b = args.lse_b[at(p.lse_b, b, h, i)];
+          const MergeWeights weights = merge_weights(lse_a, lse_b);
           merge_row<V>(static_cast<const T*>(args.o_a) + at(p.o_a, b, h, i),
                        static_cast<const T*>(args.o_b) + at(p.o_b, b, h, i), static_cast<T*>(args.o) + at(p.o, b, h, i),
-                       p.head_dim, weights);
+                       p.head_dim, weights, lse_a != -__builtin_inff(), lse_b != -__builtin_inff());
           args.lse[at(p.lse, b, h, i)] = weights.lse;
         }
       }

@@ -1,5 +1,5 @@
 // The CPU kernels, one table per ISA level. Each table is defined in the translation unit that is compiled for that
-// ISA, and `isa` there is derived from what the compiler was told, not from what the build system meant.
+// ISA, and refuses to compile with other flags.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,6 @@ using Exp2Fn = void (*)(int degree, const float* x, float* out, std::size_t n);
 
 // A null entry means that the planner takes that kernel from the level below.
 struct KernelTable {
-  fms_cpu_isa isa;
   AttentionFn tile;
   AttentionFn gemv;
   AttentionFn amx;

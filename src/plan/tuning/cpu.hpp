@@ -11,14 +11,14 @@ struct CpuTilePolicy {
   fms_cpu_isa isa;
   fms_kernel_family family;
   int32_t lanes;          // query rows that one step works on side by side
-  int32_t kv_tile;        // keys per step: the score block (kv_tile x lanes floats) must leave room in L1
+  int32_t kv_tile;        // keys per step: between steps the accumulators go through memory
   int32_t max_q_tile;     // rows per work item: more re-use of each packed key, more state in L2
   int32_t gemv_max_rows;  // up to this many rows per kv head, reading K and V once as vectors is faster than tiles
   float ns_per_score_64;  // one score at head_dim 64, for deciding how many threads pay off
   const char* chosen_by;
 };
 
-// The kernels assert that `lanes` matches their registers.
+// The kernels assert that `lanes` is what they have registers for.
 inline constexpr CpuTilePolicy cpu_tile_policies[] = {
     {FMS_ISA_SCALAR, FMS_KERNEL_TILE, 8, 64, 64, 3, 30.0F, "bench, 2-core Emerald Rapids class VM"},
     {FMS_ISA_AVX2, FMS_KERNEL_TILE, 16, 64, 192, 8, 3.0F, "bench, 2-core Emerald Rapids class VM"},
@@ -29,7 +29,7 @@ inline constexpr CpuTilePolicy cpu_tile_policies[] = {
 // Opening a parallel region with a warm pool costs one to two microseconds; a thread should bring at least this much.
 inline constexpr float cpu_min_ns_per_thread = 2200.0F;
 
-inline const CpuTilePolicy& cpu_tile_policy(fms_cpu_isa isa) {
+constexpr const CpuTilePolicy& cpu_tile_policy(fms_cpu_isa isa) {
   return cpu_tile_policies[isa - FMS_ISA_SCALAR];
 }
 

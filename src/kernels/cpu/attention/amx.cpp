@@ -11,33 +11,17 @@ namespace flashmoe::cpu {
 
 namespace {
 
-template <class T>
-int run_amx_items(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace) {
-  const plan::CpuLayout layout = plan::cpu_layout(plan);
-  return run_team(plan, [&](Share share) {
-    AmxKernel<T> kernel(plan, layout, workspace, share.thread);
-    {
-      const TileScope tiles;
-      for_each_item(plan, args, share, [&](const Head& head, int64_t first_row, int64_t last_row, int64_t split) {
-        kernel.run_item(head, first_row, last_row, split);
-      });
-    }
-    if (plan.kv_splits == 1) return;
-    team_barrier(share);
-    combine_splits<Avx512, T>(plan, args, layout, workspace, share);
-  });
-}
-
 // fp32 has no AMX kernel: the planner takes the AVX-512 one.
 void run_amx(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace) {
-  const int threads = plan.problem.dtype == FMS_BF16 ? run_amx_items<Bf16>(plan, args, workspace)
-                                                     : run_amx_items<Half>(plan, args, workspace);
+  const int threads = plan.problem.dtype == FMS_BF16
+                          ? run_items<Avx512, Bf16, AmxKernel<Bf16>, TileScope>(plan, args, workspace)
+                          : run_items<Avx512, Half, AmxKernel<Half>, TileScope>(plan, args, workspace);
   report(plan, args, FMS_ISA_AMX, FMS_KERNEL_AMX, threads);
 }
 
 }  // namespace
 
 // Everything but the tile kernel is the AVX-512 level's: the planner asks for it there.
-constexpr KernelTable amx_kernels{FMS_ISA_AMX, nullptr, nullptr, run_amx, nullptr, nullptr};
+constexpr KernelTable amx_kernels{nullptr, nullptr, run_amx, nullptr, nullptr};
 
 }  // namespace flashmoe::cpu

@@ -5,7 +5,7 @@
 //   O^T (D, rows) += V^T (D, keys) x P^T (keys, rows)          2 x 2 accumulator tiles per 32 dims
 //
 // fp16 values are high + low bf16 parts; the products high*high, high*low and low*high leave out only low*low, which
-// is below 2^-16 of the result. The weights are split the same way.
+// is below 2^-16 of the factors. The weights are split the same way.
 #pragma once
 
 #include <cstddef>
@@ -53,6 +53,7 @@ class AmxKernel {
   using F = __m512;
   static constexpr int vectors = 2;
   static constexpr int64_t lanes = 32;
+  static_assert(lanes == plan::cpu_tile_policy(FMS_ISA_AMX).lanes, "the workspace is laid out for these");
   static constexpr int parts = amx_parts_of<T>;
   static constexpr int64_t tile_bytes = plan::amx_tile_bytes;
   static constexpr int64_t chunk_keys = plan::amx_chunk_keys;
@@ -355,7 +356,8 @@ class AmxKernel {
 
   // Most steps do not need a new maximum. A weight is a floating-point number, so relative to an older, smaller maximum
   // it is just as exact as long as nothing comes near overflow: the pass over the scores that finds their maximum, and
-  // the rescaling, happen only when a weight would exceed 2^16. Returns whether the weights are done.
+  // the rescaling, happen only when a weight would exceed 2^8, which leaves large values their range. Returns whether
+  // the weights are done.
   bool weigh_under_old_maxima(const float* scores, int64_t n, float scale, RowState<V, vectors>& state) const {
     const F none = V::set1(-__builtin_inff());
     for (int v = 0; v < vectors; ++v) {
@@ -364,7 +366,7 @@ class AmxKernel {
     }
     F sums[vectors] = {state.row_sum[0], state.row_sum[1]};
     const F highest = weigh(scores, n, scale, state.row_max, sums);
-    if (V::any_greater(highest, V::set1(16.0F))) return false;
+    if (V::any_greater(highest, V::set1(8.0F))) return false;
     for (int v = 0; v < vectors; ++v) state.row_sum[v] = sums[v];
     return true;
   }

@@ -11,7 +11,7 @@ namespace flashmoe::cpu {
 #error "the AVX2 kernels must run on machines without AVX-512"
 #endif
 
-constexpr KernelTable avx2_kernels{FMS_ISA_AVX2, run_tile<Avx2, FMS_ISA_AVX2>, run_gemv<Avx2, FMS_ISA_AVX2>,
-                                   nullptr,      merge_states<Avx2>,           exp2_of_degree<Avx2>};
+constexpr KernelTable avx2_kernels{run_tile<Avx2, FMS_ISA_AVX2>, run_gemv<Avx2, FMS_ISA_AVX2>, nullptr,
+                                   merge_states<Avx2>, exp2_of_degree<Avx2>};
 
 }  // namespace flashmoe::cpu

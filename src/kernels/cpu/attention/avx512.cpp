@@ -11,11 +11,7 @@ namespace flashmoe::cpu {
 #error "the AVX-512 kernels must run on machines without AMX"
 #endif
 
-constexpr KernelTable avx512_kernels{FMS_ISA_AVX512,
-                                     run_tile<Avx512, FMS_ISA_AVX512>,
-                                     run_gemv<Avx512, FMS_ISA_AVX512>,
-                                     nullptr,
-                                     merge_states<Avx512>,
-                                     exp2_of_degree<Avx512>};
+constexpr KernelTable avx512_kernels{run_tile<Avx512, FMS_ISA_AVX512>, run_gemv<Avx512, FMS_ISA_AVX512>, nullptr,
+                                     merge_states<Avx512>, exp2_of_degree<Avx512>};
 
 }  // namespace flashmoe::cpu

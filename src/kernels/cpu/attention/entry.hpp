@@ -9,14 +9,20 @@
 namespace flashmoe::cpu {
 namespace {
 
-template <class V, class T, class Kernel>
+struct NoScope {};
+
+// `Scope` lives while a thread computes its items: the AMX kernel's holds the tile configuration.
+template <class V, class T, class Kernel, class Scope = NoScope>
 inline int run_items(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace) {
   const plan::CpuLayout layout = plan::cpu_layout(plan);
   return run_team(plan, [&](Share share) {
     Kernel kernel(plan, layout, workspace, share.thread);
-    for_each_item(plan, args, share, [&](const Head& head, int64_t first_row, int64_t last_row, int64_t split) {
-      kernel.run_item(head, first_row, last_row, split);
-    });
+    {
+      [[maybe_unused]] const Scope scope{};
+      for_each_item(plan, args, share, [&](const Head& head, int64_t first_row, int64_t last_row, int64_t split) {
+        kernel.run_item(head, first_row, last_row, split);
+      });
+    }
     if (plan.kv_splits == 1) return;
     team_barrier(share);
     combine_splits<V, T>(plan, args, layout, workspace, share);
@@ -30,6 +36,7 @@ inline void report(const fms_attention_plan& plan, const fms_attention_args& arg
 
 template <class V, fms_cpu_isa Isa>
 void run_tile(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace) {
+  static_assert(V::tile_vectors * V::width == plan::cpu_tile_policy(Isa).lanes, "the workspace is laid out for these");
   visit_dtype(plan.problem.dtype, [&](auto element) {
     using T = decltype(element);
     report(plan, args, Isa, FMS_KERNEL_TILE, run_items<V, T, TileKernel<V, T>>(plan, args, workspace));

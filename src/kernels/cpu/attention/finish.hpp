@@ -18,7 +18,12 @@ struct RowResult {
 
 inline RowResult finish_row(const Head& h, int64_t row, float row_max, float row_sum) {
   float sink = -__builtin_inff();
-  if (plan::has(*h.problem, FMS_SINKS)) sink = h.args->sinks[h.q_head_of(row)] * log2_e;
+  if (plan::has(*h.problem, FMS_SINKS)) {
+    sink = h.args->sinks[h.q_head_of(row)];
+    constexpr float most = 2.35e38F;  // as for a bias, see in_log2
+    if (sink < -most && sink > -__builtin_inff()) sink = -most;
+    sink *= log2_e;
+  }
   if (row_sum == 0.0F && sink == -__builtin_inff()) return {0.0F, -__builtin_inff()};
   if (sink == -__builtin_inff()) return {1.0F / row_sum, (row_max + std::log2(row_sum)) * ln_2};
   // NaN sinks must survive, so the comparison is false for them.
@@ -43,20 +48,14 @@ inline void store_lanes(const Head& h, int64_t first_row, int64_t last_row, cons
   const int64_t dim = p.head_dim;
   const int64_t rows = last_row - first_row;
   float factor[lanes];
-  if ((p.features & (FMS_LSE | FMS_SINKS)) == 0) {
-    for (int v = 0; v < Vectors; ++v) {
-      // 1 / sum, and 0 instead of infinity where no weight came together (1 / -0 is -inf).
-      const F negative = V::div(V::set1(1.0F), V::mul(V::set1(-1.0F), state.row_sum[v]));
-      V::store(factor + v * V::width, V::sub(V::zero(), V::zero_if_minus_inf(negative)));
-    }
-  } else {
+  float row_sum[lanes];
+  for (int v = 0; v < Vectors; ++v) {
+    V::store(row_sum + v * V::width, state.row_sum[v]);
+    V::store(factor + v * V::width, V::div(V::set1(1.0F), state.row_sum[v]));
+  }
+  if ((p.features & (FMS_LSE | FMS_SINKS)) != 0) {
     float row_max[lanes];
-    float row_sum[lanes];
-    for (int v = 0; v < Vectors; ++v) {
-      V::store(row_max + v * V::width, state.row_max[v]);
-      V::store(row_sum + v * V::width, state.row_sum[v]);
-      V::store(factor + v * V::width, V::zero());
-    }
+    for (int v = 0; v < Vectors; ++v) V::store(row_max + v * V::width, state.row_max[v]);
     for (int64_t r = 0; r < rows; ++r) {
       const RowResult result = finish_row(h, first_row + r, row_max[r], row_sum[r]);
       factor[r] = result.factor;
@@ -64,7 +63,9 @@ inline void store_lanes(const Head& h, int64_t first_row, int64_t last_row, cons
     }
   }
   for (int64_t r = 0; r < rows; ++r) {
-    if (factor[r] == 0.0F) clear_row(o + r, dim, lanes);
+    if (row_sum[r] != 0.0F) continue;
+    clear_row(o + r, dim, lanes);
+    factor[r] = 0.0F;
   }
   for (int v = 0; v < Vectors && v * V::width < rows; ++v) {
     T* row_at[V::width];
@@ -140,7 +141,7 @@ inline void combine_row(const fms_attention_plan& plan, const plan::CpuLayout& l
   }
   const RowResult result = finish_row(h, row, top, sum);
   if (plan::has(plan.problem, FMS_LSE)) *lse_at(h, row) = result.lse;
-  if (result.factor == 0.0F) clear_row(first, dim, 1);
+  if (sum == 0.0F) clear_row(first, dim, 1);
   T* to = o_row<T>(h, row);
   for (int64_t d = 0; d < dim; d += V::width) {
     const F value = V::mul(V::load(first + d), V::set1(result.factor));

@@ -126,13 +126,8 @@ class GemvKernel {
   void modify_row(const Head& h, int64_t row, int64_t r, KeyRange block) const {
     const fms_attention_problem& p = plan_.problem;
     const int64_t n = block.hi - block.lo;
-    const float cap_log2 = p.softcap * log2_e;
     float* s = scores(r);
-    for (int64_t j = 0; j < n; j += V::width) {
-      F x = V::mul(V::load(s + j), V::set1(scale_.to_log2));
-      if (p.softcap > 0) x = V::mul(V::set1(cap_log2), tanh_of<V>(V::div(x, V::set1(cap_log2))));
-      V::store(s + j, x);
-    }
+    for (int64_t j = 0; j < n; j += V::width) V::store(s + j, capped_score<V>(p, V::load(s + j), scale_.to_log2));
     if (!plan::has(p, FMS_BIAS)) return;
     visit_dtype(p.bias_dtype, [&](auto element) {
       using B = decltype(element);
@@ -140,7 +135,7 @@ class GemvKernel {
                       row / h.group * p.bias.q + block.lo * p.bias.kv;
       for (int64_t j = 0; j < n; j += V::width) {
         const F b = load_bias<V>(bias + j * p.bias.kv, p.bias.kv, n - j);
-        V::store(s + j, V::fma(b, V::set1(log2_e), V::load(s + j)));
+        V::store(s + j, V::add(V::load(s + j), in_log2<V>(b)));
       }
     });
   }
@@ -266,7 +261,7 @@ class GemvKernel {
     }
     const RowResult result = finish_row(h, row, row_max(r), row_sum(r));
     if (plan::has(plan_.problem, FMS_LSE)) *lse_at(h, row) = result.lse;
-    if (result.factor == 0.0F) clear_row(o, dim_, 1);
+    if (row_sum(r) == 0.0F) clear_row(o, dim_, 1);
     T* to = o_row<T>(h, row);
     for (int64_t d = 0; d < dim_; d += V::width) {
       const F value = V::mul(V::load(o + d), V::set1(result.factor));

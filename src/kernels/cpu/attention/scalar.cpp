@@ -8,11 +8,7 @@ namespace flashmoe::cpu {
 #error "the scalar kernels must be compiled for the baseline machine"
 #endif
 
-constexpr KernelTable scalar_kernels{FMS_ISA_SCALAR,
-                                     run_tile<Scalar, FMS_ISA_SCALAR>,
-                                     run_gemv<Scalar, FMS_ISA_SCALAR>,
-                                     nullptr,
-                                     merge_states<Scalar>,
-                                     exp2_of_degree<Scalar>};
+constexpr KernelTable scalar_kernels{run_tile<Scalar, FMS_ISA_SCALAR>, run_gemv<Scalar, FMS_ISA_SCALAR>, nullptr,
+                                     merge_states<Scalar>, exp2_of_degree<Scalar>};
 
 }  // namespace flashmoe::cpu

@@ -116,6 +116,29 @@ inline typename V::F tanh_of(typename V::F x) {
   return V::where_less(magnitude, V::set1(0.625F), near_zero, elsewhere);
 }
 
+// A bias times log2(e), where a finite bias stays finite: the lowest float is a customary mask value, and a row that
+// has nothing else is the mean of its values, not a row without weight.
+template <class V>
+inline typename V::F in_log2(typename V::F bias) {
+  using F = typename V::F;
+  constexpr float most = 2.35e38F;  // times log2(e) just below the largest float
+  constexpr float largest = 3.402823466e38F;
+  F x = V::where_less(bias, V::set1(-most), V::set1(-most), bias);
+  x = V::where_less(V::set1(most), bias, V::set1(most), x);
+  x = V::where_less(bias, V::set1(-largest), bias, x);  // -inf stays
+  x = V::where_less(V::set1(largest), bias, bias, x);   // so does +inf
+  return V::mul(x, V::set1(log2_e));
+}
+
+// The product q * k as a score in log2 units, softcap applied.
+template <class V>
+inline typename V::F capped_score(const fms_attention_problem& p, typename V::F product, float to_log2) {
+  const typename V::F s = V::mul(product, V::set1(to_log2));
+  if (p.softcap <= 0) return s;
+  const typename V::F cap = V::set1(p.softcap * log2_e);
+  return V::mul(cap, tanh_of<V>(V::div(s, cap)));
+}
+
 // `width` bias values of one row as a vector, from a possibly strided row.
 template <class V, class B>
 inline typename V::F load_bias(const B* row, int64_t stride, int64_t n) {
@@ -147,7 +170,7 @@ inline void add_bias(const Head& h, int64_t first_row, int64_t last_row, float* 
       V::transpose(block);
       for (int64_t k = 0; k < smaller<int64_t>(V::width, n - j); ++k) {
         float* at = scores + (j + k) * lanes + v * V::width;
-        V::store(at, V::fma(block[k], V::set1(log2_e), V::load(at)));
+        V::store(at, V::add(V::load(at), in_log2<V>(block[k])));
       }
     }
   }
@@ -159,11 +182,8 @@ inline void modify_scores(const Head& h, int64_t first_row, int64_t last_row, fl
                           int64_t n, float to_log2) {
   constexpr int64_t lanes = Vectors * V::width;
   const fms_attention_problem& p = *h.problem;
-  const float cap_log2 = p.softcap * log2_e;
   for (int64_t i = 0; i < n * lanes; i += V::width) {
-    typename V::F s = V::mul(V::load(scores + i), V::set1(to_log2));
-    if (p.softcap > 0) s = V::mul(V::set1(cap_log2), tanh_of<V>(V::div(s, V::set1(cap_log2))));
-    V::store(scores + i, s);
+    V::store(scores + i, capped_score<V>(p, V::load(scores + i), to_log2));
   }
   if (!plan::has(p, FMS_BIAS)) return;
   visit_dtype(p.bias_dtype,

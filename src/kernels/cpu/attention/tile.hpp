@@ -131,17 +131,17 @@ class TileKernel {
   void copy_rows(const KvRows<T>& rows, KeyRange block, float* to, FloatRows& copied, bool clean) {
     const int64_t dim = plan_.problem.head_dim;
     copied = {to, layout_.padded_dim};
-    F largest_magnitude = V::zero();
+    F zeros_or_nan = V::zero();
     for (int64_t j = block.lo; j < block.hi; ++j, to += layout_.padded_dim) {
       const T* from = rows[j];
       for (int64_t d = 0; d < dim; d += V::width) {
         const F x = dim - d >= V::width ? V::load_as(from + d) : V::load_as(from + d, static_cast<int>(dim - d));
         V::store(to + d, x);
         // x * 0 is NaN exactly for non-finite x, and a sum keeps it.
-        if (clean) largest_magnitude = V::add(largest_magnitude, V::mul(x, V::zero()));
+        if (clean) zeros_or_nan = V::add(zeros_or_nan, V::mul(x, V::zero()));
       }
     }
-    if (!clean || V::sum(largest_magnitude) == 0.0F) return;
+    if (!clean || V::sum(zeros_or_nan) == 0.0F) return;
     values_non_finite_ = true;
     float* row = at<float>(layout_.v, 0);
     for (int64_t j = block.lo; j < block.hi; ++j, row += layout_.padded_dim) {

@@ -54,8 +54,8 @@ struct Avx2 {
     return _mm256_blendv_ps(set1(-__builtin_inff()), x, _mm256_castsi256_ps(visible));
   }
 
-  // 2^x for x <= 0, also -inf (0) and NaN. Clamped at -127, where the exponent field is 0 and so is the result; the
-  // operand order of max keeps NaN.
+  // 2^x for x up to 127, also -inf (0) and NaN. Clamped at -127, where the exponent field is 0 and so is the result;
+  // the operand order of max keeps NaN.
   template <int Degree>
   static F exp2(F x) {
     const F clamped = _mm256_max_ps(set1(-127.0F), x);

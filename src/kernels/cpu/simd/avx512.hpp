@@ -79,7 +79,8 @@ struct Avx512 {
     return _mm512_mask_mov_ps(set1(-__builtin_inff()), visible, x);
   }
 
-  // 2^x for x <= 0, also -inf (0) and NaN. vreduceps yields x - floor(x), and 0 for -inf; vscalefps scales by floor(x).
+  // 2^x for x up to 127, also -inf (0) and NaN. vreduceps yields x - floor(x), and 0 for -inf; vscalefps scales by
+  // floor(x).
   template <int Degree>
   static F exp2(F x) {
     const F f = _mm512_reduce_ps(x, 0x09);
@@ -103,8 +104,8 @@ struct Avx512 {
   static void store_as(Half* p, F x, int n) { _mm256_mask_storeu_epi16(p, first(n), to_half(x)); }
   static void store_as(Bf16* p, F x, int n) { _mm256_mask_storeu_epi16(p, first(n), to_bf16(x)); }
 
-  // 32 elements as two vectors in whatever order is cheapest; store_pair is its inverse. For bf16 a shift and a mask
-  // give the even and the odd elements without the port-5 widening.
+  // 32 elements as two vectors in whatever order is cheapest; unpair puts results in order again. For bf16 a shift and
+  // a mask give the even and the odd elements without the port-5 widening.
   static void load_pair(const float* p, F& a, F& b) {
     a = load(p);
     b = load(p + 16);
@@ -120,7 +121,7 @@ struct Avx512 {
   }
   template <class T>
   static void unpair(F& a, F& b) {
-    if constexpr (sizeof(T) == 2 && __is_same(T, Bf16)) {
+    if constexpr (__is_same(T, Bf16)) {
       const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
       const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
       const F even = a;
