@@ -106,7 +106,7 @@ typedef enum fms_dtype { FMS_F16 = 1, FMS_BF16 = 2, FMS_F32 = 3 } fms_dtype;
 
 enum { FMS_MAX_HEAD_DIM = 256 };
 
-/* Elements between neighbours. */
+/* Elements between neighbours; not negative. */
 typedef struct fms_strides {
   int64_t batch, head, seq;
 } fms_strides;
@@ -141,10 +141,10 @@ typedef struct fms_attention_problem {
   int64_t head_dim;       /* 1 ... 256 */
   fms_strides q, k, v, o; /* rows of o must not overlap each other; inputs may (stride 0 broadcasts) */
   fms_strides lse;        /* fp32 rows */
-  float softmax_scale;
-  float softcap;        /* 0: off */
-  int64_t window_left;  /* -1: unbounded; at most 2^30 */
-  int64_t window_right; /* -1: unbounded; 0: causal; at most 2^30 */
+  float softmax_scale;    /* |scale| at most 1e30 */
+  float softcap;          /* 0: off */
+  int64_t window_left;    /* -1: unbounded; at most 2^30 */
+  int64_t window_right;   /* -1: unbounded; 0: causal; at most 2^30 */
   fms_bias_strides bias;
   int64_t total_q;    /* FMS_RAGGED_Q: rows in q and o, at least cu_q[batch] */
   int64_t total_kv;   /* FMS_RAGGED_KV: rows in k and v, at least cu_kv[batch] */

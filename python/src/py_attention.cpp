@@ -283,6 +283,15 @@ PyObject* flash_attention_forward(PyObject* /*module*/, PyObject* const* args, P
   options.window_right = causal ? 0 : -1;
 
   const Family family = is_torch_tensor(slots[kForwardQ]) ? Family::kTorch : Family::kNumpy;
+  if (family == Family::kTorch) {
+    // The memory of a lazily negated view has the other sign.
+    for (const int slot : {kForwardQ, kForwardK, kForwardV}) {
+      if (Py_TYPE(slots[slot]) == torch_binding().tensor_type && torch_is_negated(slots[slot])) {
+        return PyErr_Format(PyExc_ValueError, "%s is a lazily negated view; pass its resolve_neg()",
+                            forward_signature.name(slot));
+      }
+    }
+  }
   ArrayArg q, k, v, lse;
   if (!q.load(slots[kForwardQ], "Q", family, false, ScalarType::kOther) ||
       !k.load(slots[kForwardK], "K", family, false, ScalarType::kOther) ||

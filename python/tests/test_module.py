@@ -26,6 +26,12 @@ def test_flash_attention_forward_writes_lse(lse_shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(lse.reshape(2, 3, 40).double(), exact_lse, rtol=0, atol=1e-4)
 
 
+def test_flash_attention_forward_refuses_a_lazily_negated_view() -> None:
+    q = torch.randn(1, 1, 4, 8)
+    with pytest.raises(ValueError, match="Q is a lazily negated view"):
+        _C.flash_attention_forward(torch._neg_view(q), q, q, False, 1.0)
+
+
 def test_flash_attention_forward_without_lse() -> None:
     q, k, v = (random(1, 2, 32, 64, dtype=torch.float16, seed=i) for i in range(3))
     expected = fs.attention(q, k, v, causal=True, scale=0.2)

@@ -1,4 +1,5 @@
-// exp2 over every float the kernels pass: all of [-inf, 0] and up to 16, for every ISA of this machine and every degree.
+// exp2 over every float the kernels pass: all of [-inf, 0] and up to 16, for every ISA of this machine and every
+// degree.
 #include <gtest/gtest.h>
 #include <omp.h>
 

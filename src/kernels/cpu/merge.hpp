@@ -25,7 +25,8 @@ inline MergeWeights merge_weights(float lse_a, float lse_b) {
 }
 
 template <class V, class T>
-inline void merge_row(const T* o_a, const T* o_b, T* o, int64_t dim, const MergeWeights& weights, bool has_a, bool has_b) {
+inline void merge_row(const T* o_a, const T* o_b, T* o, int64_t dim, const MergeWeights& weights, bool has_a,
+                      bool has_b) {
   using F = typename V::F;
   for (int64_t d = 0; d < dim; d += V::width) {
     const auto n = static_cast<int>(dim - d < V::width ? dim - d : V::width);
