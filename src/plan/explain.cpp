@@ -143,12 +143,16 @@ std::size_t to_json(const fms_attention_plan& plan, char* buffer, std::size_t ca
   const struct {
     const char* name;
     const fms_strides& s;
-  } tensors[] = {{"q", p.q}, {"k", p.k}, {"v", p.v}, {"o", p.o}};
+  } tensors[] = {{"q", p.q}, {"k", p.k}, {"v", p.v}, {"o", p.o}, {"lse", p.lse}};
   for (const auto& tensor : tensors) {
     text.add(", \"%s_strides\": [%" PRId64 ", %" PRId64 ", %" PRId64 "]", tensor.name, tensor.s.batch, tensor.s.head,
              tensor.s.seq);
   }
-  text.add("}}");
+  text.add(", \"bias_dtype\": \"%s\", \"bias_strides\": [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]",
+           dtype_names[p.bias_dtype], p.bias.batch, p.bias.head, p.bias.q, p.bias.kv);
+  text.add(", \"total_q\": %" PRId64 ", \"total_kv\": %" PRId64 ", \"page_size\": %" PRId64 ", \"page_count\": %" PRId64
+           ", \"block_table_stride\": %" PRId64 "}}",
+           p.total_q, p.total_kv, p.page_size, p.page_count, p.block_table_stride);
   return text.length();
 }
 
