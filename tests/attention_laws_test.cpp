@@ -274,6 +274,32 @@ TEST_P(AttentionLaws, ABiasOfMinusInfinityEverywhereIsARowWithoutWeight) {
 
 // ---- NaN and infinity ------------------------------------------------------------------------------------------
 
+TEST_P(AttentionLaws, TheLowestFloatAsABiasIsNoMask) {
+  constexpr double value = 0.5;
+  for (const Shape& shape : kLawShapes) {
+    fms_attention_problem problem = simple_problem(dtype(), shape);
+    problem.features |= FMS_BIAS;
+    problem.bias_dtype = FMS_F32;
+    problem.bias = {0, 0, 0, 1};
+    AttentionCase one = normal_case(problem);
+    for (int64_t j = 0; j < shape.kv_len; ++j) {
+      one.set(Tensor::kBias, one.bias_offset(0, 0, 0, j), std::numeric_limits<float>::lowest());
+      for (int64_t b = 0; b < shape.batch; ++b) {
+        for (int64_t g = 0; g < shape.kv_heads; ++g) {
+          for (int64_t d = 0; d < shape.head_dim; ++d) {
+            one.set(Tensor::kV, one.v_offset(b, g, j) + d, value);
+          }
+        }
+      }
+    }
+    ASSERT_NO_FATAL_FAILURE(run(one));
+    for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+      EXPECT_NEAR(one.o_value(one.o_offset(b, h, i)), value, mean_error(value, value, shape.kv_len));
+      EXPECT_GT(one.lse_value(one.lse_offset(b, h, i)), -kInfinity);
+    });
+  }
+}
+
 TEST_P(AttentionLaws, NaNInAQueryPoisonsItsRowOnly) {
   for (const Shape& shape : kLawShapes) {
     const fms_attention_problem problem = simple_problem(dtype(), shape);

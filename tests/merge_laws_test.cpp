@@ -169,6 +169,22 @@ TEST_P(MergeLaws, TheOutputMayBeAnInput) {
   EXPECT_EQ(apart.lse, into_b.lse);
 }
 
+TEST_P(MergeLaws, ATinyWeightDoesNotHideNaN) {
+  Random random(14);
+  fms_merge_problem problem;
+  fms_merge_problem_init(&problem, dtype(), 1, 1, 5, 40);
+  States a = random_states(random, dtype(), problem, problem.o, problem.lse);
+  States b = a;
+  States out = a;
+  std::fill(a.lse.begin(), a.lse.end(), 0.0f);
+  std::fill(b.lse.begin(), b.lse.end(), -110.0f);    // exp(-110) is 0 in fp32
+  std::fill(b.o.begin(), b.o.end(), uint8_t{0xff});  // NaN
+  ASSERT_EQ(fms_merge_states(context_.get(), &problem, a.o.data(), a.lse.data(), b.o.data(), b.lse.data(), out.o.data(),
+                             out.lse.data(), nullptr, nullptr),
+            FMS_OK);
+  EXPECT_NE(out.o, a.o);
+}
+
 TEST_P(MergeLaws, APartWithoutWeightMayHoldAnything) {
   Random random(13);
   fms_merge_problem problem;
