@@ -10,6 +10,9 @@
 #include "plan/tuning/cpu.hpp"
 
 namespace flashmoe::plan {
+
+const char* const cpu_isa_names[5] = {"auto", "scalar", "avx2", "avx512", "amx"};
+
 namespace {
 
 // snprintf that appends and keeps counting behind the end.
@@ -35,7 +38,6 @@ class Text {
   std::size_t length_ = 0;
 };
 
-constexpr const char* isa_names[] = {"auto", "scalar", "avx2", "avx512", "amx"};
 constexpr const char* family_names[] = {"empty", "tile", "gemv", "amx"};
 constexpr const char* pack_names[] = {"none", "head", "block"};
 constexpr const char* dtype_names[] = {"?", "fp16", "bf16", "fp32"};
@@ -59,7 +61,7 @@ void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {
       text.add("Kernel: %s gemv, because only %" PRId64
                " query row%s share%s a kv head: reading K and V once as vectors "
                "is bound by memory, and tiles would idle.\n",
-               isa_names[plan.cpu_isa], rows, rows == 1 ? "" : "s", rows == 1 ? "s" : "");
+               cpu_isa_names[plan.cpu_isa], rows, rows == 1 ? "" : "s", rows == 1 ? "s" : "");
       break;
     case FMS_KERNEL_AMX:
       text.add("Kernel: amx tiles, %s.\n", p.dtype == FMS_F16
@@ -67,7 +69,7 @@ void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {
                                                : "bf16 as it is");
       break;
     case FMS_KERNEL_TILE:
-      text.add("Kernel: %s tiles with fp32 FMA%s.\n", isa_names[plan.cpu_isa],
+      text.add("Kernel: %s tiles with fp32 FMA%s.\n", cpu_isa_names[plan.cpu_isa],
                p.dtype == FMS_F32 ? "" : "; K and V are widened to fp32 once per block");
       break;
   }
@@ -124,9 +126,9 @@ std::size_t to_json(const fms_attention_plan& plan, char* buffer, std::size_t ca
            "\", \"device\": \"cpu\", \"isa\": \"%s\", "
            "\"family\": \"%s\", \"pack\": \"%s\", \"threads\": %d, \"kv_splits\": %d, \"q_tile\": %d, \"kv_tile\": %d, "
            "\"work_items\": %" PRId64 ", \"workspace_bytes\": %" PRIu64 ", \"thread_bytes\": %" PRIu64 ", ",
-           plan.version, plan.fingerprint, isa_names[plan.cpu_isa], family_names[plan.family], pack_names[plan.pack],
-           plan.threads, plan.kv_splits, plan.q_tile, plan.kv_tile, plan.work_items, plan.workspace_bytes,
-           plan.thread_bytes);
+           plan.version, plan.fingerprint, cpu_isa_names[plan.cpu_isa], family_names[plan.family],
+           pack_names[plan.pack], plan.threads, plan.kv_splits, plan.q_tile, plan.kv_tile, plan.work_items,
+           plan.workspace_bytes, plan.thread_bytes);
   text.add("\"problem\": {\"dtype\": \"%s\", \"batch\": %" PRId64 ", \"q_heads\": %" PRId64 ", \"kv_heads\": %" PRId64
            ", \"q_len\": %" PRId64 ", \"kv_len\": %" PRId64 ", \"head_dim\": %" PRId64
            ", \"softmax_scale\": %.9g, \"softcap\": %.9g, \"window_left\": %" PRId64 ", \"window_right\": %" PRId64

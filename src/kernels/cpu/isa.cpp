@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "plan/tuning/cpu.hpp"
+
 #if defined(__linux__) && defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -10,8 +12,6 @@
 
 namespace flashmoe::cpu {
 namespace {
-
-constexpr const char* names[] = {"auto", "scalar", "avx2", "avx512", "amx"};
 
 #if defined(__linux__) && defined(__x86_64__)
 bool has_avx512() {
@@ -61,12 +61,12 @@ fms_cpu_isa best_isa() {
 }
 
 const char* isa_name(fms_cpu_isa isa) {
-  return isa >= FMS_ISA_AUTO && isa <= FMS_ISA_AMX ? names[isa] : "unknown";
+  return isa >= FMS_ISA_AUTO && isa <= FMS_ISA_AMX ? plan::cpu_isa_names[isa] : "unknown";
 }
 
 fms_cpu_isa isa_from_name(const char* name) {
   for (int i = FMS_ISA_SCALAR; i <= FMS_ISA_AMX; ++i) {
-    if (std::strcmp(name, names[i]) == 0) return static_cast<fms_cpu_isa>(i);
+    if (std::strcmp(name, plan::cpu_isa_names[i]) == 0) return static_cast<fms_cpu_isa>(i);
   }
   return FMS_ISA_AUTO;
 }

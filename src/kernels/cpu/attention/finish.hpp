@@ -20,8 +20,7 @@ inline RowResult finish_row(const Head& h, int64_t row, float row_max, float row
   float sink = -__builtin_inff();
   if (plan::has(*h.problem, FMS_SINKS)) {
     sink = h.args->sinks[h.q_head_of(row)];
-    constexpr float most = 2.35e38F;  // as for a bias, see in_log2
-    if (sink < -most && sink > -__builtin_inff()) sink = -most;
+    if (sink < -largest_bias && sink > -__builtin_inff()) sink = -largest_bias;  // as for a bias, see in_log2
     sink *= log2_e;
   }
   if (row_sum == 0.0F && sink == -__builtin_inff()) return {0.0F, -__builtin_inff()};

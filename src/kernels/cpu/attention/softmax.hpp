@@ -116,15 +116,17 @@ inline typename V::F tanh_of(typename V::F x) {
   return V::where_less(magnitude, V::set1(0.625F), near_zero, elsewhere);
 }
 
+// Times log2(e) just below the largest float.
+inline constexpr float largest_bias = 2.35e38F;
+
 // A bias times log2(e), where a finite bias stays finite: the lowest float is a customary mask value, and a row that
 // has nothing else is the mean of its values, not a row without weight.
 template <class V>
 inline typename V::F in_log2(typename V::F bias) {
   using F = typename V::F;
-  constexpr float most = 2.35e38F;  // times log2(e) just below the largest float
   constexpr float largest = 3.402823466e38F;
-  F x = V::where_less(bias, V::set1(-most), V::set1(-most), bias);
-  x = V::where_less(V::set1(most), bias, V::set1(most), x);
+  F x = V::where_less(bias, V::set1(-largest_bias), V::set1(-largest_bias), bias);
+  x = V::where_less(V::set1(largest_bias), bias, V::set1(largest_bias), x);
   x = V::where_less(bias, V::set1(-largest), bias, x);  // -inf stays
   x = V::where_less(V::set1(largest), bias, bias, x);   // so does +inf
   return V::mul(x, V::set1(log2_e));
