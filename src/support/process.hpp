@@ -1,0 +1,73 @@
+// Child processes that cannot be left behind: each runs in a process group of its own, dies with its parent, has a
+// time limit, and its whole group is killed when the limit passes, when the parent is interrupted or when the object
+// goes away.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "support/result.hpp"
+
+namespace flashmoe {
+
+struct Command {
+  std::vector<std::string> argv;
+  std::string directory{};                 // empty: the parent's
+  std::vector<std::string> environment{};  // "NAME=value", added to the parent's; "NAME" alone removes it
+  std::chrono::milliseconds limit{60'000};
+};
+
+struct Finished {
+  int exit_code = -1;  // -1 when a signal ended it
+  int signal = 0;
+  bool timed_out = false;
+  bool interrupted = false;  // the parent got SIGINT or SIGTERM
+  std::string out;
+  std::string err;
+  double seconds = 0;
+  [[nodiscard]] bool ok() const { return exit_code == 0 && !timed_out && !interrupted; }
+  // "exit code 3", "killed by SIGSEGV (crash)", "timed out after 60 s, its process group was killed"
+  [[nodiscard]] std::string describe() const;
+};
+
+// Runs to the end and captures both streams. `idle` is called about ten times a second while it runs.
+[[nodiscard]] Result<Finished> run_process(const Command& command, const std::function<void()>& idle = {});
+
+// A child one talks to in lines over its stdin and stdout; stderr is captured.
+class Conversation {
+ public:
+  Conversation() = default;
+  ~Conversation();  // kills the group
+  Conversation(Conversation&& other) noexcept;
+  Conversation& operator=(Conversation&& other) noexcept;
+  Conversation(const Conversation&) = delete;
+  Conversation& operator=(const Conversation&) = delete;
+
+  // `keep_fds` are inherited by the child under the same numbers (shared memory).
+  [[nodiscard]] static Result<Conversation> start(const Command& command, const std::vector<int>& keep_fds = {});
+  [[nodiscard]] Result<Done> send(const std::string& line);
+  // One line without its end. A diagnostic when the child ended, crashed, was too late or the parent was interrupted;
+  // the group is dead then, and `finished()` says how it went.
+  [[nodiscard]] Result<std::string> receive(std::chrono::milliseconds limit);
+  Finished stop();  // closes its stdin, waits shortly, then kills
+  [[nodiscard]] const Finished& finished() const { return finished_; }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+  int in_ = -1;
+  int out_ = -1;
+  int err_ = -1;
+  std::string buffer_;
+  Finished finished_;
+};
+
+// True after SIGINT or SIGTERM; install_interrupt_handler() makes the first one set this and kill all child groups.
+[[nodiscard]] bool interrupted();
+void install_interrupt_handler();
+
+}  // namespace flashmoe

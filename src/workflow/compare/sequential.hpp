@@ -1,0 +1,38 @@
+// The sequential test behind KEEP and REVERT (docs/comparing.md): a t e-value over the log-ratios of fresh process
+// pairs. Valid whenever one looks, so that sampling may stop as soon as it is decided.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace flashmoe::workflow {
+
+enum class Decision { keep, revert, inconclusive };
+
+struct ComparePolicy {
+  double alpha = 0.05;     // of this comparison: 0.05 / (k (k + 1)) for the k-th of a run
+  double min_gain = 0.02;  // least gain worth keeping, as a ratio - 1
+  int min_pairs = 6;
+  int max_pairs = 24;
+  double g = 1.0;  // prior width of the e-value
+};
+
+struct ConfidenceInterval {
+  double mean = 0, lower = 0, upper = 0;  // of log(time of base / time of candidate): above 0 the candidate is faster
+};
+
+struct Verdict {
+  Decision decision = Decision::inconclusive;
+  bool final = false;  // more pairs may still change it while false
+  ConfidenceInterval interval;
+  int pairs = 0;
+};
+
+[[nodiscard]] const char* name_of(Decision decision);
+[[nodiscard]] double e_value(double mean, double variance, int n, double null_mean, double g);
+[[nodiscard]] ConfidenceInterval confidence_sequence(const std::vector<double>& x, double alpha, double g);
+[[nodiscard]] Verdict decide(const std::vector<double>& log_ratios, const ComparePolicy& policy);
+// alpha of the k-th comparison (k from 1) of a run that may keep something false with probability `total` at most.
+[[nodiscard]] double spend_alpha(double total, int k);
+
+}  // namespace flashmoe::workflow

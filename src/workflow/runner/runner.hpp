@@ -1,0 +1,39 @@
+// Running somebody's kernel without trusting it. The controller (this process) makes inputs, owns the expected values
+// and takes the time; the kernel runs in a worker process and sees only its tensors, in shared memory. The same
+// interface serves a C++ shared library, a Python callable and, later, a virtual or a real GPU.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/result.hpp"
+#include "workflow/project/project.hpp"
+
+namespace flashmoe::workflow {
+
+// What to run: a built shared library with an entry, or a Python callable.
+struct Runnable {
+  std::string label;  // "kernel", "reference", "torch SDPA"
+  CallableKind kind = CallableKind::cpp;
+  std::string library;  // absolute path of the built .so, or of the .py file
+  std::string entry;
+  std::string content_hash;  // SHA-256 of that file when it was built; checked again by the worker when it loads it
+  int threads = 1;
+};
+
+// Inputs of one workload, from a seed; row-major bytes per tensor in the project's order.
+struct Inputs {
+  Values values;
+  std::vector<std::vector<std::byte>> tensors;  // outputs and stages: empty
+};
+
+enum class Failure { none, crashed, hung, refused, could_not_start };
+
+struct RunError {
+  Failure failure = Failure::none;
+  Diagnostic diagnostic;
+};
+
+}  // namespace flashmoe::workflow
