@@ -1,0 +1,27 @@
+// Where to run: one selector for all commands. `--device` wins over FLASHMOE_DEVICE, which wins over cpu.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "support/result.hpp"
+
+namespace flashmoe::workflow {
+
+enum class DeviceKind { cpu, virtual_gpu, cuda };
+
+struct DeviceSelector {
+  DeviceKind kind = DeviceKind::cpu;
+  std::string gpu{};             // virtual: "l4"
+  int ordinal = 0;               // cuda
+  std::string from = "default";  // "--device", "FLASHMOE_DEVICE", "default"
+  [[nodiscard]] std::string to_string() const;
+};
+
+[[nodiscard]] Result<DeviceSelector> parse_device(const std::string& text);
+// `flag` empty: not given. The environment is read here.
+[[nodiscard]] Result<DeviceSelector> select_device(const std::string& flag);
+// Whether something can run there now; the diagnostic says why not and what to do instead.
+[[nodiscard]] Result<Done> device_available(const DeviceSelector& device);
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,33 @@
+// Gate 0: is this machine fit for the work? Looks, never changes anything, and is done within five seconds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "support/json.hpp"
+#include "workflow/device/selector.hpp"
+#include "workflow/gate/verdict.hpp"
+#include "workflow/project/project.hpp"
+
+namespace flashmoe::workflow {
+
+struct DoctorOptions {
+  std::string directory = ".";  // whose disk is looked at
+  double python_limit_seconds = 3;
+};
+
+struct DoctorReport {
+  std::vector<Finding> findings;  // grouped: cpu, compilers, cuda, gpu, python, counters, clocks, disk
+  Json facts = Json::object();    // the same as data: versions, paths, sizes
+  std::string verdict;            // one line
+  double seconds = 0;
+  [[nodiscard]] Outcome outcome() const;  // fails with an error, inconclusive (degraded) with a warning
+};
+
+[[nodiscard]] DoctorReport examine_machine(const DoctorOptions& options = {});
+[[nodiscard]] Json to_json(const DoctorReport& report);
+
+// For the gate sequence: what this project needs on this device is an error when missing, the rest at most a warning.
+[[nodiscard]] GateResult run_environment_gate(const Project& project, const DeviceSelector& device);
+
+}  // namespace flashmoe::workflow
