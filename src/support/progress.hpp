@@ -4,14 +4,24 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace flashmoe {
+
+struct ProgressOptions {
+  int fd = 2;
+  bool quiet = false;              // writes nothing at all (tests, --quiet)
+  std::optional<bool> terminal{};  // unset: ask the file descriptor and TERM
+  // How long a step may be silent where nothing moves; 0: CUDADENT_HEARTBEAT_SECONDS, else 15 s. At most 30 s.
+  double heartbeat_seconds = 0;
+};
 
 class Progress {
  public:
   // `quiet` writes nothing at all (tests, --quiet).
   explicit Progress(int steps, bool quiet = false);
+  Progress(int steps, const ProgressOptions& options);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
