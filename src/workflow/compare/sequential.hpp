@@ -28,11 +28,23 @@ struct Verdict {
   int pairs = 0;
 };
 
+struct Moments {
+  double mean = 0;
+  double variance = 0;  // with n - 1
+};
+
 [[nodiscard]] const char* name_of(Decision decision);
+[[nodiscard]] Moments moments_of(const std::vector<double>& x);
+// `variance` with n - 1; 1 where nothing can be said (n < 2).
 [[nodiscard]] double e_value(double mean, double variance, int n, double null_mean, double g);
+// |t| from which on the e-value of n pairs is at least 1 / alpha; infinite when n pairs can never get there.
+[[nodiscard]] double critical_t(int n, double alpha, double g);
 [[nodiscard]] ConfidenceInterval confidence_sequence(const std::vector<double>& x, double alpha, double g);
 [[nodiscard]] Verdict decide(const std::vector<double>& log_ratios, const ComparePolicy& policy);
 // alpha of the k-th comparison (k from 1) of a run that may keep something false with probability `total` at most.
 [[nodiscard]] double spend_alpha(double total, int k);
+// The smallest true gain (ratio - 1) whose lower bound is above 0 after max_pairs pairs with probability `power`, when
+// pairs spread by `pair_spread` (standard deviation of a pair's log-ratio).
+[[nodiscard]] double minimum_detectable_gain(double pair_spread, const ComparePolicy& policy, double power = 0.8);
 
 }  // namespace flashmoe::workflow
