@@ -1,12 +1,14 @@
 // Child processes that cannot be left behind: each runs in a process group of its own, dies with its parent, has a
 // time limit, and its whole group is killed when the limit passes, when the parent is interrupted or when the object
-// goes away.
+// goes away. Between the parent and the child stands a small supervisor (a fork of the parent, no exec): it adopts
+// every orphan below it and kills them all when the child ends or when the parent is gone, also after kill -9.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -40,7 +42,7 @@ struct Finished {
 // A child one talks to in lines over its stdin and stdout; stderr is captured.
 class Conversation {
  public:
-  Conversation() = default;
+  Conversation();
   ~Conversation();  // kills the group
   Conversation(Conversation&& other) noexcept;
   Conversation& operator=(Conversation&& other) noexcept;
@@ -55,14 +57,12 @@ class Conversation {
   [[nodiscard]] Result<std::string> receive(std::chrono::milliseconds limit);
   Finished stop();  // closes its stdin, waits shortly, then kills
   [[nodiscard]] const Finished& finished() const { return finished_; }
-  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] pid_t pid() const;  // -1 when there is none
 
  private:
-  pid_t pid_ = -1;
-  int in_ = -1;
-  int out_ = -1;
-  int err_ = -1;
-  std::string buffer_;
+  struct State;
+  void settle();  // the child has ended: reads what is left and how it went
+  std::unique_ptr<State> state_;
   Finished finished_;
 };
 
