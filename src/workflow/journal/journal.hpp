@@ -13,8 +13,9 @@ namespace flashmoe::workflow {
 inline constexpr int record_version = 1;
 
 // Fields every record has: version, id (content hash, 12 hex digits), kind (gate, compare, selftest, known_good, ...),
-// time (UTC, ISO 8601), project, commit (and whether the tree was dirty), device, environment, hashes, verdict,
-// seconds, cost.
+// time (UTC, ISO 8601), run (CUDADENT_RUN, else the UTC day), project, commit (and whether the tree was dirty), device,
+// environment, hashes, verdict, seconds, cost. What the writer leaves out is completed here; `cost` is computed from
+// "seconds" and "cost_per_hour": {"machine": $, "agent": $} when the writer gives these.
 class Journal {
  public:
   explicit Journal(std::string project_directory);
@@ -26,7 +27,13 @@ class Journal {
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
+  std::string directory_;
   std::string path_;
 };
+
+// "2026-11-15T05:12:46Z"
+[[nodiscard]] std::string utc_now();
+// The run a record belongs to when its writer names none.
+[[nodiscard]] std::string current_run();
 
 }  // namespace flashmoe::workflow

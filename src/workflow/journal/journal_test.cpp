@@ -1,0 +1,213 @@
+#include "workflow/journal/journal.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "workflow/journal/facts.hpp"
+#include "workflow/journal/line_file.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+class JournalTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "journal_test_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  [[nodiscard]] std::string file() const { return (directory_ / ".cudadent" / "records.jsonl").string(); }
+  void append_raw(const std::string& bytes) const {
+    std::filesystem::create_directories(directory_ / ".cudadent");
+    std::ofstream(file(), std::ios::app | std::ios::binary) << bytes;
+  }
+  [[nodiscard]] std::vector<Json> read(int* damaged = nullptr) const {
+    auto records = Journal(directory_.string()).read(damaged);
+    EXPECT_TRUE(records);
+    return records ? *records : std::vector<Json>{};
+  }
+
+  std::filesystem::path directory_;
+};
+
+TEST_F(JournalTest, NoFileHasNoRecords) {
+  EXPECT_TRUE(read().empty());
+  EXPECT_FALSE(Journal(directory_.string()).find("abc"));
+}
+
+TEST_F(JournalTest, CompletesTheCommonFields) {
+  Journal journal(directory_.string());
+  const auto record = journal.append({{"kind", "compare"},
+                                      {"verdict", "KEEP"},
+                                      {"seconds", 1800},
+                                      {"cost_per_hour", {{"machine", 0.8}, {"agent", 10}}},
+                                      {"pairs", 7}});
+  ASSERT_TRUE(record);
+  for (const char* key : {"version", "id", "kind", "time", "run", "project", "commit", "dirty", "device", "environment",
+                          "hashes", "verdict", "seconds", "cost", "pairs"}) {
+    EXPECT_TRUE(record->contains(key)) << key;
+  }
+  EXPECT_EQ((*record)["id"].get<std::string>().size(), 12U);
+  EXPECT_NEAR((*record)["cost"]["total"].get<double>(), 5.4, 1e-9);
+  EXPECT_TRUE((*record)["commit"].is_null()) << "the directory is in no repository";
+  EXPECT_TRUE((*record)["environment"]["cpu"].is_string());
+  EXPECT_EQ(read(), std::vector<Json>{*record});
+  const auto found = journal.find((*record)["id"].get<std::string>().substr(0, 6));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(*found, *record);
+}
+
+TEST_F(JournalTest, EveryRecordHasAnIdOfItsOwn) {
+  Journal journal(directory_.string());
+  std::set<std::string> ids;
+  for (int i = 0; i < 20; ++i) ids.insert((*journal.append({{"kind", "gate"}}))["id"].get<std::string>());
+  EXPECT_EQ(ids.size(), 20U);
+}
+
+TEST_F(JournalTest, ATornLastLineIsSkippedAndClosedByTheNextWriter) {
+  Journal journal(directory_.string());
+  ASSERT_TRUE(journal.append({{"kind", "gate"}, {"n", 1}}));
+  append_raw(R"({"version":1,"id":"0123456789ab","kind":"gate","n":)");
+  int damaged = 0;
+  EXPECT_EQ(read(&damaged).size(), 1U);
+  EXPECT_EQ(damaged, 1);
+  ASSERT_TRUE(journal.append({{"kind", "gate"}, {"n", 2}}));
+  const auto records = read(&damaged);
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_EQ(records[1]["n"], 2);
+  EXPECT_EQ(damaged, 1);
+}
+
+TEST_F(JournalTest, ARecordWithEveryKindOfTextStaysOneLine) {
+  Journal journal(directory_.string());
+  const std::string nasty = std::string("line\nbreak \0 zero", 17) + " \xff\xfe not UTF-8 \u2713";
+  ASSERT_TRUE(journal.append({{"kind", "gate"}, {"text", nasty}, {"gain", std::nan("")}}));
+  ASSERT_TRUE(journal.append({{"kind", "gate"}}));
+  int damaged = 0;
+  EXPECT_EQ(read(&damaged).size(), 2U);
+  EXPECT_EQ(damaged, 0);
+}
+
+TEST_F(JournalTest, GarbageNeverStopsReadingNorHidesWhatFollows) {
+  std::mt19937 random(7);
+  std::uniform_int_distribution<int> byte(0, 255);
+  std::uniform_int_distribution<int> length(0, 300);
+  Journal journal(directory_.string());
+  constexpr int rounds = 40;
+  for (int round = 0; round < rounds; ++round) {
+    std::string garbage;
+    for (int i = length(random); i > 0; --i) garbage.push_back(static_cast<char>(byte(random)));
+    if (round % 4 == 1) garbage = "{\"version\":1,\"id\":5,\"kind\":\"gate\"}\n[1,2]\nnull\n\"text\"\n";
+    if (round % 4 == 2) garbage = std::string(5000, '[') + "\n";
+    append_raw(garbage);
+    ASSERT_TRUE(journal.append({{"kind", "gate"}, {"round", round}}));
+  }
+  const auto records = read();
+  ASSERT_EQ(records.size(), static_cast<std::size_t>(rounds));
+  for (int round = 0; round < rounds; ++round) EXPECT_EQ(records[static_cast<std::size_t>(round)]["round"], round);
+}
+
+TEST_F(JournalTest, EightProcessesWriteAtOnce) {
+  constexpr int writers = 8;
+  constexpr int each = 25;
+  std::vector<pid_t> children;
+  for (int writer = 0; writer < writers; ++writer) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      // Lines of very different length, so that a mixed-up write would show.
+      for (int i = 0; i < each; ++i) {
+        const std::string line =
+            Json{{"version", 1},     {"id", "x"}, {"kind", "t"},
+                 {"writer", writer}, {"i", i},    {"fill", std::string(static_cast<std::size_t>(i) * 3000, 'f')}}
+                .dump();
+        if (!append_line(file(), line)) ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  int damaged = -1;
+  const auto records = read(&damaged);
+  EXPECT_EQ(damaged, 0);
+  ASSERT_EQ(records.size(), static_cast<std::size_t>(writers * each));
+  std::vector<int> next(writers, 0);
+  for (const Json& record : records) EXPECT_EQ(record["i"], next[record["writer"].get<std::size_t>()]++);
+}
+
+TEST_F(JournalTest, KilledWritersLoseNothingThatWasReported) {
+  std::mt19937 random(11);
+  std::uniform_int_distribution<int> wait_us(0, 8000);
+  std::set<int> reported;
+  int next = 0;
+  for (int round = 0; round < 30; ++round) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      for (int i = next;; ++i) {
+        const std::string line =
+            Json{{"version", 1}, {"id", "x"}, {"kind", "t"}, {"i", i}, {"fill", std::string(20000, 'f')}}.dump();
+        if (!append_line(file(), line)) ::_exit(1);
+        if (::write(ends[1], &i, sizeof i) != sizeof i) ::_exit(1);
+      }
+    }
+    ::close(ends[1]);
+    std::this_thread::sleep_for(std::chrono::microseconds(wait_us(random)));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    for (int i = 0; ::read(ends[0], &i, sizeof i) == sizeof i;) reported.insert(i);
+    ::close(ends[0]);
+    next += 1000;
+  }
+  std::set<int> found;
+  for (const Json& record : read()) found.insert(record["i"].get<int>());
+  for (const int i : reported) EXPECT_TRUE(found.contains(i)) << i;
+  EXPECT_FALSE(reported.empty()) << "no writer got as far as one record: the test saw nothing";
+}
+
+TEST_F(JournalTest, AnUnwritablePlaceIsADiagnosticThatNamesIt) {
+  std::ofstream(directory_ / ".cudadent") << "a file where the directory should be";
+  const auto record = Journal(directory_.string()).append({{"kind", "gate"}});
+  ASSERT_FALSE(record);
+  EXPECT_NE(record.error().message.find(".cudadent"), std::string::npos);
+  EXPECT_FALSE(record.error().fix.empty());
+}
+
+TEST_F(JournalTest, ACommitAndAChangedTreeAreSeen) {
+  const std::string git = "git -C " + directory_.string() + " -c user.name=t -c user.email=t@example.org ";
+  std::ofstream(directory_ / "a.txt") << "1";
+  ASSERT_EQ(std::system((git + "init -q && " + git + "add a.txt && " + git + "commit -qm first").c_str()), 0);
+  const TreeState clean = tree_state(directory_.string());
+  EXPECT_EQ(clean.commit.size(), 40U);
+  EXPECT_FALSE(clean.dirty);
+  ASSERT_TRUE(Journal(directory_.string()).append({{"kind", "gate"}}));
+  EXPECT_FALSE(tree_state(directory_.string()).dirty) << "our own records are no change of the tree";
+  std::ofstream(directory_ / "a.txt") << "2";
+  EXPECT_TRUE(tree_state(directory_.string()).dirty);
+}
+
+TEST(Cost, IsTimeTimesPrice) {
+  const Json cost = cost_of(3600 * 2, 0.5, 10);
+  EXPECT_DOUBLE_EQ(cost["machine"].get<double>(), 1);
+  EXPECT_DOUBLE_EQ(cost["agent"].get<double>(), 20);
+  EXPECT_DOUBLE_EQ(cost["total"].get<double>(), 21);
+}
+
+}  // namespace
+}  // namespace flashmoe::workflow
