@@ -15,12 +15,13 @@
 namespace flashmoe::workflow {
 
 struct BuiltCallable {
-  std::string role;  // "kernel", "reference", "baseline"
-  std::string entry;
-  std::string library;       // absolute path of the .so
-  std::string content_hash;  // SHA-256 of that file: what is loaded must be what was built
-  std::string build_hash;    // of sources as preprocessed, flags, libraries and compiler version; names the directory
-  std::string compiler;      // "g++ (Debian 12.2.0-14) 12.2.0"
+  std::string role{};  // "kernel", "reference", "baseline"
+  std::string entry{};
+  std::string library{};       // absolute path of the .so
+  std::string content_hash{};  // SHA-256 of that file: what is loaded must be what was built
+  std::string build_hash{};    // of sources as preprocessed, flags, libraries and compiler version; names the directory
+  std::string compiler{};      // "g++ (Debian 12.2.0-14) 12.2.0"
+  std::map<std::string, std::string> libraries{};  // path -> SHA-256 of what it is linked with, system libraries aside
   bool from_cache = false;
   double seconds = 0;
 };
