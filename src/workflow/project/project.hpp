@@ -131,7 +131,11 @@ struct Project {
 // Reads and checks `path` (a directory or a cudadent.toml). Errors carry file, line, column and key.
 [[nodiscard]] Result<Project> load_project(const std::string& path);
 
-// An expression over the parameters: + - * / % (), comparisons, min, max, ceil_div, pow2_ceil; integers stay exact.
+// The same from text, with `file` as its name; the files it names are not looked for.
+[[nodiscard]] Result<Project> parse_project(const std::string& text, const std::string& file);
+
+// An expression over the parameters: + - * / % (), comparisons, min, max, ceil_div,
+// floor_div, pow2_ceil, if(c, a, b); integers stay exact or are refused. The error's column counts in the expression.
 [[nodiscard]] Result<double> evaluate(const std::string& expression, const Values& values);
 
 // The JSON Schema of cudadent.toml, from the same table the reader uses.

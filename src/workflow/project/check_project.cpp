@@ -1,0 +1,289 @@
+#include "workflow/project/check_project.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "workflow/project/suggest.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+using Failure = std::optional<Diagnostic>;
+constexpr double most_elements = 1e12;  // of one tensor: a typo, not a workload
+
+const char* group_of(TensorRole role) {
+  return role == TensorRole::input ? "inputs" : role == TensorRole::output ? "outputs" : "stages";
+}
+
+class Check {
+ public:
+  Check(const Project& project, const Locations& locations) : project_(project), locations_(locations) {}
+
+  Failure all() const {
+    for (auto step : {&Check::names, &Check::domains, &Check::expressions, &Check::smallest_first,
+                      &Check::architectures, &Check::thresholds, &Check::hypotheses}) {
+      if (Failure failure = (this->*step)()) return failure;
+    }
+    return {};
+  }
+
+ private:
+  Failure names() const {
+    const auto allowed = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
+    };
+    if (project_.name.empty() || !std::all_of(project_.name.begin(), project_.name.end(), allowed)) {
+      return locations_.error("name", fmt::format("is \"{}\"", project_.name), "use letters, digits, '_', '-' and '.'");
+    }
+    std::map<std::string, std::string> used;  // name -> key
+    for (const ParamSpec& param : project_.params) used[param.name] = "params." + param.name;
+    for (const TensorSpec& tensor : project_.tensors) {
+      const std::string key = fmt::format("{}.{}", group_of(tensor.role), tensor.name);
+      const auto [place, fresh] = used.emplace(tensor.name, key);
+      if (!fresh) {
+        return locations_.error(key,
+                                fmt::format("'{}' is already the name of {} (line {})", tensor.name, place->second,
+                                            locations_.of(place->second).line),
+                                "rename one of them");
+      }
+    }
+    return {};
+  }
+
+  Failure in_domain(const ParamSpec& param, double value, const std::string& key) const {
+    if (param.choices.empty() || std::find(param.choices.begin(), param.choices.end(), value) != param.choices.end())
+      return {};
+    return locations_.error(
+        key, fmt::format("is {:g}; the choices of '{}' are {:g}", value, param.name, fmt::join(param.choices, ", ")),
+        fmt::format("add it to params.{}.choices, or use one of them", param.name));
+  }
+
+  Failure domains() const {
+    for (const ParamSpec& param : project_.params) {
+      if (Failure f = in_domain(param, param.default_value, fmt::format("params.{}.default", param.name))) return f;
+      for (const Workload& workload : project_.workloads) {
+        const std::string key = fmt::format("workloads.{}.{}", workload.name, param.name);
+        if (Failure f = in_domain(param, workload.values.at(param.name), key)) return f;
+      }
+    }
+    return {};
+  }
+
+  // ---- expressions: for every workload, and where the parameters' domains end
+
+  struct Case {
+    std::string name;  // "workload 'tiny'"
+    Values values;
+  };
+
+  std::vector<Case> cases() const {
+    std::vector<Case> cases;
+    for (const Workload& workload : project_.workloads)
+      cases.push_back({"workload '" + workload.name + "'", workload.values});
+    Case least{"random workloads, every parameter at its least,", {}};
+    Case largest{"random workloads, every parameter at its largest,", {}};
+    for (const ParamSpec& param : project_.params) {
+      least.values[param.name] = param.min;
+      largest.values[param.name] = param.max;
+    }
+    if (project_.random_workloads > 0) {
+      cases.push_back(std::move(least));
+      cases.push_back(std::move(largest));
+    }
+    return cases;
+  }
+
+  // `offset` is where the expression begins inside the string at `key`.
+  Failure integer(const std::string& text, const Case& at, double least, const std::string& key, int offset) const {
+    const Result<double> value = evaluate(text, at.values);
+    if (!value) {
+      const Diagnostic& error = value.error();
+      return locations_.error(key, error.message, error.fix, offset + error.column - 1);
+    }
+    if (std::floor(*value) == *value && *value >= least) return {};
+    return locations_.error(
+        key, fmt::format("\"{}\" is {:g} in {}; it must be an integer of at least {:g}", text, *value, at.name, least),
+        "change the expression, the workload or the parameter's range", offset);
+  }
+
+  Failure expressions() const {
+    for (const Case& at : cases()) {
+      for (const TensorSpec& tensor : project_.tensors) {
+        if (Failure failure = shape(tensor, at)) return failure;
+      }
+    }
+    // A launch is made for declared workloads only.
+    for (const Workload& workload : project_.workloads) {
+      for (std::size_t i = 0; i < project_.instances.size(); ++i) {
+        const Case at{"workload '" + workload.name + "'", workload.values};
+        if (Failure failure = geometry(project_.instances[i], fmt::format("cuda.instances[{}]", i), at)) return failure;
+      }
+    }
+    return {};
+  }
+
+  Failure shape(const TensorSpec& tensor, const Case& at) const {
+    const std::string key = fmt::format("{}.{}", group_of(tensor.role), tensor.name);
+    const std::string where = locations_.has(key + ".type") ? key + ".type" : key;
+    double elements = 1;
+    for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+      if (Failure f = integer(tensor.shape[axis], at, 0, where, offset_of_axis(tensor, axis))) return f;
+      elements *= *evaluate(tensor.shape[axis], at.values);
+    }
+    if (elements > most_elements) {
+      return locations_.error(
+          key, fmt::format("has {:g} elements in {}; at most {:g} are allowed", elements, at.name, most_elements));
+    }
+    if (tensor.stride.empty()) return {};
+    if (tensor.stride.size() != tensor.shape.size()) {
+      return locations_.error(key + ".stride",
+                              fmt::format("has {} entries for {} axes", tensor.stride.size(), tensor.shape.size()),
+                              "write one stride per axis, in elements");
+    }
+    for (std::size_t axis = 0; axis < tensor.stride.size(); ++axis) {
+      if (Failure f = integer(tensor.stride[axis], at, 0, fmt::format("{}.stride[{}]", key, axis), 0)) return f;
+    }
+    return {};
+  }
+
+  static int offset_of_axis(const TensorSpec& tensor, std::size_t axis) {
+    static const std::map<int, int> letters{{CUDADENT_BF16, 4}, {CUDADENT_U8, 2}};
+    const auto found = letters.find(tensor.dtype);
+    int offset = (found == letters.end() ? 3 : found->second) + 1;
+    for (std::size_t i = 0; i < axis; ++i) offset += static_cast<int>(tensor.shape[i].size()) + 1;
+    return offset;
+  }
+
+  Failure geometry(const CudaInstance& instance, const std::string& key, const Case& at) const {
+    const std::array<std::pair<const char*, std::array<const std::string*, 3>>, 2> launch{
+        {{"grid", {&instance.grid_x, &instance.grid_y, &instance.grid_z}},
+         {"block", {&instance.block_x, &instance.block_y, &instance.block_z}}}};
+    for (const auto& [name, axes] : launch) {
+      for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+        if (Failure f = integer(*axes[axis], at, 1, fmt::format("{}.{}[{}]", key, name, axis), 0)) return f;
+      }
+    }
+    return integer(instance.dynamic_shared_bytes, at, 0, key + ".shared_bytes", 0);
+  }
+
+  double elements_of(const Workload& workload) const {
+    double total = 0;
+    for (const TensorSpec& tensor : project_.tensors) {
+      double elements = 1;
+      for (const std::string& axis : tensor.shape) elements *= *evaluate(axis, workload.values);
+      total += elements;
+    }
+    return total;
+  }
+
+  // Gates check the first one first: a mistake must cost seconds, not the target's time.
+  Failure smallest_first() const {
+    const Workload& first = project_.workloads.front();
+    for (const Workload& workload : project_.workloads) {
+      if (elements_of(workload) >= elements_of(first)) continue;
+      return locations_.error(
+          "workloads." + first.name,
+          fmt::format("'{}' comes first with {:g} elements, but '{}' has only {:g}", first.name, elements_of(first),
+                      workload.name, elements_of(workload)),
+          fmt::format("move '{}' to the top: the smallest workload is checked first", workload.name));
+    }
+    return {};
+  }
+
+  Failure architectures() const {
+    for (std::size_t i = 0; i < project_.cuda_architectures.size(); ++i) {
+      const std::string& name = project_.cuda_architectures[i];
+      const bool digits = name.size() > 4 && name.rfind("sm_", 0) == 0 &&
+                          std::isdigit(static_cast<unsigned char>(name[3])) &&
+                          std::isdigit(static_cast<unsigned char>(name[4]));
+      if (digits) continue;
+      return locations_.error(fmt::format("cuda.architectures[{}]", i), fmt::format("is \"{}\"", name),
+                              "write \"sm_89\" for an L4, \"sm_90\" for an H100");
+    }
+    std::set<std::pair<std::string, std::string>> seen;
+    for (std::size_t i = 0; i < project_.instances.size(); ++i) {
+      const CudaInstance& instance = project_.instances[i];
+      if (seen.emplace(instance.source, instance.name).second) continue;
+      return locations_.error(fmt::format("cuda.instances[{}].name", i),
+                              fmt::format("\"{}\" is declared twice", instance.name), "remove one of the two");
+    }
+    return {};
+  }
+
+  Failure thresholds() const {
+    const Thresholds& thresholds = project_.thresholds;
+    const bool rises =
+        thresholds.ladder.size() == 4 && std::is_sorted(thresholds.ladder.begin(), thresholds.ladder.end());
+    if (!rises) {
+      return locations_.error(
+          "thresholds.ladder",
+          fmt::format("is [{:g}]; four rising numbers are needed", fmt::join(thresholds.ladder, ", ")),
+          "write [stop below, success, target, stretch], such as [0.5, 1.0, 1.2, 1.5]");
+    }
+    std::vector<std::string> known;
+    for (const Workload& workload : project_.workloads) known.push_back(workload.name);
+    for (const auto& [key, name] : {std::pair{"thresholds.small", thresholds.small_workload},
+                                    std::pair{"thresholds.target", thresholds.target_workload}}) {
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      return locations_.error(key, fmt::format("\"{}\" is no workload; workloads are {}", name, list_of(known)),
+                              suggestion(name, known, "or declare it under [workloads]"));
+    }
+    return {};
+  }
+
+  Failure hypotheses() const {
+    std::set<std::string> seen;
+    for (std::size_t i = 0; i < project_.hypotheses.size(); ++i) {
+      const std::string& variant = project_.hypotheses[i].variant;
+      const std::string key = fmt::format("hypotheses[{}].variant", i);
+      if (variant.empty()) return locations_.error(key, "is empty", "name the variant that the reference computes");
+      if (!seen.insert(variant).second) {
+        return locations_.error(key, fmt::format("\"{}\" is declared twice", variant), "remove one of the two");
+      }
+    }
+    return {};
+  }
+
+  const Project& project_;
+  const Locations& locations_;
+};
+
+}  // namespace
+
+Result<Done> check_project(const Project& project, const Locations& locations) {
+  if (Failure failure = Check(project, locations).all()) return std::move(*failure);
+  return Done{};
+}
+
+Result<Done> check_files(const Project& project, const Locations& locations) {
+  namespace fs = std::filesystem;
+  std::vector<std::pair<std::string, std::string>> named;  // key, file
+  for (const auto& [key, callable] : {std::pair{"kernel", &project.kernel}, std::pair{"reference", &project.reference},
+                                      std::pair{"baseline", &project.baseline}}) {
+    named.emplace_back(std::string(key) + ".call", callable->source);
+    for (std::size_t i = 0; i < callable->sources.size(); ++i) {
+      named.emplace_back(fmt::format("{}.sources[{}]", key, i), callable->sources[i]);
+    }
+  }
+  for (std::size_t i = 0; i < project.cuda_sources.size(); ++i) {
+    named.emplace_back(fmt::format("cuda.sources[{}]", i), project.cuda_sources[i]);
+  }
+  for (const auto& [key, file] : named) {
+    std::error_code error;
+    const fs::path path = fs::path(project.directory) / file;
+    if (fs::is_regular_file(path, error)) continue;
+    return locations.error(key, fmt::format("\"{}\" is not a file in {}", file, project.directory),
+                           "create it, or correct the name");
+  }
+  return Done{};
+}
+
+}  // namespace flashmoe::workflow
