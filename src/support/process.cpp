@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds tick{100};            // how often interrupt
 constexpr std::chrono::milliseconds grace_to_end{300};    // between SIGTERM and SIGKILL
 constexpr std::chrono::milliseconds grace_to_stop{1000};  // after closing stdin
 
-std::atomic<bool> interrupt_seen{false};
+std::atomic<int> interrupt_seen{0};  // the first signal
 
 // Lifelines of everything that runs, for the signal handler: a fixed table, since it may not allocate or lock.
 std::array<std::atomic<int>, 256> live_lifelines;
@@ -61,7 +61,7 @@ void order(int lifeline, char what) {
 
 void on_interrupt(int signal_number) {
   const int saved = errno;
-  if (interrupt_seen.exchange(true)) {
+  if (interrupt_seen.exchange(signal_number) != 0) {
     // The second one: whoever waits should not wait for us. The supervisors clean up when we are gone.
     signal(signal_number, SIG_DFL);
     raise(signal_number);
@@ -305,6 +305,10 @@ Result<Finished> run_process(const Command& command, const std::function<void()>
 }
 
 bool interrupted() {
+  return interrupt_seen.load() != 0;
+}
+
+int interrupt_signal() {
   return interrupt_seen.load();
 }
 

@@ -68,6 +68,8 @@ class Conversation {
 
 // True after SIGINT or SIGTERM; install_interrupt_handler() makes the first one set this and kill all child groups.
 [[nodiscard]] bool interrupted();
+// Which signal that was; 0: none. A person sends SIGINT; SIGTERM is how a rented machine says that it goes away.
+[[nodiscard]] int interrupt_signal();
 void install_interrupt_handler();
 
 }  // namespace flashmoe
