@@ -1,0 +1,247 @@
+#include "workflow/runner/contest.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "workflow/runner/inputs.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int calibration_sets = 4;
+constexpr int max_sets = 4096;
+constexpr double max_set_bytes = 96.0 * (1 << 20);  // of all sets of one side
+constexpr double max_block_seconds = 1.0;           // of the slower side
+constexpr int audit_rounds = 3;
+constexpr milliseconds leftover_watch{8};
+// Repeating an input, or calling more often, may not make a call cheaper than this share of a fresh one.
+constexpr double least_repeat_share = 0.5;
+
+milliseconds in_milliseconds(double seconds) {
+  return milliseconds(static_cast<long>(std::ceil(seconds * 1e3)));
+}
+
+ContestError refused(Side side, std::string message, std::string fix) {
+  return {side, {Failure::refused, {.message = std::move(message), .fix = std::move(fix)}}};
+}
+
+}  // namespace
+
+ContestError Contest::start(const Runnable& base, const Runnable& candidate, const std::optional<Runnable>& reference) {
+  threads_ = std::max(1, candidate.threads);
+  if (reference) {
+    reference_.emplace();
+    if (RunError error = reference_->start(project_, *reference, true); error.failure != Failure::none) {
+      return {Side::base, error};
+    }
+  }
+  // The kernel's process is the last: nothing of it runs while the others start.
+  if (RunError error = base_.start(project_, base, !options_.base_is_kernel); error.failure != Failure::none) {
+    return {Side::base, error};
+  }
+  return {Side::candidate, candidate_.start(project_, candidate, false)};
+}
+
+void Contest::renew_inputs() {
+  ++round_;
+  for (int set = 0; set < sets_; ++set) {
+    candidate_.fill(set, mix_seed(mix_seed(options_.seed, round_), static_cast<std::uint64_t>(set)));
+    base_.copy_inputs(set, candidate_, set);
+  }
+}
+
+ContestError Contest::estimate(Side side, double& seconds_per_call) {
+  seconds_per_call = 0;
+  for (int round = 0; round < 3; ++round) {
+    renew_inputs();
+    const Timed block = timed(side, sets_, round == 0);
+    if (!block.error.ok()) return block.error;
+    seconds_per_call = round == 0 ? block.seconds_per_call : std::min(seconds_per_call, block.seconds_per_call);
+    if (block.seconds_per_call > 0.2) break;
+  }
+  return {};
+}
+
+ContestError Contest::open(const Workload& workload) {
+  workload_ = workload;
+  reference_spent_seconds_ = 0;
+  outputs_compared_ = 0;
+  const auto bind = [&](int sets) -> ContestError {
+    sets_ = sets;
+    for (const Side side : {Side::base, Side::candidate}) {
+      RunError error = session(side).bind(project_, workload.values, workload.name, sets);
+      if (error.failure != Failure::none) return {side, error};
+    }
+    return {};
+  };
+  if (ContestError error = bind(calibration_sets); !error.ok()) return error;
+  if (reference_) {
+    RunError error = reference_->bind(project_, workload.values, workload.name, 1);
+    if (error.failure != Failure::none) return {Side::base, error};
+  }
+  double base_seconds = 0;
+  double candidate_seconds = 0;
+  if (ContestError error = estimate(Side::base, base_seconds); !error.ok()) return error;
+  if (ContestError error = estimate(Side::candidate, candidate_seconds); !error.ok()) return error;
+
+  const double fast = std::max(1e-7, std::min(base_seconds, candidate_seconds));
+  const double slow = std::max(1e-7, std::max(base_seconds, candidate_seconds));
+  const double set_bytes = static_cast<double>(candidate_.layout().input_bytes + candidate_.layout().output_bytes + 1);
+  double wanted = std::ceil(1.2 * options_.block_seconds / fast);
+  wanted = std::min({wanted, std::floor(max_block_seconds / slow), std::floor(max_set_bytes / set_bytes),
+                     static_cast<double>(max_sets)});
+  if (ContestError error = bind(std::max(1, static_cast<int>(wanted))); !error.ok()) return error;
+
+  double warmed = 0;
+  do {
+    renew_inputs();
+    for (const Side side : {Side::base, Side::candidate}) {
+      const Timed block = timed(side, sets_, false);
+      if (!block.error.ok()) return block.error;
+      warmed += block.seconds_per_call * sets_;
+    }
+  } while (warmed < options_.warm_up_seconds);
+  return {};
+}
+
+Contest::Timed Contest::timed(Side side, int count, bool judged) {
+  Session& runs = session(side);
+  runs.seal_inputs_and_poison();
+  // The limit of one call holds for one call; a long block may take its calls' worth.
+  const double limit_seconds = project_.call_limit_seconds * (1 + count / 16.0);
+  const Block block = runs.run(0, count, in_milliseconds(limit_seconds));
+  Timed result;
+  result.error = {side, block.error};
+  if (!block.ok()) return result;
+  result.seconds_per_call = block.seconds / count;
+  if (is_kernel(side)) result.error = check_written(side, count);
+  if (!result.error.ok()) return result;
+  result.error = {side, runs.audit()};
+  if (!result.error.ok() || !is_kernel(side)) return result;
+  const double most_cpu = 1.3 * block.seconds * threads_ + 0.002;
+  if (block.cpu_seconds > most_cpu) {
+    result.error = refused(
+        side,
+        fmt::format("{} used {:.1f} processors in workload {} though {} thread{} allowed", runs.label(),
+                    block.cpu_seconds / block.seconds, workload_.name, threads_, threads_ == 1 ? " is" : "s are"),
+        "use at most call->threads threads");
+    return result;
+  }
+  if (judged) result.error = compare_with_reference(side, count);
+  return result;
+}
+
+ContestError Contest::check_written(Side side, int count) const {
+  const Session& runs = session(side);
+  const auto& tensors = runs.layout().tensors;
+  for (int set = count; set-- > 0;) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].role != TensorRole::output) continue;
+      const auto position = find_unwritten(tensors[i], runs.tensor(set, i));
+      if (!position) continue;
+      return refused(side,
+                     fmt::format("{} left {}{} unwritten in a timed block of workload {} (call {} of {})", runs.label(),
+                                 tensors[i].name, coordinates_text(*position), workload_.name, set + 1, count),
+                     "compute every output in every call: a timed call gets new inputs and a poisoned output");
+    }
+  }
+  return {};
+}
+
+ContestError Contest::compare_with_reference(Side side, int count) {
+  if (!reference_ || reference_spent_seconds_ > options_.reference_seconds) return {};
+  Session& runs = session(side);
+  // Which calls are compared is not known before they are done.
+  const int set = static_cast<int>(fresh_seed() % static_cast<std::uint64_t>(count));
+  reference_->copy_inputs(0, runs, set);
+  reference_->seal_inputs_and_poison();
+  const Block block = reference_->run(0, 1, in_milliseconds(std::max(60.0, project_.call_limit_seconds)));
+  if (!block.ok()) return {Side::base, block.error};
+  reference_spent_seconds_ += block.seconds;
+  const auto& tensors = runs.layout().tensors;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].role != TensorRole::output) continue;
+    const Judgement judgement =
+        judge(tensors[i], reference_->tensor(0, i), runs.tensor(set, i), project_.tensors[i].tolerance);
+    ++outputs_compared_;
+    if (judgement.ok()) continue;
+    return refused(side,
+                   fmt::format("{} was right when checked but is wrong when timed, in workload {} (call {} of {}): {}",
+                               runs.label(), workload_.name, set + 1, count, describe(judgement)),
+                   "a result may depend on nothing but the inputs of its call: look for state kept between calls");
+  }
+  return {};
+}
+
+ContestError Contest::audit() {
+  double fresh = INFINITY;
+  double repeated = INFINITY;
+  double few = INFINITY;
+  const int part = std::max(1, sets_ / 4);
+  for (int round = 0; round < audit_rounds; ++round) {
+    renew_inputs();
+    const Timed once = timed(Side::candidate, sets_, true);
+    if (!once.error.ok()) return once.error;
+    if (RunError left = candidate_.audit_leftover(leftover_watch); left.failure != Failure::none) {
+      return {Side::candidate, left};
+    }
+    // The same values written anew: the caches are as they were, only a memory of the values could be faster.
+    for (int set = 0; set < sets_; ++set) candidate_.copy_inputs(set, base_, set);
+    const Timed again = timed(Side::candidate, sets_, false);
+    if (!again.error.ok()) return again.error;
+    renew_inputs();
+    const Timed partial = timed(Side::candidate, part, false);
+    if (!partial.error.ok()) return partial.error;
+    fresh = std::min(fresh, once.seconds_per_call);
+    repeated = std::min(repeated, again.seconds_per_call);
+    few = std::min(few, partial.seconds_per_call);
+  }
+  const std::string name = candidate_.label();
+  // A block far shorter than wanted says nothing: the round trip would be most of it.
+  if (fresh * sets_ < 0.5 * options_.block_seconds) return {};
+  if (repeated < least_repeat_share * fresh) {
+    return refused(
+        Side::candidate,
+        fmt::format("{} remembers results in workload {}: {:.3g} µs per call with inputs it has seen, {:.3g} "
+                    "µs with new ones",
+                    name, workload_.name, repeated * 1e6, fresh * 1e6),
+        "compute the result in every call; no cache of inputs or outputs between calls");
+  }
+  if (sets_ >= 8 && fresh < least_repeat_share * few && few * part > 0.001) {
+    return refused(Side::candidate,
+                   fmt::format("{} does not do its work in every call in workload {}: {:.3g} µs per call in {} calls, "
+                               "{:.3g} µs in {}",
+                               name, workload_.name, few * 1e6, part, fresh * 1e6, sets_),
+                   "compute the result in every call");
+  }
+  return {};
+}
+
+Contest::Measured Contest::next() {
+  Measured measured;
+  const auto side_of = [&](Side side, double& seconds) {
+    const Timed block = timed(side, sets_, true);
+    measured.error = block.error;
+    seconds = block.seconds_per_call;
+    return block.error.ok();
+  };
+  // Both sides of each half see the same inputs; no side sees an input twice.
+  renew_inputs();
+  if (!side_of(Side::base, measured.block.base_first)) return measured;
+  if (!side_of(Side::candidate, measured.block.candidate_first)) return measured;
+  renew_inputs();
+  if (!side_of(Side::candidate, measured.block.candidate_second)) return measured;
+  side_of(Side::base, measured.block.base_second);
+  return measured;
+}
+
+Contest::Timed Contest::time_base() {
+  renew_inputs();
+  return timed(Side::base, sets_, false);
+}
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,84 @@
+// Two runnables timed against each other on the same inputs, in ABBA order, each in a process of its own. Every block
+// gets inputs nobody has seen before; outputs are poisoned before and checked after; a sample of them is compared with
+// the reference. A candidate that does not do the work is refused, never timed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "workflow/compare/pair.hpp"
+#include "workflow/runner/judge.hpp"
+#include "workflow/runner/session.hpp"
+
+namespace flashmoe::workflow {
+
+enum class Side { base, candidate };
+
+struct ContestOptions {
+  std::uint64_t seed = 0;
+  double block_seconds = 0.004;  // at least this long: the pipe's round trip is a few microseconds per cent
+  double warm_up_seconds = 0.1;  // clocks and tile units ramp up
+  double reference_seconds = 4;  // to spend per workload on comparing timed outputs with the reference
+  bool base_is_kernel = false;   // then the base is judged like the candidate
+};
+
+struct ContestError {
+  Side side = Side::candidate;
+  RunError error;
+  [[nodiscard]] bool ok() const { return error.failure == Failure::none; }
+};
+
+class Contest {
+ public:
+  explicit Contest(const Project& project, const ContestOptions& options) : project_(project), options_(options) {}
+
+  // Starts the processes. The reference may be left out only by tests of the timing itself.
+  [[nodiscard]] ContestError start(const Runnable& base, const Runnable& candidate,
+                                   const std::optional<Runnable>& reference);
+  // Prepares one workload: finds the number of buffer sets, warms up. May be called again for another one.
+  [[nodiscard]] ContestError open(const Workload& workload);
+  // Does the candidate do the work each time it is called? Repeated inputs against fresh ones, few calls against many,
+  // work left behind.
+  [[nodiscard]] ContestError audit();
+  struct Measured {
+    ContestError error;
+    AbbaBlock block;  // seconds per call
+  };
+  [[nodiscard]] Measured next();
+  // The base alone, before anything else: seconds per call of one block.
+  struct Timed {
+    ContestError error;
+    double seconds_per_call = 0;
+  };
+  [[nodiscard]] Timed time_base();
+
+  [[nodiscard]] int sets() const { return sets_; }
+  [[nodiscard]] double block_seconds() const { return options_.block_seconds; }
+  [[nodiscard]] int outputs_compared() const { return outputs_compared_; }
+  [[nodiscard]] const std::string& base_version() const { return base_.version(); }
+
+ private:
+  [[nodiscard]] Timed timed(Side side, int count, bool judged);
+  [[nodiscard]] ContestError check_written(Side side, int count) const;
+  [[nodiscard]] ContestError compare_with_reference(Side side, int count);
+  void renew_inputs();
+  [[nodiscard]] ContestError estimate(Side side, double& seconds_per_call);
+  [[nodiscard]] Session& session(Side side) { return side == Side::base ? base_ : candidate_; }
+  [[nodiscard]] const Session& session(Side side) const { return side == Side::base ? base_ : candidate_; }
+  [[nodiscard]] bool is_kernel(Side side) const { return side == Side::candidate || options_.base_is_kernel; }
+
+  const Project& project_;
+  ContestOptions options_;
+  Session base_, candidate_;
+  std::optional<Session> reference_;
+  Workload workload_;
+  int sets_ = 1;
+  std::uint64_t round_ = 0;
+  int threads_ = 1;
+  double reference_spent_seconds_ = 0;
+  int outputs_compared_ = 0;
+};
+
+}  // namespace flashmoe::workflow

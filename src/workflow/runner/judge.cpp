@@ -1,0 +1,115 @@
+#include "workflow/runner/judge.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "workflow/runner/element.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+double largest_finite(cudadent_dtype dtype) {
+  if (dtype == CUDADENT_F16) return 65504;
+  if (dtype == CUDADENT_BF16) return 3.3895313892515355e38;
+  if (dtype == CUDADENT_F32) return 3.4028234663852886e38;
+  return 1.7976931348623157e308;
+}
+
+bool matches(double expected, double got, double allowed, const Tolerance& tolerance, cudadent_dtype dtype) {
+  if (std::isnan(expected)) return std::isnan(got);
+  if (std::isnan(got)) return false;
+  if (std::isinf(expected)) {
+    if (expected == got) return true;
+    // Where rounding decides between the largest number and infinity, either is right.
+    return is_floating(dtype) && std::isfinite(got) && std::signbit(got) == std::signbit(expected) &&
+           std::fabs(got) >= largest_finite(dtype) * (1 - tolerance.relative);
+  }
+  if (std::isinf(got)) {
+    return is_floating(dtype) && std::signbit(got) == std::signbit(expected) &&
+           std::fabs(expected) >= largest_finite(dtype) * (1 - tolerance.relative);
+  }
+  return std::fabs(got - expected) <= allowed;
+}
+
+void include(Judgement& judgement, const std::vector<std::int64_t>& position) {
+  if (judgement.low.empty()) {
+    judgement.low = position;
+    judgement.high = position;
+    return;
+  }
+  for (std::size_t axis = 0; axis < position.size(); ++axis) {
+    judgement.low[axis] = std::min(judgement.low[axis], position[axis]);
+    judgement.high[axis] = std::max(judgement.high[axis], position[axis]);
+  }
+}
+
+}  // namespace
+
+Judgement judge(const TensorLayout& layout, std::span<const std::byte> expected, std::span<const std::byte> got,
+                const Tolerance& tolerance, bool magnitude_matters) {
+  Judgement judgement;
+  judgement.tensor = layout.name;
+  judgement.count = layout.count;
+  double scale = 1;
+  if (magnitude_matters) {
+    for (std::int64_t i = 0; i < layout.count; ++i) {
+      const double value = std::fabs(load_element(expected.data() + layout.element_offset(i), layout.dtype));
+      if (std::isfinite(value)) scale = std::max(scale, value);
+    }
+  }
+  for (std::int64_t i = 0; i < layout.count; ++i) {
+    const std::size_t offset = layout.element_offset(i);
+    const double want = load_element(expected.data() + offset, layout.dtype);
+    const double have = load_element(got.data() + offset, layout.dtype);
+    const double allowed =
+        tolerance.absolute * scale + tolerance.relative * (std::isfinite(want) ? std::fabs(want) : 0.0);
+    const bool unwritten = is_poison(got.data() + offset, layout.dtype);
+    if (std::isfinite(want) && std::isfinite(have)) {
+      judgement.max_diff = std::max(judgement.max_diff, std::fabs(have - want));
+    }
+    if (!unwritten && matches(want, have, allowed, tolerance, layout.dtype)) continue;
+    const auto position = layout.position(i);
+    if (judgement.wrong == 0) {
+      judgement.first_wrong = position;
+      judgement.expected = want;
+      judgement.got = have;
+      judgement.allowed = allowed;
+    }
+    ++judgement.wrong;
+    if (unwritten) ++judgement.unwritten;
+    include(judgement, position);
+  }
+  return judgement;
+}
+
+std::optional<std::vector<std::int64_t>> find_unwritten(const TensorLayout& layout, std::span<const std::byte> got) {
+  // From the end: what is written last is what a late or a short kernel leaves.
+  for (std::int64_t i = layout.count; i-- > 0;) {
+    if (is_poison(got.data() + layout.element_offset(i), layout.dtype)) return layout.position(i);
+  }
+  return std::nullopt;
+}
+
+std::string coordinates_text(const std::vector<std::int64_t>& position) {
+  return fmt::format("[{}]", fmt::join(position, ", "));
+}
+
+std::string describe(const Judgement& judgement) {
+  if (judgement.ok()) {
+    return fmt::format("{}: all {} right, max_diff {:.3g}", judgement.tensor, judgement.count, judgement.max_diff);
+  }
+  const std::string where = judgement.tensor + coordinates_text(judgement.first_wrong);
+  const std::string many =
+      fmt::format("{} of {} wrong, max_diff {:.3g}", judgement.wrong, judgement.count, judgement.max_diff);
+  if (judgement.unwritten == judgement.wrong) {
+    return fmt::format("{}: expected {:.6g}, never written; {} of {} elements are unwritten", where, judgement.expected,
+                       judgement.unwritten, judgement.count);
+  }
+  return fmt::format("{}: expected {:.6g}, got {:.6g} (off by {:.3g}, allowed {:.3g}); {}", where, judgement.expected,
+                     judgement.got, std::fabs(judgement.got - judgement.expected), judgement.allowed, many);
+}
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,44 @@
+// Is this tensor right? Compares what a kernel wrote with what the reference says, element by element.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "workflow/project/project.hpp"
+#include "workflow/runner/layout.hpp"
+
+namespace flashmoe::workflow {
+
+struct Judgement {
+  std::string tensor;
+  std::int64_t count = 0;
+  std::int64_t wrong = 0;                 // unwritten ones included
+  std::int64_t unwritten = 0;             // still the poison the controller put there
+  double max_diff = 0;                    // over elements that are finite on both sides
+  std::vector<std::int64_t> first_wrong;  // its coordinates
+  double expected = 0, got = 0;           // there
+  double allowed = 0;                     // there
+  std::vector<std::int64_t> low, high;    // the box that holds all wrong elements
+  [[nodiscard]] bool ok() const { return wrong == 0; }
+};
+
+// NaN matches NaN (but never poison), an infinity the same infinity; the largest finite value matches an expected
+// infinity of a narrow type within the tolerance. `magnitude_matters`: the absolute tolerance is relative to the
+// largest expected value, for inputs of unusual size.
+[[nodiscard]] Judgement judge(const TensorLayout& layout, std::span<const std::byte> expected,
+                              std::span<const std::byte> got, const Tolerance& tolerance,
+                              bool magnitude_matters = false);
+
+// Coordinates of one element nobody wrote.
+[[nodiscard]] std::optional<std::vector<std::int64_t>> find_unwritten(const TensorLayout& layout,
+                                                                      std::span<const std::byte> got);
+
+// "o[0, 3, 17, 2]: expected 0.1934, got 4.91 (off by 4.72, allowed 0.01); 512 of 8192 wrong"
+[[nodiscard]] std::string describe(const Judgement& judgement);
+[[nodiscard]] std::string coordinates_text(const std::vector<std::int64_t>& position);
+
+}  // namespace flashmoe::workflow

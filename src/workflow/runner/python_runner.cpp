@@ -1,0 +1,161 @@
+#include "workflow/runner/python_runner.hpp"
+
+namespace flashmoe::workflow {
+
+const char* const python_runner_script = R"PY(
+import ctypes, hashlib, importlib.util, json, mmap, os, sys, time, traceback
+
+requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
+answers = os.dup(1)
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+os.dup2(2, 1)  # what a callable prints is not an answer
+try:
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: expected values are nobody else's to read
+except Exception:
+    pass
+
+try:
+    import numpy as np
+except ImportError as error:
+    os.write(answers, (json.dumps({"n": json.loads(requests.readline())["n"], "ok": False,
+        "error": "numpy cannot be imported by %s: %s" % (sys.executable, error),
+        "fix": "%s -m pip install numpy, or set CUDADENT_PYTHON to a Python that has it" % sys.executable}) + "\n").encode())
+    os._exit(1)
+
+DTYPES = {0: np.float64, 1: np.float32, 2: np.float16, 3: np.uint16, 4: np.int32, 5: np.int64, 6: np.uint8}
+BF16 = 3
+
+
+def bf16_bits(values):
+    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+
+
+def as_array(value, dtype):
+    if hasattr(value, "detach"):  # a torch tensor; numpy has no bfloat16
+        import torch
+        value = value.detach().cpu().contiguous()
+        value = value.view(torch.uint16).numpy() if value.dtype == torch.bfloat16 else value.numpy()
+    value = np.asarray(value)
+    if dtype == BF16 and value.dtype != np.uint16:
+        value = bf16_bits(value)
+    return value
+
+
+class Worker:
+    def __init__(self):
+        self.function = None
+        self.trusted = False
+        self.sets = []
+        self.calls = []
+        self.results = []
+
+    def load(self, request):
+        path = request["library"]
+        with open(path, "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+        if request["hash"] and digest != request["hash"]:
+            return {"ok": False, "error": "%s is not what was read first: SHA-256 is %s, was %s" % (path, digest, request["hash"])}
+        self.trusted = request.get("trusted", False)
+        sys.path.insert(0, os.path.dirname(path))
+        spec = importlib.util.spec_from_file_location("cudadent_callable", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        if not hasattr(module, request["entry"]):
+            return {"ok": False, "error": "%s has no function '%s'" % (path, request["entry"])}
+        self.function = getattr(module, request["entry"])
+        self.makes = request["entry"].startswith("make_")
+        versions = ["python " + sys.version.split()[0], "numpy " + np.__version__]
+        if "torch" in sys.modules:
+            versions.append("torch " + sys.modules["torch"].__version__)
+        return {"ok": True, "version": ", ".join(versions)}
+
+    def bind(self, request):
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(request["threads"])
+        self.params = dict(request["params"])
+        for name, value in self.params.items():
+            if isinstance(value, float) and value == int(value):
+                self.params[name] = int(value)
+        self.specs = request["tensors"]
+        regions = {}
+        for name in ("input", "output"):
+            step = request[name + "_bytes"]
+            size = step * request["sets"]
+            regions[name] = (mmap.mmap(request[name + "s_fd"], size) if size else bytearray(0), step)
+        self.sets = []
+        for index in range(request["sets"]):
+            tensors = {}
+            for spec in self.specs:
+                memory, step = regions["input" if spec["role"] == "input" else "output"]
+                dtype = np.dtype(DTYPES[spec["dtype"]])
+                empty = 0 in spec["shape"]
+                tensors[spec["name"]] = np.empty(spec["shape"], dtype) if empty else np.ndarray(
+                    spec["shape"], dtype, memory, spec["offset"] + index * step, [s * dtype.itemsize for s in spec["stride"]])
+            self.sets.append(tensors)
+        self.calls = [None] * request["sets"]
+        self.results = [None] * request["sets"]
+        return {"ok": True}
+
+    def prepare(self, request):
+        for index in range(request["first"], request["first"] + request["count"]):
+            tensors, params = self.sets[index], dict(self.params)
+            if request.get("variant"):
+                params["variant"] = request["variant"]
+            if self.makes:
+                self.calls[index] = self.function(tensors, params)
+            else:
+                self.calls[index] = lambda tensors=tensors, params=params: self.function(tensors, params)
+        return {"ok": True}
+
+    def store(self, index):
+        result, self.results[index] = self.results[index], None
+        if result is None:
+            return
+        outputs = [spec for spec in self.specs if spec["role"] != "input"]
+        if not isinstance(result, dict):
+            result = {outputs[0]["name"]: result}
+        for spec in outputs:
+            if spec["name"] in result and result[spec["name"]] is not None:
+                target = self.sets[index][spec["name"]]
+                value = as_array(result[spec["name"]], spec["dtype"])
+                if value.shape != target.shape:
+                    raise ValueError("'%s' has shape %s, declared is %s" % (spec["name"], value.shape, target.shape))
+                np.copyto(target, value, casting="unsafe")
+
+    def run(self, request):
+        calls, results = self.calls, self.results
+        first, last = request["first"], request["first"] + request["count"]
+        start = time.perf_counter()
+        for index in range(first, last):
+            results[index] = calls[index]()
+        if not self.trusted:
+            for index in range(first, last):
+                self.store(index)
+        return {"ok": True, "seconds": time.perf_counter() - start}
+
+    def publish(self, request):
+        for index in range(request["first"], request["first"] + request["count"]):
+            self.store(index)
+        return {"ok": True}
+
+
+worker = Worker()
+for line in requests:
+    request = json.loads(line)
+    try:
+        with np.errstate(all="ignore"):
+            reply = getattr(worker, request["cmd"])(request)
+    except BaseException as error:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != "<string>"]
+        where = " (%s:%d)" % (os.path.basename(frames[-1].filename), frames[-1].lineno) if frames else ""
+        reply = {"ok": False, "error": "%s: %s%s" % (type(error).__name__, error, where)}
+        if isinstance(error, ModuleNotFoundError):
+            reply["fix"] = "%s -m pip install %s, or set CUDADENT_PYTHON to a Python that has it" % (sys.executable, error.name)
+    reply["n"] = request["n"]
+    os.write(answers, (json.dumps(reply) + "\n").encode())
+os._exit(0)
+)PY";
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,391 @@
+#include "workflow/runner/session.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <thread>
+
+#include "support/json.hpp"
+#include "support/process.hpp"
+#include "workflow/runner/element.hpp"
+#include "workflow/runner/hardening.hpp"
+#include "workflow/runner/inputs.hpp"
+#include "workflow/runner/python_runner.hpp"
+#include "workflow/runner/shared_region.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// A Python worker may import torch from a cold disk.
+constexpr milliseconds load_limit{120'000};
+constexpr milliseconds bind_limit{60'000};
+constexpr std::byte canary{0xC5};
+
+RunError failed(Failure failure, std::string message, std::string fix = {}) {
+  return {failure, {.message = std::move(message), .fix = std::move(fix)}};
+}
+
+// The last lines of what the process wrote to stderr: the reason is there more often than not.
+std::string tail(const std::string& text) {
+  constexpr std::size_t most = 600;
+  std::string end = text.size() > most ? "..." + text.substr(text.size() - most) : text;
+  while (!end.empty() && (end.back() == '\n' || end.back() == ' ')) end.pop_back();
+  return end.empty() ? "" : "; it wrote: " + end;
+}
+
+}  // namespace
+
+struct Session::State {
+  Runnable runnable;
+  bool trusted = false;
+  bool python = false;
+  double call_limit_seconds = 10;
+  std::string workload = "(none)";
+  std::string version;
+  Conversation talk;
+  SharedRegion inputs;
+  SharedRegion outputs;
+  std::vector<TensorSpec> specs;
+  Layout layout;
+  int sets = 0;
+  std::vector<std::uint64_t> input_hashes;  // per set
+  std::uint64_t poison_salt = fresh_seed();
+
+  std::byte* at(int set, std::size_t index) const {
+    const TensorLayout& tensor = layout.tensors[index];
+    const bool input = tensor.role == TensorRole::input;
+    const std::size_t step = input ? layout.input_bytes : layout.output_bytes;
+    return (input ? inputs.data() : outputs.data()) + static_cast<std::size_t>(set) * step + tensor.offset;
+  }
+
+  std::span<const std::byte> inputs_of(int set) const {
+    return {inputs.data() + static_cast<std::size_t>(set) * layout.input_bytes, layout.input_bytes};
+  }
+
+  // Which tensor lies at this offset of a region.
+  std::string owner(bool input, std::size_t offset) const {
+    const std::size_t step = input ? layout.input_bytes : layout.output_bytes;
+    const std::size_t in_set = step == 0 ? 0 : offset % step;
+    std::string name = "?";
+    for (const TensorLayout& tensor : layout.tensors) {
+      if ((tensor.role == TensorRole::input) == input && tensor.offset <= in_set) name = tensor.name;
+    }
+    return name;
+  }
+
+  RunError ended(const Json& fault) {
+    const Finished& how = talk.finished();
+    if (how.interrupted) return failed(Failure::refused, "interrupted");
+    if (how.timed_out) {
+      return failed(Failure::hung,
+                    fmt::format("{} hung in workload {}: no answer within {:.1f} s; its process group was killed",
+                                runnable.label, workload, std::chrono::duration<double>(last_limit).count()),
+                    fmt::format("look for a loop or a lock that never ends; a call that needs longer wants a larger "
+                                "call_limit_seconds (now {})",
+                                call_limit_seconds));
+    }
+    if (fault.is_object() && fault.value("region", "") == "inputs") {
+      return failed(Failure::refused,
+                    fmt::format("{} wrote to input '{}' in workload {}: inputs are read-only", runnable.label,
+                                owner(true, fault.value("offset", std::size_t{0})), workload),
+                    "copy what must change into a buffer of the kernel's own");
+    }
+    if (how.signal != 0) {
+      std::string where;
+      if (fault.is_object() && fault.value("region", "") == "outputs") {
+        where = fmt::format(" near tensor '{}'", owner(false, fault.value("offset", std::size_t{0})));
+      }
+      return failed(Failure::crashed,
+                    fmt::format("{} crashed in workload {}: {}{}{}", runnable.label, workload, how.describe(), where,
+                                tail(how.err)),
+                    "run it under a debugger or build it with -fsanitize=address in cpu_flags; an index beyond the "
+                    "shape is the usual cause");
+    }
+    return failed(Failure::refused,
+                  fmt::format("{} ended its process in workload {} in the middle of a call: {}{}", runnable.label,
+                              workload, how.describe(), tail(how.err)),
+                  "return from the entry; exit() and _exit() are not an answer");
+  }
+
+  milliseconds last_limit{0};
+
+  // One request and its answer. Every line that is not that answer is somebody else's, and a reason to stop.
+  RunError ask(Json request, milliseconds limit, Json& reply) {
+    last_limit = limit;
+    const std::uint64_t n = fresh_seed();
+    request["n"] = n;
+    if (!talk.send(request.dump())) {
+      static_cast<void>(talk.receive(milliseconds(2000)));
+      return ended(Json());
+    }
+    const auto line = talk.receive(limit);
+    if (!line) return ended(Json());
+    reply = Json::parse(*line, nullptr, false);
+    if (reply.is_object() && reply.contains("fault")) {
+      static_cast<void>(talk.receive(milliseconds(2000)));
+      return ended(reply);
+    }
+    if (!reply.is_object() || reply.value("n", std::uint64_t{0}) != n) {
+      talk.stop();
+      return failed(
+          Failure::refused,
+          fmt::format("{} wrote to the channel between worker and controller in workload {}", runnable.label, workload),
+          "a kernel computes its outputs and leaves the worker's file descriptors alone");
+    }
+    if (!reply.value("ok", false)) {
+      return failed(Failure::refused,
+                    fmt::format("{} in workload {}: {}", runnable.label, workload, reply.value("error", "no reason")),
+                    reply.value("fix", ""));
+    }
+    return {};
+  }
+};
+
+Session::Session() = default;
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+int Session::sets() const {
+  return state_->sets;
+}
+const Layout& Session::layout() const {
+  return state_->layout;
+}
+const std::string& Session::label() const {
+  return state_->runnable.label;
+}
+const std::string& Session::version() const {
+  return state_->version;
+}
+
+RunError Session::start(const Project& project, const Runnable& runnable, bool trusted) {
+  // The expected values will live in this process.
+  forbid_reading_my_memory();
+  state_ = std::make_unique<State>();
+  State& state = *state_;
+  state.runnable = runnable;
+  state.trusted = trusted;
+  state.python = runnable.kind == CallableKind::python;
+  state.call_limit_seconds = project.call_limit_seconds;
+  state.specs = project.tensors;
+  auto inputs = SharedRegion::make("cudadent-inputs", !state.python);
+  if (!inputs) return {Failure::could_not_start, inputs.error()};
+  auto outputs = SharedRegion::make("cudadent-outputs", false);
+  if (!outputs) return {Failure::could_not_start, outputs.error()};
+  state.inputs = std::move(*inputs);
+  state.outputs = std::move(*outputs);
+
+  const std::string threads = std::to_string(std::max(1, runnable.threads));
+  Command command{.argv = worker_command(), .directory = project.directory};
+  if (state.python) command.argv = {python_program(), "-c", python_runner_script};
+  // Threads that spin after their work would look like work left running.
+  command.environment = {"OMP_NUM_THREADS=" + threads,
+                         "OMP_WAIT_POLICY=passive",
+                         "MKL_NUM_THREADS=" + threads,
+                         "OPENBLAS_NUM_THREADS=" + threads,
+                         "LD_PRELOAD",
+                         "PYTHONDONTWRITEBYTECODE=1"};
+  auto talk = Conversation::start(command, {state.inputs.fd(), state.outputs.fd()});
+  if (!talk) {
+    Diagnostic problem = talk.error();
+    if (state.python) problem.fix = "install python3 with numpy, or set CUDADENT_PYTHON to one that has it";
+    return {Failure::could_not_start, problem};
+  }
+  state.talk = std::move(*talk);
+  Json reply;
+  RunError error = state.ask({{"cmd", "load"},
+                              {"library", runnable.library},
+                              {"entry", runnable.entry},
+                              {"hash", runnable.content_hash},
+                              {"trusted", trusted}},
+                             load_limit, reply);
+  if (error.failure == Failure::refused) error.failure = Failure::could_not_start;
+  if (error.failure == Failure::none) state.version = reply.value("version", "");
+  return error;
+}
+
+RunError Session::bind(const Project& project, const Values& values, const std::string& workload, int sets) {
+  State& state = *state_;
+  state.workload = workload;
+  auto layout = layout_of(project, values);
+  if (!layout) return {Failure::could_not_start, layout.error()};
+  state.layout = std::move(*layout);
+  state.sets = sets;
+  const auto count = static_cast<std::size_t>(sets);
+  for (auto [region, bytes] : {std::pair{&state.inputs, state.layout.input_bytes * count},
+                               std::pair{&state.outputs, state.layout.output_bytes * count}}) {
+    if (const auto grown = region->grow(bytes); !grown) return {Failure::could_not_start, grown.error()};
+  }
+  Json tensors = Json::array();
+  for (const TensorLayout& tensor : state.layout.tensors) {
+    const char* role = tensor.role == TensorRole::input    ? "input"
+                       : tensor.role == TensorRole::output ? "output"
+                                                           : "stage";
+    tensors.push_back({{"name", tensor.name},
+                       {"role", role},
+                       {"dtype", static_cast<int>(tensor.dtype)},
+                       {"shape", tensor.shape},
+                       {"stride", tensor.stride},
+                       {"offset", tensor.offset}});
+  }
+  Json params = Json::object();
+  for (const auto& [name, value] : values) params[name] = value;
+  Json reply;
+  return state.ask({{"cmd", "bind"},
+                    {"inputs_fd", state.inputs.fd()},
+                    {"outputs_fd", state.outputs.fd()},
+                    {"input_bytes", state.layout.input_bytes},
+                    {"output_bytes", state.layout.output_bytes},
+                    {"sets", sets},
+                    {"threads", state.runnable.threads},
+                    {"params", params},
+                    {"tensors", tensors}},
+                   bind_limit, reply);
+}
+
+void Session::fill(int set, std::uint64_t seed, const std::string& hard) {
+  for (std::size_t i = 0; i < state_->layout.tensors.size(); ++i) {
+    if (state_->layout.tensors[i].role != TensorRole::input) continue;
+    fill_input(tensor(set, i), state_->specs[i], mix_seed(seed, i), hard);
+  }
+}
+
+void Session::copy_inputs(int set, const Session& from, int from_set) {
+  const auto source = from.state_->inputs_of(from_set);
+  std::memcpy(state_->inputs.data() + static_cast<std::size_t>(set) * state_->layout.input_bytes, source.data(),
+              source.size());
+}
+
+void Session::seal_inputs_and_poison() {
+  State& state = *state_;
+  state.poison_salt = mix_seed(state.poison_salt, 1);
+  state.input_hashes.assign(static_cast<std::size_t>(state.sets), 0);
+  for (int set = 0; set < state.sets; ++set) {
+    state.input_hashes[static_cast<std::size_t>(set)] = quick_hash(state.inputs_of(set));
+    for (std::size_t i = 0; i < state.layout.tensors.size(); ++i) {
+      const TensorLayout& tensor_layout = state.layout.tensors[i];
+      if (tensor_layout.role == TensorRole::input) continue;
+      poison(tensor(set, i), tensor_layout.dtype, state.poison_salt);
+      std::memset(state.at(set, i) + tensor_layout.bytes, static_cast<int>(canary), canary_bytes);
+    }
+  }
+}
+
+Block Session::run(int first, int count, milliseconds limit, const std::string& variant) {
+  State& state = *state_;
+  Block block;
+  block.calls = count;
+  Json reply;
+  const Json range{{"cmd", "run"}, {"first", first}, {"count", count}, {"variant", variant}};
+  if (state.python) {
+    Json prepare = range;
+    prepare["cmd"] = "prepare";
+    block.error = state.ask(prepare, bind_limit, reply);
+    if (!block.ok()) return block;
+  }
+  const double cpu_before = cpu_seconds();
+  const auto start = Clock::now();
+  block.error = state.ask(range, limit, reply);
+  block.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const double cpu_after = cpu_seconds();
+  block.cpu_seconds = cpu_before < 0 || cpu_after < 0 ? -1 : cpu_after - cpu_before;
+  if (!block.ok()) return block;
+  block.worker_seconds = reply.value("seconds", 0.0);
+  if (state.python && state.trusted) {
+    Json publish = range;
+    publish["cmd"] = "publish";
+    block.error = state.ask(publish, bind_limit, reply);
+  }
+  return block;
+}
+
+RunError Session::audit() const {
+  const State& state = *state_;
+  for (int set = 0; set < state.sets; ++set) {
+    if (quick_hash(state.inputs_of(set)) != state.input_hashes[static_cast<std::size_t>(set)]) {
+      return failed(Failure::refused,
+                    fmt::format("{} changed its inputs in workload {} (buffer set {})", state.runnable.label,
+                                state.workload, set),
+                    "copy what must change into a buffer of the kernel's own");
+    }
+    for (std::size_t i = 0; i < state.layout.tensors.size(); ++i) {
+      const TensorLayout& tensor_layout = state.layout.tensors[i];
+      if (tensor_layout.role == TensorRole::input) continue;
+      const std::byte* behind = state.at(set, i) + tensor_layout.bytes;
+      if (!std::all_of(behind, behind + canary_bytes, [](std::byte b) { return b == canary; })) {
+        return failed(Failure::refused,
+                      fmt::format("{} wrote behind the end of '{}' ({} bytes) in workload {}", state.runnable.label,
+                                  tensor_layout.name, tensor_layout.bytes, state.workload),
+                      "bound the last tile by the shape");
+      }
+    }
+  }
+  return {};
+}
+
+RunError Session::audit_leftover(milliseconds watch) {
+  State& state = *state_;
+  const auto hash = [&] {
+    return quick_hash({state.outputs.data(), state.layout.output_bytes * static_cast<std::size_t>(state.sets)});
+  };
+  const std::uint64_t before = hash();
+  const double cpu_before = cpu_seconds();
+  std::this_thread::sleep_for(watch);
+  const double worked = cpu_before < 0 ? 0 : cpu_seconds() - cpu_before;
+  const std::string fix = "finish all work before the entry returns: join or wait for the threads it starts";
+  if (hash() != before) {
+    return failed(
+        Failure::refused,
+        fmt::format("outputs of {} changed after it had returned in workload {}", state.runnable.label, state.workload),
+        fix);
+  }
+  const double window = std::chrono::duration<double>(watch).count();
+  if (worked > 0.3 * window) {
+    return failed(Failure::refused,
+                  fmt::format("{} still computes after it has returned in workload {}: {:.1f} ms of processor time in "
+                              "{:.1f} ms",
+                              state.runnable.label, state.workload, worked * 1e3, window * 1e3),
+                  fix);
+  }
+  return {};
+}
+
+std::span<std::byte> Session::tensor(int set, std::size_t index) {
+  return {state_->at(set, index), state_->layout.tensors[index].bytes};
+}
+
+std::span<const std::byte> Session::tensor(int set, std::size_t index) const {
+  return {state_->at(set, index), state_->layout.tensors[index].bytes};
+}
+
+double Session::cpu_seconds() const {
+  clockid_t clock{};
+  timespec time{};
+  if (clock_getcpuclockid(state_->talk.pid(), &clock) != 0 || clock_gettime(clock, &time) != 0) return -1;
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+void Session::stop() {
+  if (state_) state_->talk.stop();
+}
+
+std::vector<std::string> worker_command() {
+  std::vector<char> path(4096);
+  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
+  const std::string self = length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : "cudadent";
+  return {self, "worker"};
+}
+
+std::string python_program() {
+  const char* chosen = std::getenv("CUDADENT_PYTHON");
+  return chosen && *chosen ? chosen : "python3";
+}
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,73 @@
+// One worker process and the memory shared with it, as the controller sees them. A session is bound to a workload with
+// a number of buffer sets; a block calls the entry once per set, so that no call sees an input or an output twice.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "workflow/runner/layout.hpp"
+#include "workflow/runner/runner.hpp"
+
+namespace flashmoe::workflow {
+
+struct Block {
+  RunError error;
+  double seconds = 0;         // the controller's clock, from the request to the answer
+  double worker_seconds = 0;  // what the worker says; a cross-check only
+  double cpu_seconds = 0;     // processor time of the worker process during the block; -1: not known
+  int calls = 0;
+  [[nodiscard]] bool ok() const { return error.failure == Failure::none; }
+};
+
+class Session {
+ public:
+  Session();
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Starts the worker and loads the entry. `trusted` sessions (references and baselines) may return their outputs after
+  // the timed part; the kernel under test may not.
+  [[nodiscard]] RunError start(const Project& project, const Runnable& runnable, bool trusted);
+  // Lays the workload out `sets` times. `workload` is its name in messages.
+  [[nodiscard]] RunError bind(const Project& project, const Values& values, const std::string& workload, int sets);
+  [[nodiscard]] int sets() const;
+  [[nodiscard]] const Layout& layout() const;
+  [[nodiscard]] const std::string& label() const;
+
+  // Fills the inputs of one set, or takes them from a set of another session with the same layout.
+  void fill(int set, std::uint64_t seed, const std::string& hard = {});
+  void copy_inputs(int set, const Session& from, int from_set);
+  // Poisons outputs, stages and what lies behind them, and remembers the hashes of the inputs.
+  void seal_inputs_and_poison();
+  // Calls the entry for sets [first, first + count). `limit` is for the whole block.
+  [[nodiscard]] Block run(int first, int count, std::chrono::milliseconds limit, const std::string& variant = {});
+  // What must hold after any block: inputs as they were, nothing written behind an output.
+  [[nodiscard]] RunError audit() const;
+  // Whether the worker still computes or still writes after it answered; costs `watch` of waiting.
+  [[nodiscard]] RunError audit_leftover(std::chrono::milliseconds watch);
+
+  [[nodiscard]] std::span<std::byte> tensor(int set, std::size_t index);
+  [[nodiscard]] std::span<const std::byte> tensor(int set, std::size_t index) const;
+  [[nodiscard]] double cpu_seconds() const;          // of the worker so far; -1: not known
+  [[nodiscard]] const std::string& version() const;  // what the worker says it runs on ("torch 2.15.0"); may be empty
+  void stop();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// How the worker program is started: this executable with the argument `worker`.
+[[nodiscard]] std::vector<std::string> worker_command();
+// CUDADENT_PYTHON, else python3.
+[[nodiscard]] std::string python_program();
+
+}  // namespace flashmoe::workflow
