@@ -37,7 +37,8 @@ struct ArchitectureLimits {
   int sub_partitions_per_sm = 4;
   int max_threads_per_cta = 1024;
   int threads_per_warp = 32;
-  std::string_view source;
+  int barriers_per_sm = 0;  // named barriers shared by the CTAs of an SM; 0: they never limit
+  std::string_view source{};
 };
 
 struct Gpu {
@@ -64,13 +65,14 @@ struct KernelResources {
   int threads = 1;    // per CTA
   std::int64_t static_shared_bytes = 0;
   std::int64_t dynamic_shared_bytes = 0;
+  int barriers = 1;
 };
 
 struct Occupancy {
   int ctas_per_sm = 0;
   int warps_per_sm = 0;
   double share_of_warps = 0;  // 0..1
-  std::string limiter;        // "shared memory: 52 KB of 100 KB per CTA"; why not one CTA more
+  std::string limiter{};      // "shared memory: 52 KB of 100 KB per CTA"; why not one CTA more
 };
 
 // How many CTAs of this kernel one SM holds; 0 with the reason when it cannot be launched at all.
