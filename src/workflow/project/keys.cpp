@@ -81,7 +81,8 @@ std::vector<KeySpec> make_table() {
 
       {"cpu", T::group, false, "How the C++ sources are compiled."},
       {"cpu.include", T::text_list, false, "Include directories, relative to the project."},
-      {"cpu.flags", T::text_list, false, "Further compiler flags, after -O3 -march=native."},
+      {"cpu.flags", T::text_list, false,
+       "Further compiler flags, after -std=c++20 -O2 -fPIC; such as -O3, -march=native."},
 
       {"cuda", T::group, false, "The CUDA twin: what the build gate compiles and checks without a GPU."},
       {"cuda.sources", T::text_list, true, "CUDA files, relative to the project."},
