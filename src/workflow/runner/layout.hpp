@@ -13,11 +13,11 @@
 namespace flashmoe::workflow {
 
 struct TensorLayout {
-  std::string name;
+  std::string name{};
   TensorRole role = TensorRole::input;
   cudadent_dtype dtype = CUDADENT_F32;
-  std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> stride;  // in elements
+  std::vector<std::int64_t> shape{};
+  std::vector<std::int64_t> stride{};  // in elements
   std::int64_t count = 0;            // product of the shape
   std::int64_t extent = 0;           // elements from the first to behind the last, gaps of the strides included
   std::size_t bytes = 0;             // of the extent

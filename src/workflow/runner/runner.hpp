@@ -15,11 +15,11 @@ namespace flashmoe::workflow {
 
 // What to run: a built shared library with an entry, or a Python callable.
 struct Runnable {
-  std::string label;  // "kernel", "reference", "torch SDPA"
+  std::string label{};  // "kernel", "reference", "torch SDPA"
   CallableKind kind = CallableKind::cpp;
-  std::string library;  // absolute path of the built .so, or of the .py file
-  std::string entry;
-  std::string content_hash;  // SHA-256 of that file when it was built; checked again by the worker when it loads it
+  std::string library{};  // absolute path of the built .so, or of the .py file
+  std::string entry{};
+  std::string content_hash{};  // SHA-256 of that file when it was built; checked again by the worker when it loads it
   int threads = 1;
 };
 

@@ -1,0 +1,181 @@
+#include "workflow/runner/session.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "workflow/build/build.hpp"
+#include "workflow/build/project_for_test.hpp"
+#include "workflow/runner/element.hpp"
+#include "workflow/runner/worker.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+using std::chrono::milliseconds;
+
+// y = 2 x over n numbers; `body` is the entry.
+struct DoublingProject : ProjectForTest {
+  explicit DoublingProject(const std::string& body) {
+    write("kernel.cpp",
+          "#include <cudadent/kernel.h>\n#include <cstdio>\n#include <cstdlib>\n#include <unistd.h>\n"
+          "extern \"C\" int twice(const cudadent_call* call) {\n"
+          "  const float* x = (const float*)call->tensors[0].data; float* y = (float*)call->tensors[1].data;\n"
+          "  const int64_t n = call->tensors[0].shape[0]; (void)x; (void)y; (void)n;\n" +
+              body + "\n  return 0;\n}\n");
+    project.tensors.resize(2);
+    project.tensors[0].name = "x";
+    project.tensors[0].shape = {"n"};
+    project.tensors[1].name = "y";
+    project.tensors[1].role = TensorRole::output;
+    project.tensors[1].shape = {"n"};
+    project.call_limit_seconds = 1;
+  }
+
+  RunError start(Session& session, int sets = 2) {
+    const auto built = build_cpu(project, cpp_callable("kernel.cpp", "twice"), "kernel");
+    if (!built) return {Failure::could_not_start, built.error()};
+    const RunError error = session.start(
+        project, {.label = "kernel", .library = built->library, .entry = "twice", .content_hash = built->content_hash},
+        false);
+    if (error.failure != Failure::none) return error;
+    return session.bind(project, {{"n", 100}}, "tiny", sets);
+  }
+
+  // Starts, fills and runs one block.
+  Block run() {
+    Session session;
+    Block block;
+    block.error = start(session);
+    if (!block.ok()) return block;
+    for (int set = 0; set < 2; ++set) session.fill(set, static_cast<std::uint64_t>(set));
+    session.seal_inputs_and_poison();
+    block = session.run(0, 2, milliseconds(1000));
+    if (block.ok()) block.error = session.audit();
+    if (block.ok()) block.error = session.audit_leftover(milliseconds(30));
+    return block;
+  }
+};
+
+bool contains(const RunError& error, const std::string& text) {
+  return error.diagnostic.message.find(text) != std::string::npos;
+}
+
+TEST(Session, RunsEverySetOnItsOwnInputs) {
+  DoublingProject doubling("for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];");
+  Session session;
+  const RunError started = doubling.start(session);
+  ASSERT_EQ(started.failure, Failure::none) << started.diagnostic.to_string();
+  for (int set = 0; set < 2; ++set) session.fill(set, 7 + static_cast<std::uint64_t>(set));
+  session.seal_inputs_and_poison();
+  const Block block = session.run(0, 2, milliseconds(5000));
+  ASSERT_TRUE(block.ok()) << block.error.diagnostic.to_string();
+  EXPECT_EQ(session.audit().failure, Failure::none);
+  EXPECT_NE(std::memcmp(session.tensor(0, 0).data(), session.tensor(1, 0).data(), 400), 0);
+  for (int set = 0; set < 2; ++set) {
+    for (std::size_t i = 0; i < 100; ++i) {
+      const double x = load_element(session.tensor(set, 0).data() + 4 * i, CUDADENT_F32);
+      ASSERT_EQ(load_element(session.tensor(set, 1).data() + 4 * i, CUDADENT_F32), 2 * x);
+    }
+  }
+}
+
+TEST(Session, KillsAndNamesAHang) {
+  const Block block = DoublingProject("for (volatile int forever = 1; forever;) {}").run();
+  EXPECT_EQ(block.error.failure, Failure::hung);
+  EXPECT_TRUE(contains(block.error, "hung in workload tiny")) << block.error.diagnostic.message;
+  EXPECT_NE(block.error.diagnostic.fix.find("call_limit_seconds"), std::string::npos);
+}
+
+TEST(Session, NamesTheSignalAndTheWorkloadOfACrash) {
+  const Block block = DoublingProject("*(volatile int*)nullptr = 1;").run();
+  EXPECT_EQ(block.error.failure, Failure::crashed);
+  EXPECT_TRUE(contains(block.error, "crashed in workload tiny: killed by SIGSEGV")) << block.error.diagnostic.message;
+}
+
+TEST(Session, RefusesAWriteToAnInput) {
+  const Block block = DoublingProject("for (int64_t i = 0; i < n; ++i) y[i] = 0; ((float*)x)[0] = 0;").run();
+  EXPECT_EQ(block.error.failure, Failure::refused);
+  EXPECT_TRUE(contains(block.error, "input 'x'")) << block.error.diagnostic.message;
+}
+
+TEST(Session, RefusesAWriteBehindAnOutput) {
+  const Block block = DoublingProject("for (int64_t i = 0; i <= n + 8; ++i) y[i] = 1;").run();
+  EXPECT_EQ(block.error.failure, Failure::refused);
+  EXPECT_TRUE(contains(block.error, "behind the end of 'y'")) << block.error.diagnostic.message;
+}
+
+TEST(Session, RefusesAnEarlyExit) {
+  const Block block = DoublingProject("_exit(0);").run();
+  EXPECT_EQ(block.error.failure, Failure::refused);
+  EXPECT_TRUE(contains(block.error, "ended its process")) << block.error.diagnostic.message;
+}
+
+TEST(Session, RefusesAForgedAnswer) {
+  const Block block =
+      DoublingProject("for (int fd = 3; fd < 300; ++fd) dprintf(fd, \"{\\\"ok\\\":true,\\\"seconds\\\":0}\\n\");")
+          .run();
+  EXPECT_EQ(block.error.failure, Failure::refused);
+  EXPECT_TRUE(contains(block.error, "channel")) << block.error.diagnostic.message;
+}
+
+TEST(Session, NamesAReturnCode) {
+  const Block block = DoublingProject("return 5;").run();
+  EXPECT_EQ(block.error.failure, Failure::refused);
+  EXPECT_TRUE(contains(block.error, "returned 5")) << block.error.diagnostic.message;
+}
+
+TEST(Session, WhatAKernelPrintsIsNotAnAnswer) {
+  const Block block = DoublingProject("puts(\"{\\\"ok\\\":true}\"); fflush(stdout);").run();
+  EXPECT_EQ(block.error.failure, Failure::none) << block.error.diagnostic.message;
+}
+
+TEST(Session, RefusesALibraryThatIsNotWhatWasBuilt) {
+  DoublingProject doubling("");
+  const auto built = build_cpu(doubling.project, cpp_callable("kernel.cpp", "twice"), "kernel");
+  ASSERT_TRUE(built) << built.error().to_string();
+  std::ofstream(built->library, std::ios::app) << "x";
+  Session session;
+  const RunError error = session.start(
+      doubling.project,
+      {.label = "kernel", .library = built->library, .entry = "twice", .content_hash = built->content_hash}, false);
+  EXPECT_EQ(error.failure, Failure::could_not_start);
+  EXPECT_TRUE(contains(error, "not what was built")) << error.diagnostic.message;
+}
+
+TEST(Session, RunsAPythonCallable) {
+  DoublingProject doubling("");
+  doubling.write("twice.py",
+                 "import numpy as np\n"
+                 "def twice(tensors, params):\n    return {'y': 2 * tensors['x'] + 0 * params['n']}\n"
+                 "def make_twice(tensors, params):\n    x, y = tensors['x'], tensors['y']\n"
+                 "    return lambda: np.multiply(x, 2, out=y)\n"
+                 "def broken(tensors, params):\n    raise ValueError('no such thing')\n");
+  for (const std::string entry : {"twice", "make_twice"}) {
+    Session session;
+    const RunError started = session.start(doubling.project,
+                                           {.label = "reference",
+                                            .kind = CallableKind::python,
+                                            .library = doubling.project.directory + "/twice.py",
+                                            .entry = entry},
+                                           true);
+    if (contains(started, "numpy")) GTEST_SKIP() << started.diagnostic.message;
+    ASSERT_EQ(started.failure, Failure::none) << started.diagnostic.message;
+    ASSERT_EQ(session.bind(doubling.project, {{"n", 5}}, "tiny", 3).failure, Failure::none);
+    for (int set = 0; set < 3; ++set) session.fill(set, 5 + static_cast<std::uint64_t>(set));
+    session.seal_inputs_and_poison();
+    const Block block = session.run(0, 3, milliseconds(10'000));
+    ASSERT_TRUE(block.ok()) << block.error.diagnostic.message;
+    const double x = load_element(session.tensor(2, 0).data() + 16, CUDADENT_F32);
+    EXPECT_EQ(load_element(session.tensor(2, 1).data() + 16, CUDADENT_F32), 2 * x) << entry;
+  }
+}
+
+}  // namespace
+}  // namespace flashmoe::workflow
+
+int main(int argc, char** argv) {
+  if (flashmoe::workflow::is_worker_call(argc, argv)) return flashmoe::workflow::worker_main();
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
