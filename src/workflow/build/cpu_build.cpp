@@ -12,7 +12,7 @@
 #include "workflow/build/build.hpp"
 #include "workflow/build/compile_error.hpp"
 #include "workflow/build/compiler.hpp"
-#include "workflow/build/elf.hpp"
+#include "workflow/build/scratch.hpp"
 #include "workflow/build/symbols.hpp"
 
 namespace flashmoe::workflow {
@@ -62,7 +62,7 @@ Result<Plan> plan_build(const Project& project, const Callable& callable) {
     auto hash = sha256_of_file(path);
     if (!hash)
       return Diagnostic{.message = fmt::format("cannot read the library \"{}\" ({})", library, path),
-                        .fix = "build it, or correct `libraries`",
+                        .fix = "build it, or correct that entry of `libraries`",
                         .file = project.file,
                         .line = callable.line};
     plan.libraries[path] = *hash;
@@ -128,7 +128,7 @@ std::string library_path(const Plan& plan, const std::string& file) {
 }
 
 Diagnostic explain_link_error(const Plan& plan, const Project& project, const Callable& callable,
-                              const std::vector<ObjectFile>& objects, const Finished& ran) {
+                              const std::string& role, const std::vector<ObjectFile>& objects, const Finished& ran) {
   std::vector<std::string> libraries;
   for (const char* file : {"libstdc++.so.6", "libm.so.6", "libc.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"})
     libraries.push_back(library_path(plan, file));
@@ -140,7 +140,7 @@ Diagnostic explain_link_error(const Plan& plan, const Project& project, const Ca
   const auto undefined = find_undefined(objects, libraries);
   if (undefined.empty())
     return {.message = "the linker failed: " + ran.describe() + "\n" + ran.err,
-            .fix = "correct `libraries` or the linker flags of this callable",
+            .fix = fmt::format("correct {}.libraries or cpu.flags in cudadent.toml", role),
             .file = project.file,
             .line = callable.line};
   std::vector<NamedLibrary> candidates;
@@ -152,7 +152,7 @@ Diagnostic explain_link_error(const Plan& plan, const Project& project, const Ca
                                                                                       {"openblas", "libopenblas.so"},
                                                                                       {"cuda", "libcuda.so"}}})
     if (const std::string path = library_path(plan, file); !path.empty()) candidates.push_back({name, path});
-  return explain_undefined(undefined, objects, candidates, callable, project);
+  return explain_undefined(undefined, objects, candidates, callable, role, project);
 }
 
 // A cached library counts only while it still is, byte for byte, what was built.
@@ -166,21 +166,6 @@ bool take_from_cache(BuiltCallable& built, const fs::path& record) {
   built.from_cache = true;
   return true;
 }
-
-// Removed with everything in it, also when the build fails half way.
-struct ScratchDirectory {
-  fs::path path;
-  explicit ScratchDirectory(fs::path at) : path(std::move(at)) {
-    std::error_code ignored;
-    fs::create_directories(path, ignored);
-  }
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-};
 
 }  // namespace
 
@@ -229,8 +214,8 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
   const auto ran = run_process(link, options.idle);
   if (!ran) return ran.error();
   if (ran->timed_out || ran->interrupted) return explain_compile_error(link, *ran, "linking", project.directory);
-  if (!ran->ok()) return explain_link_error(*plan, project, callable, *objects, *ran);
-  if (auto entry = check_entry(linked.string(), callable, project); !entry) return entry.error();
+  if (!ran->ok()) return explain_link_error(*plan, project, callable, role, *objects, *ran);
+  if (auto entry = check_entry(linked.string(), callable, role, project); !entry) return entry.error();
 
   auto content = sha256_of_file(linked.string());
   if (!content) return content.error();

@@ -120,7 +120,7 @@ TEST_F(CpuBuild, AnUndefinedSymbolIsDemangledWithItsObject) {
   callable.sources = {"more.cpp"};
   const auto why = failure();
   EXPECT_CONTAINS(why.message, "undefined symbol \"ops::reduce(float const*, int)\", used by more.cpp");
-  EXPECT_CONTAINS(why.fix, "list that file in `sources`");
+  EXPECT_CONTAINS(why.fix, "list that file in kernel.sources");
 }
 
 TEST_F(CpuBuild, AnUndefinedSymbolWithTheOtherLinkageIsNamed) {
@@ -147,7 +147,7 @@ TEST_F(CpuBuild, TheLibraryThatWouldBringASymbolIsNamed) {
   EXPECT_CONTAINS(failure().fix, "-fopenmp");
   at.write("kernel.cpp",
            "extern \"C\" const char* fms_version();\nextern \"C\" int run(const void*) { return fms_version()[0]; }\n");
-  EXPECT_CONTAINS(failure().fix, "add \"flashmoe\" to `libraries`");
+  EXPECT_CONTAINS(failure().fix, "add \"flashmoe\" to kernel.libraries");
 }
 
 TEST_F(CpuBuild, OwnLibraryIsFoundAndLoads) {

@@ -46,7 +46,8 @@ bool mangled(const std::string& name) {
 
 }  // namespace
 
-Result<Done> check_entry(const std::string& library, const Callable& callable, const Project& project) {
+Result<Done> check_entry(const std::string& library, const Callable& callable, const std::string& role,
+                         const Project& project) {
   std::vector<std::string> close;
   for (const SymbolName& symbol : symbols_of(library, SHT_DYNSYM)) {
     if (symbol.undefined) continue;
@@ -55,11 +56,11 @@ Result<Done> check_entry(const std::string& library, const Callable& callable, c
   }
   Diagnostic why{.message = fmt::format("the built library has no function \"{}\"", callable.entry),
                  .fix = fmt::format("add to {}: extern \"C\" int {}(const cudadent_call* call) {{ ... }}   (with "
-                                    "#include <cudadent/kernel.h>), or change `entry` in {}",
-                                    callable.source, callable.entry, "cudadent.toml"),
+                                    "#include <cudadent/kernel.h>), or correct {} in cudadent.toml",
+                                    callable.source, callable.entry, role),
                  .file = project.file,
                  .line = callable.line,
-                 .key = callable.entry};
+                 .key = role};
   if (!close.empty()) {
     why.message += fmt::format(", but it has the C++ function \"{}\": extern \"C\" is missing", close.front());
     why.fix = fmt::format("change the definition in {} to: extern \"C\" int {}(const cudadent_call* call)",
@@ -89,13 +90,15 @@ std::vector<UndefinedSymbol> find_undefined(const std::vector<ObjectFile>& objec
 
 Diagnostic explain_undefined(const std::vector<UndefinedSymbol>& undefined, const std::vector<ObjectFile>& objects,
                              const std::vector<NamedLibrary>& candidates, const Callable& callable,
-                             const Project& project) {
+                             const std::string& role, const Project& project) {
   const UndefinedSymbol& first = undefined.front();
-  Diagnostic why{.message = fmt::format("undefined symbol \"{}\", used by {}", first.demangled, first.source),
-                 .fix = fmt::format("define {} in {} or in another file, and list that file in `sources` of \"{}\"",
-                                    first.demangled, first.source, callable.source),
-                 .file = project.file,
-                 .line = callable.line};
+  Diagnostic why{
+      .message = fmt::format("undefined symbol \"{}\", used by {}", first.demangled, first.source),
+      .fix = fmt::format("define {} in {} or in another file, and list that file in {}.sources in cudadent.toml",
+                         first.demangled, first.source, role),
+      .file = project.file,
+      .line = callable.line,
+      .key = role};
   if (first.demangled != first.name) why.message += fmt::format(" (linker name {})", first.name);
   if (undefined.size() > 1) {
     why.message += fmt::format("; {} more:", undefined.size() - 1);
@@ -126,10 +129,9 @@ Diagnostic explain_undefined(const std::vector<UndefinedSymbol>& undefined, cons
     for (const SymbolName& symbol : symbols_of(candidate.path, SHT_DYNSYM))
       if (!symbol.undefined && symbol.name == first.name) {
         why.message += fmt::format("; library \"{}\" has it", candidate.name);
-        why.fix =
-            candidate.name == "gomp"
-                ? fmt::format("add \"-fopenmp\" to `flags` of the CPU sources in {}", "cudadent.toml")
-                : fmt::format("add \"{}\" to `libraries` of \"{}\" in cudadent.toml", candidate.name, callable.source);
+        why.fix = candidate.name == "gomp"
+                      ? std::string("add \"-fopenmp\" to cpu.flags in cudadent.toml")
+                      : fmt::format("add \"{}\" to {}.libraries in cudadent.toml", candidate.name, role);
         return why;
       }
   return why;

@@ -15,7 +15,8 @@ struct ObjectFile {
 };
 
 // The library must define `entry` as a C function; otherwise the diagnostic says what is there instead.
-[[nodiscard]] Result<Done> check_entry(const std::string& library, const Callable& callable, const Project& project);
+[[nodiscard]] Result<Done> check_entry(const std::string& library, const Callable& callable, const std::string& role,
+                                       const Project& project);
 
 struct UndefinedSymbol {
   std::string name;       // as the linker sees it
@@ -37,6 +38,6 @@ struct NamedLibrary {
 [[nodiscard]] Diagnostic explain_undefined(const std::vector<UndefinedSymbol>& undefined,
                                            const std::vector<ObjectFile>& objects,
                                            const std::vector<NamedLibrary>& candidates, const Callable& callable,
-                                           const Project& project);
+                                           const std::string& role, const Project& project);
 
 }  // namespace flashmoe::workflow
