@@ -18,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 // A Python reference takes seconds to start (it imports a framework), so it judges some pairs only; a C++ one all.
 constexpr int python_reference_every = 8;
 constexpr double reference_seconds_per_pair = 0.25;
+// Of computing, for each pair: a fresh process must fill its caches and wake up the units it uses.
+constexpr double warm_up_seconds = 0.03;
 
 PairOutcome stopped() {
   if (interrupt_signal() == SIGTERM) {
@@ -49,6 +51,7 @@ PairOutcome measure_pair(const PairSetup& setup, int pair_index) {
       setup.reference && (setup.reference->kind != CallableKind::python || pair_index % python_reference_every == 0);
   Contest contest(*setup.project, {.seed = mix_seed(setup.seed, static_cast<std::uint64_t>(pair_index)),
                                    .block_seconds = setup.block_seconds,
+                                   .warm_up_seconds = warm_up_seconds,
                                    .reference_seconds = reference_seconds_per_pair,
                                    .base_is_kernel = true});
   const Json state_before = cpu_state();
