@@ -35,9 +35,10 @@ void lay_out_tiles(const fms_attention_plan& plan, int64_t lanes, Arena& arena, 
   layout.row_sum = arena.take(rows, sizeof(float));
   layout.key_lo = arena.take(rows, sizeof(int32_t));
   layout.key_hi = arena.take(rows, sizeof(int32_t));
-  layout.scores = arena.take(plan.kv_tile * lanes, sizeof(float));
+  const int64_t buffers = plan.family == FMS_KERNEL_AMX ? 2 : 1;  // one step's while another's are computed
+  layout.scores = arena.take(buffers * plan.kv_tile * lanes, sizeof(float));
   if (amx) {
-    layout.weights = arena.take(plan.kv_tile * lanes, static_cast<std::size_t>(2 * amx_parts(p.dtype)));
+    layout.weights = arena.take(buffers * plan.kv_tile * lanes, static_cast<std::size_t>(2 * amx_parts(p.dtype)));
     return;
   }
   layout.k = arena.take(plan.kv_tile * layout.padded_dim, sizeof(float));

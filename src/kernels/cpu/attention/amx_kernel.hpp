@@ -6,6 +6,9 @@
 //
 // fp16 values are high + low bf16 parts; the products high*high, high*low and low*high leave out only low*low, which
 // is below 2^-16 of the factors. The weights are split the same way.
+//
+// Steps form a pipeline: while the scores of one step become weights, tiles compute the scores of the next step and add
+// the values of the one before (amx_work.hpp).
 #pragma once
 
 #include <cstddef>
@@ -14,20 +17,11 @@
 
 #include "kernels/cpu/attention/amx_pack.hpp"
 #include "kernels/cpu/attention/amx_tiles.hpp"
+#include "kernels/cpu/attention/amx_work.hpp"
 #include "kernels/cpu/attention/finish.hpp"
 
 namespace flashmoe::cpu {
 namespace {
-
-// Where the packed keys of the current head are, and which of them are there.
-struct PackedHead {
-  std::byte* chunks = nullptr;
-  uint8_t* flags = nullptr;  // ChunkFlag bits per slot
-  int64_t batch = -1;
-  int64_t kv_head = -1;
-  int64_t first_chunk = 0;  // chunks [first_chunk, last_chunk) are packed
-  int64_t last_chunk = 0;
-};
 
 // 32 query rows and the keys they see.
 struct Subtile {
@@ -67,10 +61,9 @@ class AmxKernel {
         mine_(workspace + static_cast<std::size_t>(thread) * layout.thread_bytes),
         scale_(plan.problem),
         dim_tiles_(layout.padded_dim / 32),
-        chunk_bytes_(plan::amx_chunk_bytes(plan.problem)) {
-    packed_.chunks = mine_ + layout.pack;
-    packed_.flags = at<uint8_t>(layout.pack_flags, 0);
-  }
+        packed_{mine_ + layout.pack, layout.pack_chunks, plan::amx_chunk_bytes(plan.problem),
+                parts * 2 * dim_tiles_ * tile_bytes},
+        packed_flags_(at<uint8_t>(layout.pack_flags, 0)) {}
 
   // Keys are taken in blocks that stay in L2 while every subtile passes over them; within a block a subtile's queries
   // and accumulators stay in L1 while the keys stream by.
@@ -82,7 +75,7 @@ class AmxKernel {
     for (int64_t from = keys.lo / block_keys * block_keys; from < keys.hi; from += block_keys) {
       const KeyRange block{larger(from, keys.lo), smaller(from + block_keys, keys.hi)};
       ensure_packed(h, block);
-      for (int64_t i = 0; i < subtiles; ++i) run_subtile(h, make_subtile(h, first_row, last_row, i, lanes), block);
+      run_block(h, first_row, last_row, block);
     }
     for (int64_t i = 0; i < subtiles; ++i) end_subtile(h, make_subtile(h, first_row, last_row, i, lanes), split);
   }
@@ -98,13 +91,9 @@ class AmxKernel {
 
   // ---- packing ----
 
-  int64_t slot(int64_t chunk) const { return chunk % layout_.pack_chunks; }
-  const std::byte* k_tiles(int64_t chunk) const { return packed_.chunks + slot(chunk) * chunk_bytes_; }
-  const std::byte* v_tiles(int64_t chunk) const { return k_tiles(chunk) + parts * 2 * dim_tiles_ * tile_bytes; }
-
   void pack_chunk(const Head& h, int64_t chunk) {
     const ChunkPacker<T> packer(h, plan_.problem.head_dim, layout_.padded_dim);
-    packed_.flags[slot(chunk)] = packer.pack(chunk * chunk_keys, packed_.chunks + slot(chunk) * chunk_bytes_);
+    packed_flags_[packed_.slot(chunk)] = packer.pack(chunk * chunk_keys, packed_.keys_at(packed_.slot(chunk)));
   }
 
   // Packs what the block needs and is not there yet. Items of a head come in order, so the packed range only grows at
@@ -112,14 +101,14 @@ class AmxKernel {
   void ensure_packed(const Head& h, KeyRange block) {
     const int64_t first = block.lo / chunk_keys;
     const int64_t last = (block.hi + chunk_keys - 1) / chunk_keys;
-    const bool same_head = packed_.batch == h.batch && packed_.kv_head == h.kv_head;
-    if (!same_head || first < packed_.first_chunk || first > packed_.last_chunk) {
-      packed_.batch = h.batch;
-      packed_.kv_head = h.kv_head;
-      packed_.first_chunk = packed_.last_chunk = first;
+    const bool same_head = packed_batch_ == h.batch && packed_kv_head_ == h.kv_head;
+    if (!same_head || first < first_packed_ || first > last_packed_) {
+      packed_batch_ = h.batch;
+      packed_kv_head_ = h.kv_head;
+      first_packed_ = last_packed_ = first;
     }
-    for (; packed_.last_chunk < last; ++packed_.last_chunk) pack_chunk(h, packed_.last_chunk);
-    packed_.first_chunk = larger(packed_.first_chunk, packed_.last_chunk - layout_.pack_chunks);
+    for (; last_packed_ < last; ++last_packed_) pack_chunk(h, last_packed_);
+    first_packed_ = larger(first_packed_, last_packed_ - layout_.pack_chunks);
   }
 
   // ---- one subtile: 32 query rows ----
@@ -148,7 +137,8 @@ class AmxKernel {
         const int64_t row = t.first_row + half * 16 + r;
         const bool used = row < t.last_row;
         rows[r] = used ? q_row<T>(h, row) : nullptr;
-        const KeyRange seen = used ? visible_keys(h, row / h.group) : KeyRange{0, 0};
+        // Lanes without a row see everything: scores of 0 keep their maximum finite, and nobody reads the result.
+        const KeyRange seen = used ? visible_keys(h, row / h.group) : KeyRange{0, INT32_MAX};
         *at<int32_t>(layout_.key_lo, t.index * lanes + half * 16 + r) = static_cast<int32_t>(seen.lo);
         *at<int32_t>(layout_.key_hi, t.index * lanes + half * 16 + r) = static_cast<int32_t>(seen.hi);
       }
@@ -165,25 +155,72 @@ class AmxKernel {
     std::memset(outputs(t.index), 0, static_cast<std::size_t>(layout_.padded_dim * lanes) * sizeof(float));
   }
 
-  void run_subtile(const Head& h, const Subtile& t, KeyRange block) {
-    const KeyRange keys{larger(block.lo, t.seen.lo), smaller(block.hi, t.seen.hi)};
-    if (keys.lo >= keys.hi) return;
-    RowState<V, vectors> state = load_state(t.index);
-    for (int64_t step = keys.lo / plan_.kv_tile * plan_.kv_tile; step < keys.hi; step += plan_.kv_tile) {
-      run_step(h, t, {larger(step, keys.lo), smaller<int64_t>(step + plan_.kv_tile, keys.hi)}, state);
+  // ---- one block of keys ----
+
+  // One subtile's pass over plan.kv_tile keys.
+  struct Step {
+    Subtile tile;
+    KeyRange keys;  // empty: there is none
+    int64_t first_chunk() const { return keys.lo / chunk_keys; }
+    int64_t chunks() const { return (keys.hi + chunk_keys - 1) / chunk_keys - first_chunk(); }
+    bool exists() const { return keys.lo < keys.hi; }
+  };
+
+  Step first_step(const Head& h, int64_t first_row, int64_t last_row, int64_t subtile, KeyRange block) const {
+    for (; first_row + subtile * lanes < last_row; ++subtile) {
+      const Subtile t = make_subtile(h, first_row, last_row, subtile, lanes);
+      const KeyRange keys{larger(block.lo, t.seen.lo), smaller(block.hi, t.seen.hi)};
+      if (keys.lo < keys.hi) return {t, {keys.lo, smaller(end_of_tile(keys.lo), keys.hi)}};
     }
-    store_state(t.index, state);
+    return {};
   }
 
-  void run_step(const Head& h, const Subtile& t, KeyRange keys, RowState<V, vectors>& state) {
-    const int64_t first_chunk = keys.lo / chunk_keys;
-    const int64_t chunks = (keys.hi + chunk_keys - 1) / chunk_keys - first_chunk;
+  Step next_step(const Head& h, int64_t first_row, int64_t last_row, const Step& step, KeyRange block) const {
+    const int64_t hi = smaller(block.hi, step.tile.seen.hi);
+    if (step.keys.hi < hi) return {step.tile, {step.keys.hi, smaller(end_of_tile(step.keys.hi), hi)}};
+    return first_step(h, first_row, last_row, step.tile.index + 1, block);
+  }
+
+  int64_t end_of_tile(int64_t key) const { return (key / plan_.kv_tile + 1) * plan_.kv_tile; }
+
+  void run_block(const Head& h, int64_t first_row, int64_t last_row, KeyRange block) {
+    Step step = first_step(h, first_row, last_row, 0, block);
+    if (!step.exists()) return;
+    int buffer = 0;
+    TileWork<parts>(packed_, dim_tiles_, score_work(step, buffer), {}).run_all();
+    ValueWork values;  // of the step before
+    int64_t values_of = -1;
+    while (step.exists()) {
+      const Step next = next_step(h, first_row, last_row, step, block);
+      TileWork<parts> beside(packed_, dim_tiles_, score_work(next, 1 - buffer), values);
+      if (values_of == step.tile.index && !has_maxima(step.tile)) beside.run_all();  // before maxima rescale outputs
+      weigh_step(h, step, scores(buffer), weights(buffer), beside);
+      values = {packed_.slot(step.first_chunk()), step.chunks(), weights(buffer), outputs(step.tile.index)};
+      values_of = step.tile.index;
+      step = next;
+      buffer = 1 - buffer;
+    }
+    TileWork<parts>(packed_, dim_tiles_, {}, values).run_all();
+  }
+
+  // Steps alternate between two buffers.
+  float* scores(int buffer) const { return at<float>(layout_.scores, buffer * plan_.kv_tile * lanes); }
+  std::byte* weights(int buffer) const {
+    return at<std::byte>(layout_.weights, buffer * plan_.kv_tile * lanes * 2 * parts);
+  }
+  ScoreWork score_work(const Step& step, int buffer) const {
+    if (!step.exists()) return {};
+    return {packed_.slot(step.first_chunk()), step.chunks(), queries(step.tile.index), scores(buffer)};
+  }
+
+  // Scores to weights, while `beside` runs.
+  void weigh_step(const Head& h, const Step& step, float* scores, std::byte* weights, TileWork<parts>& beside) {
+    const Subtile& t = step.tile;
+    const int64_t first_chunk = step.first_chunk();
     const int64_t first_key = first_chunk * chunk_keys;
-    const int64_t n = chunks * chunk_keys;
-    float* scores = at<float>(layout_.scores, 0);
-    compute_scores(queries(t.index), first_chunk, chunks, scores);
-    for (int64_t c = 0; c < chunks; ++c) {
-      const bool finite = (packed_.flags[slot(first_chunk + c)] & keys_non_finite) == 0;
+    const int64_t n = step.chunks() * chunk_keys;
+    for (int64_t c = 0; c < step.chunks(); ++c) {
+      const bool finite = (packed_flags_[packed_.slot(first_chunk + c)] & keys_non_finite) == 0;
       if (finite && !queries_non_finite_[t.index]) continue;
       rescore_chunk(h, t, (first_chunk + c) * chunk_keys, scores + c * chunk_keys * lanes);
     }
@@ -204,17 +241,18 @@ class AmxKernel {
       mask_scores<V, vectors>(scores + skip * lanes, first_key + skip, n - skip, key_lo, key_hi);
     }
 
-    float* o = outputs(t.index);
-    if (!weigh_under_old_maxima(scores, n, scale, state)) {
+    RowState<V, vectors> state = load_state(t.index);
+    if (!weigh_under_old_maxima(scores, n, scale, state, weights, beside)) {
       F offset[vectors];
-      raise_maxima<V, vectors>(scores, n, scale, state, offset, o, layout_.padded_dim);
-      weigh(scores, n, scale, offset, state.row_sum);
+      raise_maxima<V, vectors>(scores, n, scale, state, offset, outputs(t.index), layout_.padded_dim);
+      weigh(scores, n, scale, offset, state.row_sum, weights, beside);
     }
-    accumulate(first_chunk, chunks, o);
-    for (int64_t c = first_chunk; c < first_chunk + chunks; ++c) {
-      if ((packed_.flags[slot(c)] & values_non_finite) == 0) continue;
-      add_non_finite<V>(v_rows<T>(h), plan_.problem.head_dim, larger(keys.lo, c * chunk_keys),
-                        smaller(keys.hi, (c + 1) * chunk_keys), key_lo, key_hi, lanes, o);
+    beside.run_all();
+    store_state(t.index, state);
+    for (int64_t c = first_chunk; c < first_chunk + step.chunks(); ++c) {
+      if ((packed_flags_[packed_.slot(c)] & values_non_finite) == 0) continue;
+      add_non_finite<V>(v_rows<T>(h), plan_.problem.head_dim, larger(step.keys.lo, c * chunk_keys),
+                        smaller(step.keys.hi, (c + 1) * chunk_keys), key_lo, key_hi, lanes, outputs(t.index));
     }
   }
 
@@ -246,216 +284,106 @@ class AmxKernel {
     return V::sum(sum);
   }
 
-  // scores (chunks * 32, 32).
-  void compute_scores(const std::byte* q, int64_t first_chunk, int64_t chunks, float* scores) const {
-    constexpr int64_t chunk_floats = chunk_keys * lanes;
-    if constexpr (parts == 1) {
-      if (dim_tiles_ == 2) {
-        // All four Q tiles fit beside two accumulators and two K tiles: half as many tile loads per product.
-        tile_load<4>(q, 64);
-        tile_load<5>(q + tile_bytes, 64);
-        tile_load<6>(q + 2 * tile_bytes, 64);
-        tile_load<7>(q + 3 * tile_bytes, 64);
-        for (int64_t c = 0; c < chunks; ++c) score_chunk_resident(k_tiles(first_chunk + c), scores + c * chunk_floats);
-        return;
-      }
-    }
-    for (int64_t c = 0; c < chunks; ++c) score_chunk(q, k_tiles(first_chunk + c), scores + c * chunk_floats);
+  // A row that has seen no finite score has no maximum to go by.
+  static bool has_maxima(const RowState<V, vectors>& state) {
+    const F none = V::set1(-__builtin_inff());
+    return V::all_greater(state.row_max[0], none) && V::all_greater(state.row_max[1], none);
   }
-
-  // head_dim 33 to 64 in one part, Q tiles [dim / 32][row half] in 4-7. Tiles 0-1 accumulate [row half], 2-3 hold K.
-  inline __attribute__((always_inline)) static void score_chunk_resident(const std::byte* k, float* scores) {
-    constexpr int64_t row_bytes = lanes * 4;
-    for (int half = 0; half < 2; ++half, k += 2 * tile_bytes, scores += 16 * lanes) {
-      tile_zero<0>();
-      tile_zero<1>();
-      tile_load<2>(k, 64);
-      tile_multiply<0, 2, 4>();
-      tile_multiply<1, 2, 5>();
-      tile_load<3>(k + tile_bytes, 64);
-      tile_multiply<0, 3, 6>();
-      tile_multiply<1, 3, 7>();
-      tile_store<0>(scores, row_bytes);
-      tile_store<1>(scores + 16, row_bytes);
-    }
-  }
-
-  // scores (32, 32) of one chunk. Tiles 0-3 accumulate [key half][row half], 4-5 hold K halves, 6-7 Q halves.
-  inline __attribute__((always_inline)) void score_chunk(const std::byte* q, const std::byte* k, float* scores) const {
-    tile_zero<0>();
-    tile_zero<1>();
-    tile_zero<2>();
-    tile_zero<3>();
-    const int64_t k_half = dim_tiles_ * tile_bytes;
-    const int64_t k_part = 2 * k_half;
-    const int64_t q_part = dim_tiles_ * 2 * tile_bytes;
-    for (int64_t c = 0; c < dim_tiles_; ++c) {
-      const std::byte* kc = k + c * tile_bytes;
-      const std::byte* qc = q + c * 2 * tile_bytes;
-      if constexpr (parts == 2) {  // small products first: low K x high Q, then high x high, then high K x low Q
-        tile_load<4>(kc + k_part, 64);
-        tile_load<6>(qc, 64);
-        tile_multiply<0, 4, 6>();
-        tile_load<5>(kc + k_part + k_half, 64);
-        tile_multiply<2, 5, 6>();
-        tile_load<7>(qc + tile_bytes, 64);
-        tile_multiply<1, 4, 7>();
-        tile_multiply<3, 5, 7>();
-        tile_load<4>(kc, 64);
-        tile_multiply<0, 4, 6>();
-        tile_multiply<1, 4, 7>();
-        tile_load<5>(kc + k_half, 64);
-        tile_multiply<2, 5, 6>();
-        tile_multiply<3, 5, 7>();
-        tile_load<6>(qc + q_part, 64);
-        tile_multiply<0, 4, 6>();
-        tile_multiply<2, 5, 6>();
-        tile_load<7>(qc + q_part + tile_bytes, 64);
-        tile_multiply<1, 4, 7>();
-        tile_multiply<3, 5, 7>();
-      } else {
-        tile_load<4>(kc, 64);
-        tile_load<6>(qc, 64);
-        tile_multiply<0, 4, 6>();
-        tile_load<5>(kc + k_half, 64);
-        tile_multiply<2, 5, 6>();
-        tile_load<7>(qc + tile_bytes, 64);
-        tile_multiply<1, 4, 7>();
-        tile_multiply<3, 5, 7>();
-      }
-    }
-    constexpr int64_t row_bytes = lanes * 4;
-    tile_store<0>(scores, row_bytes);
-    tile_store<1>(scores + 16, row_bytes);
-    tile_store<2>(scores + 16 * lanes, row_bytes);
-    tile_store<3>(scores + 16 * lanes + 16, row_bytes);
-  }
-
-  // Weights of one key pair, rounded to bf16 and interleaved. They are far from overflow, so adding half an ulp is
-  // safe; ties go away from zero, which costs nothing measurable and saves the even-odd correction.
-  static __m512i pack_rounded(F even_key, F odd_key) {
-    const __m512i half = _mm512_set1_epi32(0x8000);
-    const __m512i low = _mm512_srli_epi32(_mm512_add_epi32(_mm512_castps_si512(even_key), half), 16);
-    const __m512i high = _mm512_add_epi32(_mm512_castps_si512(odd_key), half);
-    return merge_halves(low, high);
-  }
-  // The upper 16 bits of both, truncated; what is cut off is the low part.
-  static __m512i pack_truncated(F even_key, F odd_key) {
-    return merge_halves(_mm512_srli_epi32(_mm512_castps_si512(even_key), 16), _mm512_castps_si512(odd_key));
-  }
-  static __m512i merge_halves(__m512i low, __m512i high) {  // low | (high & 0xffff0000)
-    return _mm512_ternarylogic_epi32(low, high, _mm512_set1_epi32(static_cast<int>(0xffff0000U)), 0xf8);
-  }
-  static F truncated_rest(F x) {
-    const __m512i kept = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(static_cast<int>(0xffff0000U)));
-    return _mm512_sub_ps(x, _mm512_castsi512_ps(kept));
-  }
-
-  // P tiles of a step: [chunk][part][row half].
-  std::byte* weights(int64_t chunk) const { return at<std::byte>(layout_.weights, chunk * parts * 2 * tile_bytes); }
+  bool has_maxima(const Subtile& t) const { return has_maxima(load_state(t.index)); }
 
   // Most steps do not need a new maximum. A weight is a floating-point number, so relative to an older, smaller maximum
   // it is just as exact as long as nothing comes near overflow: the pass over the scores that finds their maximum, and
   // the rescaling, happen only when a weight would exceed 2^8, which leaves large values their range. Returns whether
   // the weights are done.
-  bool weigh_under_old_maxima(const float* scores, int64_t n, float scale, RowState<V, vectors>& state) const {
-    const F none = V::set1(-__builtin_inff());
-    for (int v = 0; v < vectors; ++v) {
-      // A row that has seen no finite score has no maximum to go by.
-      if (!V::all_greater(state.row_max[v], none)) return false;
-    }
+  bool weigh_under_old_maxima(const float* scores, int64_t n, float scale, RowState<V, vectors>& state,
+                              std::byte* weights, TileWork<parts>& beside) const {
+    if (!has_maxima(state)) return false;
     F sums[vectors] = {state.row_sum[0], state.row_sum[1]};
-    const F highest = weigh(scores, n, scale, state.row_max, sums);
-    if (V::any_greater(highest, V::set1(8.0F))) return false;
+    const F highest = weigh(scores, n, scale, state.row_max, sums, weights, beside);
+    if (V::any_greater(highest, V::set1(8.0F))) {
+      beside.run_all();  // values of the step before belong to the outputs that are rescaled now
+      return false;
+    }
     for (int v = 0; v < vectors; ++v) state.row_sum[v] = sums[v];
     return true;
   }
 
-  // Scores become weights in bf16 tiles and join the sums. Returns the highest exponents.
-  F weigh(const float* scores, int64_t n, float scale, const F (&offset)[vectors], F (&row_sum)[vectors]) const {
+  // Scores become weights in bf16 tiles [chunk][part][row half] and join the sums; returns the highest exponents. The
+  // work of `beside` is spread evenly over the passes, four key pairs each.
+  F weigh(const float* scores, int64_t n, float scale, const F (&offset)[vectors], F (&row_sum)[vectors],
+          std::byte* weights, TileWork<parts>& beside) const {
     const F multiplier = V::set1(scale);
     // Locals, because the stores of P might alias what the arguments refer to.
     const F subtrahend[vectors] = {offset[0], offset[1]};
     F even_sum[vectors] = {row_sum[0], row_sum[1]};
     F odd_sum[vectors] = {V::zero(), V::zero()};
     F highest[2] = {V::set1(-__builtin_inff()), V::set1(-__builtin_inff())};
-    std::byte* chunk = weights(0);
-    for (int64_t c = 0; c < n; c += chunk_keys, chunk += parts * 2 * tile_bytes) {
-      for (int64_t j = 0; j < chunk_keys; j += 2) {
-        std::byte* to = chunk + j / 2 * 64;
-        for (int v = 0; v < vectors; ++v) {
-          const float* s = scores + (c + j) * lanes + v * 16;
-          const F even_exponent = V::fms(_mm512_load_ps(s), multiplier, subtrahend[v]);
-          const F odd_exponent = V::fms(_mm512_load_ps(s + lanes), multiplier, subtrahend[v]);
-          highest[0] = V::max(even_exponent, highest[0]);
-          highest[1] = V::max(odd_exponent, highest[1]);
-          const F even = V::exp2<weight_degree<T>>(even_exponent);
-          const F odd = V::exp2<weight_degree<T>>(odd_exponent);
-          even_sum[v] = V::add(even_sum[v], even);
-          odd_sum[v] = V::add(odd_sum[v], odd);
-          if constexpr (parts == 1) {
-            _mm512_store_si512(to + v * tile_bytes, pack_rounded(even, odd));
-          } else {
-            _mm512_store_si512(to + v * tile_bytes, pack_truncated(even, odd));
-            _mm512_store_si512(to + (2 + v) * tile_bytes, pack_rounded(truncated_rest(even), truncated_rest(odd)));
-          }
+
+    const auto weigh_pair = [&](const float* from, std::byte* to) __attribute__((always_inline)) {
+      for (int v = 0; v < vectors; ++v) {
+        const F even_exponent = V::fms(_mm512_load_ps(from + v * 16), multiplier, subtrahend[v]);
+        const F odd_exponent = V::fms(_mm512_load_ps(from + lanes + v * 16), multiplier, subtrahend[v]);
+        highest[0] = V::max(even_exponent, highest[0]);
+        highest[1] = V::max(odd_exponent, highest[1]);
+        const F even = V::exp2<weight_degree<T>>(even_exponent);
+        const F odd = V::exp2<weight_degree<T>>(odd_exponent);
+        even_sum[v] = V::add(even_sum[v], even);
+        odd_sum[v] = V::add(odd_sum[v], odd);
+        if constexpr (parts == 1) {
+          _mm512_store_si512(to + v * tile_bytes, pack_rounded(even, odd));
+        } else {
+          const __m512i even_bits = _mm512_castps_si512(even);
+          const __m512i odd_bits = _mm512_castps_si512(odd);
+          _mm512_store_si512(to + v * tile_bytes, pack_truncated(even_bits, odd_bits));
+          _mm512_store_si512(to + (2 + v) * tile_bytes, pack_rounded(rest_of(even, even_bits), rest_of(odd, odd_bits)));
+        }
+      }
+      // Done before the next tile instructions, not saved up behind them in memory.
+      asm(""
+          : "+v"(even_sum[0]), "+v"(even_sum[1]), "+v"(odd_sum[0]), "+v"(odd_sum[1]), "+v"(highest[0]),
+            "+v"(highest[1]));
+    };
+    constexpr int64_t pair_floats = 2 * lanes;
+    const int64_t passes = n / 8;
+    const int64_t units = beside.left();
+    int64_t due = 0;  // units times passes
+    for (int64_t pass = 0; pass < passes; ++pass) {
+      const float* from = scores + pass * 4 * pair_floats;
+      std::byte* to = weights + pass / 4 * parts * 2 * tile_bytes + pass % 4 * 4 * 64;
+      due += units;
+      if (due < passes) {
+        for (int64_t j = 0; j < 4; ++j) weigh_pair(from + j * pair_floats, to + j * 64);
+      } else if (due < 2 * passes) {
+        due -= passes;
+        beside.begin_unit();
+        beside.template slice<0>();
+        weigh_pair(from, to);
+        beside.template slice<1>();
+        weigh_pair(from + pair_floats, to + 64);
+        beside.template slice<2>();
+        weigh_pair(from + 2 * pair_floats, to + 2 * 64);
+        beside.template slice<3>();
+        weigh_pair(from + 3 * pair_floats, to + 3 * 64);
+        beside.end_unit();
+      } else {
+        // Two units or more: half of them between the first pairs, half between the second.
+        const int64_t count = due / passes;
+        due -= count * passes;
+        for (int64_t j = 0; j < 4; j += 2) {
+          beside.begin_unit();
+          beside.template slice<0>();
+          beside.template slice<1>();
+          weigh_pair(from + j * pair_floats, to + j * 64);
+          beside.template slice<2>();
+          beside.template slice<3>();
+          beside.end_unit();
+          for (int64_t more = (count - 2 + (j == 0 ? 1 : 0)) / 2; more > 0; --more) beside.run_unit();
+          weigh_pair(from + (j + 1) * pair_floats, to + (j + 1) * 64);
         }
       }
     }
     for (int v = 0; v < vectors; ++v) row_sum[v] = V::add(even_sum[v], odd_sum[v]);
     return V::max(highest[0], highest[1]);
-  }
-
-  // o (dim, 32) += V^T (dim, keys) x P^T (keys, 32). Tiles 0-3 accumulate [dim half][row half], 4-5 hold V, 6-7 P.
-  void accumulate(int64_t first_chunk, int64_t chunks, float* o) const {
-    constexpr int64_t row_bytes = lanes * 4;
-    const int64_t v_part = 2 * dim_tiles_ * tile_bytes;
-    for (int64_t d = 0; d < dim_tiles_; ++d) {
-      float* at_dim = o + d * 32 * lanes;
-      tile_load<0>(at_dim, row_bytes);
-      tile_load<1>(at_dim + 16, row_bytes);
-      tile_load<2>(at_dim + 16 * lanes, row_bytes);
-      tile_load<3>(at_dim + 16 * lanes + 16, row_bytes);
-      for (int64_t c = 0; c < chunks; ++c) {
-        const std::byte* v = v_tiles(first_chunk + c) + 2 * d * tile_bytes;
-        const std::byte* p = weights(c);
-        if constexpr (parts == 2) {
-          tile_load<4>(v + v_part, 64);
-          tile_load<6>(p, 64);
-          tile_multiply<0, 4, 6>();
-          tile_load<5>(v + v_part + tile_bytes, 64);
-          tile_multiply<2, 5, 6>();
-          tile_load<7>(p + tile_bytes, 64);
-          tile_multiply<1, 4, 7>();
-          tile_multiply<3, 5, 7>();
-          tile_load<4>(v, 64);
-          tile_multiply<0, 4, 6>();
-          tile_multiply<1, 4, 7>();
-          tile_load<5>(v + tile_bytes, 64);
-          tile_multiply<2, 5, 6>();
-          tile_multiply<3, 5, 7>();
-          tile_load<6>(p + 2 * tile_bytes, 64);
-          tile_multiply<0, 4, 6>();
-          tile_multiply<2, 5, 6>();
-          tile_load<7>(p + 3 * tile_bytes, 64);
-          tile_multiply<1, 4, 7>();
-          tile_multiply<3, 5, 7>();
-        } else {
-          tile_load<4>(v, 64);
-          tile_load<6>(p, 64);
-          tile_multiply<0, 4, 6>();
-          tile_load<5>(v + tile_bytes, 64);
-          tile_multiply<2, 5, 6>();
-          tile_load<7>(p + tile_bytes, 64);
-          tile_multiply<1, 4, 7>();
-          tile_multiply<3, 5, 7>();
-        }
-      }
-      tile_store<0>(at_dim, row_bytes);
-      tile_store<1>(at_dim + 16, row_bytes);
-      tile_store<2>(at_dim + 16 * lanes, row_bytes);
-      tile_store<3>(at_dim + 16 * lanes + 16, row_bytes);
-    }
   }
 
   void end_subtile(const Head& h, const Subtile& t, int64_t split) {
@@ -474,8 +402,12 @@ class AmxKernel {
   std::byte* mine_;
   ScoreScale scale_;
   int64_t dim_tiles_;
-  int64_t chunk_bytes_;
-  PackedHead packed_;
+  PackedChunks packed_;
+  uint8_t* packed_flags_;        // ChunkFlag bits per slot
+  int64_t packed_batch_ = -1;    // the head whose chunks
+  int64_t packed_kv_head_ = -1;  // [first_packed_, last_packed_) are there
+  int64_t first_packed_ = 0;
+  int64_t last_packed_ = 0;
   bool queries_non_finite_[max_subtiles] = {};
 };
 

@@ -26,50 +26,79 @@ struct Parts32 {
   __m512i part[amx_parts_of<T>];
 };
 
-inline __m512 bf16_low_half(__m512i x) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(x)), 16));
+// The upper halves of both, interleaved: low_halves already shifted down, high_halves in place.
+inline __m512i merge_halves(__m512i low_halves, __m512i high_halves) {  // low | (high & 0xffff0000)
+  return _mm512_ternarylogic_epi32(low_halves, high_halves, _mm512_set1_epi32(static_cast<int>(0xffff0000U)), 0xf8);
 }
-inline __m512 bf16_high_half(__m512i x) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(x, 1)), 16));
+// fp32 as bf16, even and odd elements of the result. Truncated, or rounded by adding half an ulp: ties go away from
+// zero, which costs nothing measurable and saves the even-odd correction; the values are far from overflow.
+inline __m512i pack_truncated(__m512i even, __m512i odd) {
+  return merge_halves(_mm512_srli_epi32(even, 16), odd);
+}
+inline __m512i add_half_ulp(__m512 x) {
+  return _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000));
+}
+inline __m512i pack_rounded(__m512 even, __m512 odd) {
+  return pack_truncated(add_half_ulp(even), add_half_ulp(odd));
+}
+// x without the bf16 that is the upper half of `bits`; exact.
+inline __m512 rest_of(__m512 x, __m512i bits) {
+  const __m512i upper = _mm512_and_si512(bits, _mm512_set1_epi32(static_cast<int>(0xffff0000U)));
+  return _mm512_sub_ps(x, _mm512_castsi512_ps(upper));
 }
 
 inline Parts32<Bf16> split_parts(const Bf16*, __m512i raw) {
   return {{raw}};
 }
 
+// The high part is rounded, so that low parts have both signs and low x low, which the kernel leaves out, averages out.
+// Nothing is promised for infinities and NaN: scores that they touch are taken again, and values hold none.
 inline Parts32<Half> split_parts(const Half*, __m512i raw) {
-  const __m512 a = _mm512_cvtph_ps(_mm512_castsi512_si256(raw));
-  const __m512 b = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(raw, 1));
-  const auto high = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b, a));
-  const __m512 rest_a = _mm512_sub_ps(a, bf16_low_half(high));
-  const __m512 rest_b = _mm512_sub_ps(b, bf16_high_half(high));
-  const auto low = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(rest_b, rest_a));
-  // inf - inf is NaN: where the high part is not finite it carries the whole value.
-  const __m512i magnitude = _mm512_and_si512(high, _mm512_set1_epi16(0x7fff));
-  const __mmask32 finite = _mm512_cmplt_epu16_mask(magnitude, _mm512_set1_epi16(0x7f80));
-  return {{high, _mm512_maskz_mov_epi16(finite, low)}};
+  const __m512i evens_first = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26,
+                                               24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  const __m512i sorted = _mm512_permutexvar_epi16(evens_first, raw);
+  const __m512 even = _mm512_cvtph_ps(_mm512_castsi512_si256(sorted));
+  const __m512 odd = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(sorted, 1));
+  const __m512i even_high = add_half_ulp(even);
+  const __m512i odd_high = add_half_ulp(odd);
+  const __m512i low = pack_truncated(_mm512_castps_si512(rest_of(even, even_high)),  // exact: 3 significant bits
+                                     _mm512_castps_si512(rest_of(odd, odd_high)));
+  return {{pack_truncated(even_high, odd_high), low}};
 }
 
 // Elements [0, n) of 32, the rest 0.
 template <class T>
-inline Parts32<T> load_parts(const T* p, int64_t n) {
-  if (n >= 32) return split_parts(p, _mm512_loadu_si512(p));
-  if (n <= 0) return {};
-  return split_parts(p, _mm512_maskz_loadu_epi16((1U << n) - 1U, p));
+inline __m512i load_raw(const T* p, int64_t n) {
+  if (n >= 32) return _mm512_loadu_si512(p);
+  return n <= 0 ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi16((1U << n) - 1U, p);
 }
 
-inline void store_tile(std::byte* tile, const __m512i (&rows)[16]) {
-  for (int r = 0; r < 16; ++r) _mm512_store_si512(tile + 64 * r, rows[r]);
+// One tile per part, `part_bytes` apart, from 16 rows of 32 values.
+template <class T>
+inline void store_parts(const __m512i (&rows)[16], std::byte* to, int64_t part_bytes) {
+  for (int r = 0; r < 16; ++r) {
+    const Parts32<T> x = split_parts(static_cast<const T*>(nullptr), rows[r]);
+    for (int part = 0; part < amx_parts_of<T>; ++part) {
+      _mm512_store_si512(to + part * part_bytes + 64 * r, x.part[part]);
+    }
+  }
 }
 
-// Notes the largest magnitude among bf16 vectors; one comparison at the end tells whether all were finite.
+// All ones in the exponent: infinity or NaN. Sixteen-bit patterns of T, the sign cleared, compare as numbers.
+template <class T>
+inline constexpr short first_non_finite = __is_same(T, Bf16) ? 0x7f80 : 0x7c00;
+
+inline __m512i magnitude_of(__m512i raw) {
+  return _mm512_and_si512(raw, _mm512_set1_epi16(0x7fff));
+}
+
+// Notes the largest magnitude; one comparison at the end tells whether all were finite.
+template <class T>
 class FiniteWatch {
  public:
-  void see(__m512i high_parts) {
-    largest_ = _mm512_max_epu16(largest_, _mm512_and_si512(high_parts, _mm512_set1_epi16(0x7fff)));
-  }
+  void see(__m512i raw) { largest_ = _mm512_max_epu16(largest_, magnitude_of(raw)); }
   [[nodiscard]] bool saw_non_finite() const {
-    return _mm512_cmpge_epu16_mask(largest_, _mm512_set1_epi16(0x7f80)) != 0;
+    return _mm512_cmpge_epu16_mask(largest_, _mm512_set1_epi16(first_non_finite<T>)) != 0;
   }
 
  private:
@@ -77,23 +106,21 @@ class FiniteWatch {
 };
 
 // Packs 16 query rows (null: zeros) into padded_dim / 32 tiles per part. `negate` folds a negative scale in. Returns
-// whether a value is not finite.
+// whether a value is not finite. Transposed first and split after, so that two parts cost one transpose.
 template <class T>
 inline bool pack_queries(const T* const (&rows)[16], int64_t dim, int64_t dim_tiles, bool negate, std::byte* to,
                          int64_t part_bytes, int64_t dim_tile_bytes) {
   const __m512i sign = _mm512_set1_epi16(negate ? static_cast<short>(0x8000) : 0);
-  FiniteWatch watch;
+  FiniteWatch<T> watch;
   for (int64_t c = 0; c < dim_tiles; ++c) {
-    __m512i block[amx_parts_of<T>][16];
+    __m512i block[16];
     for (int r = 0; r < 16; ++r) {
-      const Parts32<T> x = rows[r] == nullptr ? Parts32<T>{} : load_parts(rows[r] + c * 32, dim - c * 32);
-      watch.see(x.part[0]);
-      for (int part = 0; part < amx_parts_of<T>; ++part) block[part][r] = _mm512_xor_si512(x.part[part], sign);
+      block[r] = rows[r] == nullptr ? _mm512_setzero_si512() : load_raw(rows[r] + c * 32, dim - c * 32);
+      watch.see(block[r]);
+      block[r] = _mm512_xor_si512(block[r], sign);
     }
-    for (int part = 0; part < amx_parts_of<T>; ++part) {
-      transpose_16x16(block[part]);
-      store_tile(to + part * part_bytes + c * dim_tile_bytes, block[part]);
-    }
+    transpose_16x16(block);
+    store_parts<T>(block, to + c * dim_tile_bytes, part_bytes);
   }
   return watch.saw_non_finite();
 }
@@ -131,11 +158,12 @@ class ChunkPacker {
 
  private:
   bool pack_keys(const T* const (&rows)[32], std::byte* to) const {
-    FiniteWatch watch;
+    FiniteWatch<T> watch;
     for (int64_t j = 0; j < 32; ++j) {
       for (int64_t c = 0; c < dim_tiles_; ++c) {
-        const Parts32<T> x = rows[j] == nullptr ? Parts32<T>{} : load_parts(rows[j] + c * 32, dim_ - c * 32);
-        watch.see(x.part[0]);
+        const __m512i raw = rows[j] == nullptr ? _mm512_setzero_si512() : load_raw(rows[j] + c * 32, dim_ - c * 32);
+        watch.see(raw);
+        const Parts32<T> x = split_parts(rows[j], raw);
         for (int part = 0; part < parts; ++part) {
           const int64_t tile = (part * 2 + j / 16) * dim_tiles_ + c;
           _mm512_store_si512(to + tile * plan::amx_tile_bytes + j % 16 * 64, x.part[part]);
@@ -151,34 +179,31 @@ class ChunkPacker {
     const __m512i low_dims = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38,
                                               6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     const __m512i high_dims = _mm512_add_epi16(low_dims, _mm512_set1_epi16(16));
-    FiniteWatch watch;
+    const int64_t part_bytes = 2 * dim_tiles_ * plan::amx_tile_bytes;
+    FiniteWatch<T> watch;
     for (int64_t c = 0; c < dim_tiles_; ++c) {
-      __m512i low[parts][16];
-      __m512i high[parts][16];
+      __m512i low[16];
+      __m512i high[16];
       for (int r = 0; r < 16; ++r) {
-        Parts32<T> x[2];
+        __m512i x[2];
         for (int i = 0; i < 2; ++i) {
           const T* row = rows[2 * r + i];
-          x[i] = row == nullptr ? Parts32<T>{} : load_parts(row + c * 32, dim_ - c * 32);
-          watch.see(x[i].part[0]);
+          x[i] = row == nullptr ? _mm512_setzero_si512() : load_raw(row + c * 32, dim_ - c * 32);
+          watch.see(x[i]);
           if constexpr (Clean) {
-            const __m512i magnitude = _mm512_and_si512(x[i].part[0], _mm512_set1_epi16(0x7fff));
-            const __mmask32 finite = _mm512_cmplt_epu16_mask(magnitude, _mm512_set1_epi16(0x7f80));
-            for (auto& part : x[i].part) part = _mm512_maskz_mov_epi16(finite, part);
+            const __mmask32 finite =
+                _mm512_cmplt_epu16_mask(magnitude_of(x[i]), _mm512_set1_epi16(first_non_finite<T>));
+            x[i] = _mm512_maskz_mov_epi16(finite, x[i]);
           }
         }
-        for (int part = 0; part < parts; ++part) {
-          low[part][r] = _mm512_permutex2var_epi16(x[0].part[part], low_dims, x[1].part[part]);
-          high[part][r] = _mm512_permutex2var_epi16(x[0].part[part], high_dims, x[1].part[part]);
-        }
+        low[r] = _mm512_permutex2var_epi16(x[0], low_dims, x[1]);
+        high[r] = _mm512_permutex2var_epi16(x[0], high_dims, x[1]);
       }
-      for (int part = 0; part < parts; ++part) {
-        std::byte* tile = to + (part * 2 * dim_tiles_ + 2 * c) * plan::amx_tile_bytes;
-        transpose_16x16(low[part]);
-        store_tile(tile, low[part]);
-        transpose_16x16(high[part]);
-        store_tile(tile + plan::amx_tile_bytes, high[part]);
-      }
+      std::byte* tile = to + 2 * c * plan::amx_tile_bytes;
+      transpose_16x16(low);
+      store_parts<T>(low, tile, part_bytes);
+      transpose_16x16(high);
+      store_parts<T>(high, tile + plan::amx_tile_bytes, part_bytes);
     }
     return watch.saw_non_finite();
   }
