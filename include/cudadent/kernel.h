@@ -23,7 +23,8 @@ typedef enum cudadent_dtype {
 
 typedef struct cudadent_tensor {
   const char* name;
-  void* data; /* inputs are read-only by contract; the caller checks that they were left as they were */
+  void* data; /* inputs are read-only by contract; the caller checks that they were left as they were. NULL for a
+                 stage that nobody asked for, as in timed calls */
   int32_t dtype;
   int32_t rank;
   int64_t shape[CUDADENT_MAX_RANK];

@@ -58,7 +58,7 @@ std::vector<std::int64_t> TensorLayout::position(std::int64_t index) const {
   return coordinates;
 }
 
-Result<Layout> layout_of(const Project& project, const Values& values) {
+Result<Layout> layout_of(const Project& project, const Values& values, bool with_stages) {
   Layout layout;
   for (const TensorSpec& spec : project.tensors) {
     TensorLayout tensor;
@@ -105,6 +105,13 @@ Result<Layout> layout_of(const Project& project, const Values& values) {
                         .file = project.file,
                         .line = spec.line,
                         .key = "tensors." + spec.name + ".shape"};
+    }
+    if (tensor.role == TensorRole::stage && !with_stages) {
+      tensor.absent = true;
+      tensor.count = tensor.extent = 0;
+      tensor.bytes = 0;
+      layout.tensors.push_back(std::move(tensor));
+      continue;
     }
     std::size_t& region = tensor.role == TensorRole::input ? layout.input_bytes : layout.output_bytes;
     tensor.offset = region;

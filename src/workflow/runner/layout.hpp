@@ -18,10 +18,11 @@ struct TensorLayout {
   cudadent_dtype dtype = CUDADENT_F32;
   std::vector<std::int64_t> shape{};
   std::vector<std::int64_t> stride{};  // in elements
-  std::int64_t count = 0;            // product of the shape
-  std::int64_t extent = 0;           // elements from the first to behind the last, gaps of the strides included
-  std::size_t bytes = 0;             // of the extent
-  std::size_t offset = 0;            // in its region, of set 0
+  std::int64_t count = 0;              // product of the shape
+  std::int64_t extent = 0;             // elements from the first to behind the last, gaps of the strides included
+  std::size_t bytes = 0;               // of the extent
+  std::size_t offset = 0;              // in its region, of set 0
+  bool absent = false;                 // a stage nobody asked for: the entry gets a null pointer
 
   [[nodiscard]] std::size_t element_offset(std::int64_t linear_index) const;   // in bytes, row-major index
   [[nodiscard]] std::vector<std::int64_t> position(std::int64_t index) const;  // row-major index -> coordinates
@@ -36,6 +37,7 @@ struct Layout {
 // Behind every output lie this many bytes that must stay as they are.
 inline constexpr std::size_t canary_bytes = 64;
 
-[[nodiscard]] Result<Layout> layout_of(const Project& project, const Values& values);
+// Timed calls go without stages.
+[[nodiscard]] Result<Layout> layout_of(const Project& project, const Values& values, bool with_stages = true);
 
 }  // namespace flashmoe::workflow

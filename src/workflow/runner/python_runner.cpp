@@ -88,6 +88,8 @@ class Worker:
         for index in range(request["sets"]):
             tensors = {}
             for spec in self.specs:
+                if spec["absent"]:
+                    continue
                 memory, step = regions["input" if spec["role"] == "input" else "output"]
                 dtype = np.dtype(DTYPES[spec["dtype"]])
                 empty = 0 in spec["shape"]
@@ -113,7 +115,7 @@ class Worker:
         result, self.results[index] = self.results[index], None
         if result is None:
             return
-        outputs = [spec for spec in self.specs if spec["role"] != "input"]
+        outputs = [spec for spec in self.specs if spec["role"] != "input" and not spec["absent"]]
         if not isinstance(result, dict):
             result = {outputs[0]["name"]: result}
         for spec in outputs:

@@ -31,6 +31,8 @@ struct Inputs {
 
 enum class Failure { none, crashed, hung, refused, could_not_start };
 
+[[nodiscard]] const char* name_of(Failure failure);
+
 struct RunError {
   Failure failure = Failure::none;
   Diagnostic diagnostic;

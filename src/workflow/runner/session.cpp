@@ -211,10 +211,11 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
   return error;
 }
 
-RunError Session::bind(const Project& project, const Values& values, const std::string& workload, int sets) {
+RunError Session::bind(const Project& project, const Values& values, const std::string& workload, int sets,
+                       bool with_stages) {
   State& state = *state_;
   state.workload = workload;
-  auto layout = layout_of(project, values);
+  auto layout = layout_of(project, values, with_stages);
   if (!layout) return {Failure::could_not_start, layout.error()};
   state.layout = std::move(*layout);
   state.sets = sets;
@@ -233,7 +234,8 @@ RunError Session::bind(const Project& project, const Values& values, const std::
                        {"dtype", static_cast<int>(tensor.dtype)},
                        {"shape", tensor.shape},
                        {"stride", tensor.stride},
-                       {"offset", tensor.offset}});
+                       {"offset", tensor.offset},
+                       {"absent", tensor.absent}});
   }
   Json params = Json::object();
   for (const auto& [name, value] : values) params[name] = value;
@@ -271,7 +273,7 @@ void Session::seal_inputs_and_poison() {
     state.input_hashes[static_cast<std::size_t>(set)] = quick_hash(state.inputs_of(set));
     for (std::size_t i = 0; i < state.layout.tensors.size(); ++i) {
       const TensorLayout& tensor_layout = state.layout.tensors[i];
-      if (tensor_layout.role == TensorRole::input) continue;
+      if (tensor_layout.role == TensorRole::input || tensor_layout.absent) continue;
       poison(tensor(set, i), tensor_layout.dtype, state.poison_salt);
       std::memset(state.at(set, i) + tensor_layout.bytes, static_cast<int>(canary), canary_bytes);
     }
@@ -317,7 +319,7 @@ RunError Session::audit() const {
     }
     for (std::size_t i = 0; i < state.layout.tensors.size(); ++i) {
       const TensorLayout& tensor_layout = state.layout.tensors[i];
-      if (tensor_layout.role == TensorRole::input) continue;
+      if (tensor_layout.role == TensorRole::input || tensor_layout.absent) continue;
       const std::byte* behind = state.at(set, i) + tensor_layout.bytes;
       if (!std::all_of(behind, behind + canary_bytes, [](std::byte b) { return b == canary; })) {
         return failed(Failure::refused,

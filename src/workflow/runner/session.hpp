@@ -37,7 +37,8 @@ class Session {
   // the timed part; the kernel under test may not.
   [[nodiscard]] RunError start(const Project& project, const Runnable& runnable, bool trusted);
   // Lays the workload out `sets` times. `workload` is its name in messages.
-  [[nodiscard]] RunError bind(const Project& project, const Values& values, const std::string& workload, int sets);
+  [[nodiscard]] RunError bind(const Project& project, const Values& values, const std::string& workload, int sets,
+                              bool with_stages = false);
   [[nodiscard]] int sets() const;
   [[nodiscard]] const Layout& layout() const;
   [[nodiscard]] const std::string& label() const;

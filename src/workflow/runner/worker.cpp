@@ -192,7 +192,7 @@ class Worker {
       std::byte* region = input ? inputs_.data : outputs_.data;
       cudadent_tensor made{};
       made.name = names_.emplace_back(tensor.at("name").get<std::string>()).c_str();
-      made.data = region ? region + tensor.at("offset").get<std::size_t>() : nullptr;
+      made.data = region && !tensor.value("absent", false) ? region + tensor.at("offset").get<std::size_t>() : nullptr;
       made.dtype = tensor.at("dtype");
       made.rank = static_cast<std::int32_t>(tensor.at("shape").size());
       for (std::size_t axis = 0; axis < tensor.at("shape").size() && axis < CUDADENT_MAX_RANK; ++axis) {

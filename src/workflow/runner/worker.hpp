@@ -4,7 +4,7 @@
 // One JSON object a line each way; every request carries a number `n` that its answer repeats.
 //   {"n":1,"cmd":"load","library":"...","entry":"...","hash":"...","trusted":false}
 //   {"n":2,"cmd":"bind","inputs_fd":5,"outputs_fd":6,"input_bytes":...,"output_bytes":...,"sets":8,"threads":1,
-//    "params":{...},"tensors":[{"name","role","dtype","shape","stride","offset"}]}
+//    "params":{...},"tensors":[{"name","role","dtype","shape","stride","offset","absent"}]}
 //   {"n":3,"cmd":"run","first":0,"count":8,"variant":""}
 // Answers: {"n":3,"ok":true,...} or {"n":3,"ok":false,"error":"...","set":2}.
 // The memory before a crash: {"fault":"write|read","signal":11,"region":"inputs|outputs|other","offset":...}.
