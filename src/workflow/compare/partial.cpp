@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "workflow/journal/fields.hpp"
 #include "workflow/journal/line_file.hpp"
 
 namespace flashmoe::workflow {
@@ -25,9 +26,9 @@ Result<Comparison> PartialComparison::load(Json& header) const {
       header = json["header"];
       continue;
     }
-    const auto sample = pair_from_json(json.value("sample", Json()));
+    const auto sample = pair_from_json(field(json, "sample"));
     if (!sample) continue;
-    (json.value("calibrating", false) ? comparison.calibration_pairs : comparison.pairs).push_back(*sample);
+    (field(json, "calibrating") == Json(true) ? comparison.calibration_pairs : comparison.pairs).push_back(*sample);
   }
   return comparison;
 }

@@ -12,6 +12,7 @@
 #include "workflow/compare/partial.hpp"
 #include "workflow/compare/versions.hpp"
 #include "workflow/journal/facts.hpp"
+#include "workflow/journal/fields.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/machine/machine.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -76,7 +77,7 @@ Result<Prepared> prepare(const CompareRequest& request, const Project& project, 
   const Json identity = {prepared.setup.base.content_hash,
                          prepared.setup.candidate.content_hash,
                          prepared.workload.name,
-                         machine_facts().value("host", Json()),
+                         field(machine_facts(), "host"),
                          request.block_seconds,
                          request.final_claim};
   prepared.key = sha256_hex(identity.dump()).substr(0, 16);
@@ -99,10 +100,10 @@ Result<Done> abandon(const CompareRequest& request, const Comparison& earlier, c
   if (earlier.pairs.empty()) return Done{};
   Json record = to_json(earlier);
   record["kind"] = "compare";
-  record["run"] = header.value("run", Json(run_of(request)));
+  record["run"] = header.contains("run") ? header["run"] : Json(run_of(request));
   record["verdict"] = "ABANDONED";
-  record["key"] = header.value("key", Json());
-  record["seed"] = header.value("seed", Json());
+  record["key"] = field(header, "key");
+  record["seed"] = field(header, "seed");
   const auto written = journal.append(std::move(record));
   if (!written) return written.error();
   return Done{};
@@ -118,7 +119,7 @@ Result<Start> begin_or_resume(const CompareRequest& request, const Prepared& pre
     const bool usable = header.is_object() && header.contains("seed") && header["seed"].is_number_unsigned();
     if (request.resume && usable) {
       start.seed = header["seed"].get<std::uint64_t>();
-      start.index = request.index > 0 ? request.index : header.value("index", 1);
+      start.index = request.index > 0 ? request.index : std::max(1, static_cast<int>(number_of(header, "index")));
       start.earlier = std::move(*earlier);
       notes.push_back(fmt::format("goes on after {} calibration pairs and {} pairs",
                                   start.earlier.calibration_pairs.size(), start.earlier.pairs.size()));
@@ -217,10 +218,8 @@ Result<Workload> workload_of(const Project& project, const std::string& name) {
 int next_index(const std::vector<Json>& records, const std::string& run) {
   std::set<std::string> spent;
   for (const Json& record : records) {
-    if (record.value("kind", "") != "compare" || record.value("run", "") != run) continue;
-    const Json pairs = record.value("pairs_used", Json(0));
-    if (!pairs.is_number() || pairs.get<double>() <= 0) continue;
-    spent.insert(record.value("key", Json()).dump() + record.value("seed", Json()).dump());
+    if (text_of(record, "kind") != "compare" || text_of(record, "run") != run) continue;
+    if (number_of(record, "pairs_used") > 0) spent.insert(field(record, "key").dump() + field(record, "seed").dump());
   }
   return static_cast<int>(spent.size()) + 1;
 }

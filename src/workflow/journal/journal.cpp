@@ -11,6 +11,7 @@
 
 #include "support/sha256.hpp"
 #include "workflow/journal/facts.hpp"
+#include "workflow/journal/fields.hpp"
 #include "workflow/journal/line_file.hpp"
 
 namespace flashmoe::workflow {
@@ -29,11 +30,6 @@ std::string utc_text(const char* format, std::time_t seconds) {
 // Bytes that are no UTF-8 (a compiler's message in another encoding) must not cost the record.
 std::string one_line(const Json& record) {
   return record.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-double number_or(const Json& object, const char* key, double otherwise) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : otherwise;
 }
 
 // The writer's own fields win; the rest is learned here, in the order in which people read a record.
@@ -65,10 +61,9 @@ Json completed(Json record, const std::string& directory) {
   take("device", [] { return Json("cpu"); });
   take("verdict", [] { return Json("none"); });
   take("seconds", [] { return Json(0.0); });
-  const Json prices = record.value("cost_per_hour", Json::object());
-  take("cost", [&] {
-    return cost_of(number_or(full, "seconds", 0), number_or(prices, "machine", 0), number_or(prices, "agent", 0));
-  });
+  const Json prices = field(record, "cost_per_hour");
+  take("cost",
+       [&] { return cost_of(number_of(full, "seconds"), number_of(prices, "machine"), number_of(prices, "agent")); });
   take("hashes", [] { return Json::object(); });
   take("environment", [] { return machine_facts(); });
   full["process"] = ::getpid();

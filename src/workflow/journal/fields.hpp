@@ -1,0 +1,28 @@
+// Reading records that somebody may have edited: a field that is missing or of another type is empty, never a throw.
+#pragma once
+
+#include <string>
+
+#include "support/json.hpp"
+
+namespace flashmoe::workflow {
+
+[[nodiscard]] inline Json field(const Json& object, const char* key) {
+  return object.is_object() ? object.value(key, Json()) : Json();
+}
+
+[[nodiscard]] inline std::string text_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+[[nodiscard]] inline std::string text_of(const Json& object, const char* key) {
+  return text_of(field(object, key));
+}
+
+[[nodiscard]] inline double number_of(const Json& value, double otherwise = 0) {
+  return value.is_number() ? value.get<double>() : otherwise;
+}
+[[nodiscard]] inline double number_of(const Json& object, const char* key) {
+  return number_of(field(object, key));
+}
+
+}  // namespace flashmoe::workflow
