@@ -102,17 +102,21 @@ Result<CxxCompiler> find_cxx_compiler() {
 }
 
 Result<CudaToolkit> find_cuda_toolkit() {
-  std::vector<std::string> names{variable("CUDACXX"), "nvcc"};
-  for (const char* home : {"CUDA_HOME", "CUDA_PATH"})
-    if (!variable(home).empty()) names.push_back(variable(home) + "/bin/nvcc");
-  names.emplace_back("/usr/local/cuda/bin/nvcc");
-  CudaToolkit toolkit{.nvcc = find_program(names)};
   const std::string fix =
       "install the CUDA toolkit (nvcc and ptxas are enough, no GPU or driver is needed), or set CUDACXX to the path of "
       "nvcc";
+  const std::string wanted = variable("CUDACXX");
+  std::vector<std::string> names{"nvcc"};
+  for (const char* home : {"CUDA_HOME", "CUDA_PATH"})
+    if (!variable(home).empty()) names.push_back(variable(home) + "/bin/nvcc");
+  names.emplace_back("/usr/local/cuda/bin/nvcc");
+  if (!wanted.empty()) names = {wanted};
+  CudaToolkit toolkit{.nvcc = find_program(names)};
+  if (toolkit.nvcc.empty() && !wanted.empty())
+    return Diagnostic{.message = "CUDACXX is \"" + wanted + "\", but there is no such program", .fix = fix};
   if (toolkit.nvcc.empty())
     return Diagnostic{.message =
-                          "no CUDA toolkit: nvcc is neither in CUDACXX, on PATH, in CUDA_HOME nor in "
+                          "no CUDA toolkit: nvcc is neither on PATH, in CUDA_HOME/bin nor in "
                           "/usr/local/cuda/bin",
                       .fix = fix};
   // The preprocessor knows the version as numbers; a run of nvcc --version would be prose.
