@@ -104,7 +104,7 @@ void add_compare(CLI::App& app, int& exit_code) {
   command->add_option("--base", request.base, "Commit, or directory of a kernel project")->capture_default_str();
   command->add_option("--candidate", request.candidate, "Commit, directory, or . for the working tree")
       ->capture_default_str();
-  command->add_option("--project", request.project, "Directory with cudadent.toml")->capture_default_str();
+  command->add_option("project,--project", request.project, "Directory with cudadent.toml")->capture_default_str();
   command->add_option("--workload", request.workload, "Workload to time (default: the project's target)");
   command->add_option("--phase", request.phase, "Takes this phase's least gain from the project")
       ->capture_default_str();

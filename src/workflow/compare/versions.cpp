@@ -66,7 +66,9 @@ void remove_left_behind(const fs::path& parent) {
 
 }  // namespace
 
-Result<std::unique_ptr<Worktree>> Worktree::make(const std::string& directory, const std::string& commit) {
+Result<std::unique_ptr<Worktree>> Worktree::make(const std::string& project, const std::string& commit) {
+  std::error_code error;
+  const std::string directory = fs::weakly_canonical(project, error).string();
   const auto top = git(directory, {"rev-parse", "--show-toplevel"});
   if (!top) {
     return Diagnostic{.message = "'" + commit + "' is no directory with a cudadent.toml, and " + directory +
@@ -78,8 +80,7 @@ Result<std::unique_ptr<Worktree>> Worktree::make(const std::string& directory, c
     return Diagnostic{.message = "'" + commit + "' is neither a directory with a cudadent.toml nor a commit of " + *top,
                       .fix = "git log --oneline shows the commits"};
   }
-  std::error_code error;
-  const fs::path relative = fs::relative(fs::canonical(directory, error), fs::canonical(*top, error), error);
+  const fs::path relative = fs::relative(directory, fs::canonical(*top, error), error);
   const fs::path parent = fs::path(directory) / ".cudadent" / "worktrees";
   fs::create_directories(parent, error);
   remove_left_behind(parent);

@@ -16,8 +16,8 @@ namespace flashmoe::workflow {
 // Removes its worktree when it goes away. What a killed process left is removed by the next one that makes any.
 class Worktree {
  public:
-  // `directory` is a kernel project inside a repository; `commit` any name git knows for a commit.
-  [[nodiscard]] static Result<std::unique_ptr<Worktree>> make(const std::string& directory, const std::string& commit);
+  // `project` is the directory of a kernel project inside a repository; `commit` any name git knows for a commit.
+  [[nodiscard]] static Result<std::unique_ptr<Worktree>> make(const std::string& project, const std::string& commit);
   ~Worktree();
   Worktree(const Worktree&) = delete;
   Worktree& operator=(const Worktree&) = delete;

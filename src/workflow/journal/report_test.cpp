@@ -48,8 +48,7 @@ Json gate_record(const std::string& id, double speedup, const std::string& outco
              {"outcome", outcome},
              {"summary", "0.9x"},
              {"findings", {{{"severity", "error"}, {"what", "slow"}, {"fix", "profile it"}}}},
-             {"data",
-              {{"workloads", {{{"workload", "target"}, {"speedup", speedup}, {"speedup_lower", speedup - 0.05}}}}}}}}}};
+             {"data", {{"workloads", {{"target", {{"ratio", {{"mean", speedup}, {"lower", speedup - 0.05}}}}}}}}}}}}};
 }
 
 Project planned_project() {

@@ -37,10 +37,12 @@ Json speeds_of(const Json& record) {
   Json speeds = Json::object();
   const Json* gate = gate_named(record, "performance");
   if (gate == nullptr) return speeds;
-  for (const Json& workload : field(field(*gate, "data"), "workloads")) {
-    const std::string name = text_of(field(workload, "workload"));
-    if (name.empty() || !field(workload, "speedup").is_number()) continue;
-    speeds[name] = {{"speedup", field(workload, "speedup")}, {"lower", field(workload, "speedup_lower")}};
+  const Json workloads = field(field(*gate, "data"), "workloads");
+  if (!workloads.is_object()) return speeds;
+  for (const auto& [name, workload] : workloads.items()) {
+    const Json ratio = field(workload, "ratio");
+    if (!field(ratio, "mean").is_number()) continue;
+    speeds[name] = {{"speedup", field(ratio, "mean")}, {"lower", field(ratio, "lower")}};
   }
   return speeds;
 }
