@@ -4,6 +4,12 @@
 
 namespace flashmoe::tools {
 
-void add_all_commands(CLI::App& /*app*/, int& /*exit_code*/) {}
+// In the order in which a newcomer meets them: --help lists them so.
+void add_all_commands(CLI::App& app, int& exit_code) {
+  add_new(app, exit_code);
+  add_compare(app, exit_code);
+  add_schema(app, exit_code);
+  add_completion(app, exit_code);
+}
 
 }  // namespace flashmoe::tools

@@ -1,5 +1,5 @@
 // The commands. Each add_* declares one subcommand's flags and sets `exit_code` when it runs:
-// 0 holds, 1 does not, 2 usage, 3 inconclusive or degraded.
+// 0 holds, 1 does not, 2 usage, 3 inconclusive or degraded. The footer becomes the manual page (manual.hpp).
 #pragma once
 
 namespace CLI {
@@ -9,5 +9,12 @@ class App;
 namespace flashmoe::tools {
 
 void add_all_commands(CLI::App& app, int& exit_code);
+
+void add_new(CLI::App& app, int& exit_code);
+void add_gate(CLI::App& app, int& exit_code);
+void add_worker(CLI::App& app, int& exit_code);
+void add_compare(CLI::App& app, int& exit_code);
+void add_schema(CLI::App& app, int& exit_code);
+void add_completion(CLI::App& app, int& exit_code);
 
 }  // namespace flashmoe::tools

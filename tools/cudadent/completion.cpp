@@ -1,0 +1,133 @@
+// cudadent completion: a shell's completion script, made from the commands and flags themselves.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands.hpp"
+
+namespace flashmoe::tools {
+namespace {
+
+struct Word {
+  std::string text;
+  std::string about;
+};
+
+struct CommandWords {
+  Word name;
+  std::vector<Word> flags;
+};
+
+std::vector<Word> flags_of(const CLI::App& command) {
+  std::vector<Word> flags;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back({"--" + name, option->get_description()});
+  }
+  return flags;
+}
+
+std::vector<CommandWords> commands_of(const CLI::App& app) {
+  std::vector<CommandWords> commands;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App* c) { return !c->get_group().empty(); })) {
+    commands.push_back({{command->get_name(), command->get_description()}, flags_of(*command)});
+  }
+  return commands;
+}
+
+std::string texts(const std::vector<Word>& words) {
+  std::string out;
+  for (const Word& word : words) out += (out.empty() ? "" : " ") + word.text;
+  return out;
+}
+
+std::string bash(const std::vector<CommandWords>& commands) {
+  std::string names;
+  std::string cases;
+  for (const CommandWords& command : commands) {
+    names += (names.empty() ? "" : " ") + command.name.text;
+    cases += fmt::format("    {}) words=\"{}\" ;;\n", command.name.text, texts(command.flags));
+  }
+  return fmt::format(
+      "# bash completion of cudadent: source <(cudadent completion bash)\n"
+      "_cudadent() {{\n"
+      "  local words=\"{} --help --version\" current=\"${{COMP_WORDS[COMP_CWORD]}}\"\n"
+      "  [[ $COMP_CWORD -gt 1 ]] && case \"${{COMP_WORDS[1]}}\" in\n{}    *) words= ;;\n  esac\n"
+      "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+      "  [[ $current == -* || $COMP_CWORD -eq 1 ]] || COMPREPLY+=($(compgen -f -- \"$current\"))\n"
+      "}}\n"
+      "complete -o filenames -F _cudadent cudadent\n",
+      names, cases);
+}
+
+// Inside single quotes of zsh and fish.
+std::string quoted(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return "'" + out + "'";
+}
+
+std::string zsh_word(const Word& word) {
+  std::string about;
+  for (const char c : word.about) about += c == ':' ? std::string("\\:") : std::string(1, c);
+  return quoted(word.text + ":" + about);
+}
+
+std::string zsh(const std::vector<CommandWords>& commands) {
+  std::string names;
+  std::string cases;
+  for (const CommandWords& command : commands) {
+    names += "    " + zsh_word(command.name) + "\n";
+    cases += fmt::format("    {}) choices=(\n", command.name.text);
+    for (const Word& flag : command.flags) cases += "      " + zsh_word(flag) + "\n";
+    cases += "    ) ;;\n";
+  }
+  return fmt::format(
+      "#compdef cudadent\n"
+      "# zsh completion of cudadent: source <(cudadent completion zsh)\n"
+      "_cudadent() {{\n"
+      "  local -a choices=(\n{}  )\n"
+      "  if (( CURRENT == 2 )); then _describe command choices; return; fi\n"
+      "  case $words[2] in\n{}    *) choices=() ;;\n  esac\n"
+      "  _describe option choices\n"
+      "  _files\n"
+      "}}\n"
+      "compdef _cudadent cudadent\n",
+      names, cases);
+}
+
+std::string fish(const std::vector<CommandWords>& commands) {
+  std::string out = "# fish completion of cudadent: cudadent completion fish | source\n";
+  for (const CommandWords& command : commands) {
+    out += fmt::format("complete -c cudadent -n __fish_use_subcommand -f -a {} -d {}\n", command.name.text,
+                       quoted(command.name.about));
+    for (const Word& flag : command.flags) {
+      out += fmt::format("complete -c cudadent -n '__fish_seen_subcommand_from {}' -l {} -d {}\n", command.name.text,
+                         flag.text.substr(2), quoted(flag.about));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void add_completion(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("completion", "print a completion script for your shell");
+  command->footer(
+      "Examples:\n"
+      "  source <(cudadent completion bash)         now; put the line into ~/.bashrc to keep it\n"
+      "  source <(cudadent completion zsh)\n"
+      "  cudadent completion fish | source");
+  auto shell = std::make_shared<std::string>();
+  command->add_option("SHELL", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->callback([shell, &app, &exit_code] {
+    const std::vector<CommandWords> commands = commands_of(app);
+    std::fputs((*shell == "bash" ? bash(commands) : *shell == "zsh" ? zsh(commands) : fish(commands)).c_str(), stdout);
+    exit_code = 0;
+  });
+}
+
+}  // namespace flashmoe::tools

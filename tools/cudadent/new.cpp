@@ -1,0 +1,62 @@
+// cudadent new: a working kernel project to begin with.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands.hpp"
+#include "support/json.hpp"
+#include "workflow/project/scaffold.hpp"
+
+namespace flashmoe::tools {
+namespace {
+
+struct Flags {
+  std::string name;
+  std::string example = "vector_add";
+  bool json = false;
+};
+
+int run(const Flags& flags) {
+  const std::filesystem::path here = std::filesystem::current_path();
+  const std::string name = flags.name.empty() ? here.filename().string() : flags.name;
+  const Result<std::vector<std::string>> written = workflow::make_project(here.string(), name, flags.example);
+  if (!written) {
+    fmt::print(stderr, "cudadent new: {}\n", written.error().to_string());
+    return 2;
+  }
+  if (flags.json) {
+    fmt::print(
+        "{}\n",
+        Json{{"name", name}, {"directory", here.string()}, {"files", *written}, {"next", "cudadent gate"}}.dump());
+    return 0;
+  }
+  fmt::print("Made the kernel project '{}' from the example {}: {}\n", name, flags.example, fmt::join(*written, ", "));
+  fmt::print("Next: cudadent gate        then edit kernel.cpp and cudadent.toml, and run it again\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_new(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("new", "make a working kernel project in the current directory");
+  command->footer(
+      "Writes cudadent.toml, a kernel in C++ with its CUDA twin, a reference and a baseline. It builds, is correct "
+      "and\n"
+      "is measured as it stands; replace its parts by yours one at a time. Existing files are never overwritten.\n\n"
+      "Examples:\n"
+      "  mkdir my_kernel && cd my_kernel && cudadent new\n"
+      "  cudadent new --example softmax row_softmax     begin with another example, under this name");
+  command->add_option("NAME", flags->name, "Name of the project (default: the directory's)");
+  command->add_option("--example", flags->example, "What to begin with: vector_add, softmax or matmul")
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "What was made, as JSON on stdout");
+  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+}
+
+}  // namespace flashmoe::tools
