@@ -6,6 +6,7 @@ namespace flashmoe::tools {
 
 // In the order in which a newcomer meets them: --help lists them so.
 void add_all_commands(CLI::App& app, int& exit_code) {
+  add_doctor(app, exit_code);
   add_new(app, exit_code);
   add_compare(app, exit_code);
   add_schema(app, exit_code);

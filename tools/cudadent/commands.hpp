@@ -11,6 +11,7 @@ namespace flashmoe::tools {
 void add_all_commands(CLI::App& app, int& exit_code);
 
 void add_new(CLI::App& app, int& exit_code);
+void add_doctor(CLI::App& app, int& exit_code);
 void add_gate(CLI::App& app, int& exit_code);
 void add_worker(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);

@@ -12,8 +12,8 @@
 namespace flashmoe::workflow {
 
 struct DoctorOptions {
-  std::string directory = ".";  // whose disk is looked at
-  double python_limit_seconds = 3;
+  std::string directory = ".";      // whose disk is looked at
+  double python_limit_seconds = 4;  // for each import that is tried
 };
 
 struct DoctorReport {

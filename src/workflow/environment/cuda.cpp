@@ -1,0 +1,133 @@
+// The CUDA toolkit, the driver and the GPUs behind it, each without the others.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "workflow/build/compiler.hpp"
+#include "workflow/device/device.hpp"
+#include "workflow/environment/observation.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+// The few entry points of the driver API that tell what is there; CUresult 0 is success.
+struct Driver {
+  void* library = nullptr;
+  int version = 0;  // 13000 for 13.0
+  int result = 0;   // of cuInit
+  Json gpus = Json::array();
+
+  Driver() = default;
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+  ~Driver() {
+    if (library != nullptr) dlclose(library);
+  }
+  template <class Function>
+  Function find(const char* name) const {
+    return reinterpret_cast<Function>(dlsym(library, name));
+  }
+};
+
+constexpr int attribute_sm_count = 16;
+constexpr int attribute_major = 75;
+constexpr int attribute_minor = 76;
+
+void ask_driver(Driver& driver) {
+  driver.library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver.library == nullptr) return;
+  const auto version = driver.find<int (*)(int*)>("cuDriverGetVersion");
+  const auto init = driver.find<int (*)(unsigned)>("cuInit");
+  const auto count = driver.find<int (*)(int*)>("cuDeviceGetCount");
+  const auto get = driver.find<int (*)(int*, int)>("cuDeviceGet");
+  const auto name = driver.find<int (*)(char*, int, int)>("cuDeviceGetName");
+  const auto attribute = driver.find<int (*)(int*, int, int)>("cuDeviceGetAttribute");
+  if (version != nullptr) version(&driver.version);
+  if (init == nullptr || count == nullptr || get == nullptr || name == nullptr || attribute == nullptr) return;
+  driver.result = init(0);
+  int devices = 0;
+  if (driver.result != 0 || count(&devices) != 0) return;
+  for (int i = 0; i < devices; ++i) {
+    int device = 0;
+    char text[256] = {};
+    int sms = 0;
+    int major = 0;
+    int minor = 0;
+    if (get(&device, i) != 0) continue;
+    name(text, sizeof(text) - 1, device);
+    attribute(&sms, attribute_sm_count, device);
+    attribute(&major, attribute_major, device);
+    attribute(&minor, attribute_minor, device);
+    driver.gpus.push_back({{"name", text}, {"architecture", fmt::format("sm_{}{}", major, minor)}, {"sm_count", sms}});
+  }
+}
+
+std::string dotted(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+void examine_driver(const Driver& driver, const Result<CudaToolkit>& toolkit, Observations& seen) {
+  if (driver.library == nullptr) {
+    seen.warn("gpu",
+              "no CUDA driver (libcuda.so.1 does not load): kernels run on --device cpu only; CUDA sources are "
+              "still compiled and checked",
+              "nothing to do without a GPU; with one, install NVIDIA's driver and run: cudadent doctor", Need::gpu);
+    return;
+  }
+  if (toolkit && toolkit->major * 1000 > driver.version / 1000 * 1000)
+    seen.warn("cuda",
+              fmt::format("the toolkit is {} and the driver only knows CUDA {}: its cubins will not load",
+                          toolkit->version, dotted(driver.version)),
+              fmt::format("update the driver to one for CUDA {}, or build with a toolkit of CUDA {}", toolkit->major,
+                          driver.version / 1000),
+              Need::gpu);
+  else
+    seen.ok("cuda", "driver for CUDA " + dotted(driver.version));
+  if (driver.result != 0) {
+    seen.warn("gpu", fmt::format("the driver is installed, but cuInit returns {}", driver.result),
+              "check that a GPU is attached and the container may see it (docker run --gpus all)", Need::gpu);
+    return;
+  }
+  if (driver.gpus.empty())
+    seen.warn("gpu", "the driver sees no GPU", "attach one, or unset CUDA_VISIBLE_DEVICES", Need::gpu);
+  for (const Json& gpu : driver.gpus) {
+    const auto architecture = gpu["architecture"].get<std::string>();
+    if (find_architecture(architecture))
+      seen.ok("gpu",
+              fmt::format("{}, {}, {} SMs", gpu["name"].get<std::string>(), architecture, gpu["sm_count"].get<int>()),
+              Need::gpu);
+    else
+      seen.warn("gpu",
+                fmt::format("{} is {}, whose limits are unknown here", gpu["name"].get<std::string>(), architecture),
+                "its CUDA builds cannot be checked before they run", Need::gpu);
+  }
+}
+
+}  // namespace
+
+Observations examine_cuda() {
+  Observations seen;
+  const auto toolkit = find_cuda_toolkit();
+  if (toolkit)
+    seen.ok("cuda", fmt::format("toolkit {} ({})", toolkit->version, toolkit->nvcc), Need::cuda_toolkit);
+  else
+    seen.warn("cuda", toolkit.error().message, toolkit.error().fix, Need::cuda_toolkit);
+  Driver driver;
+  ask_driver(driver);
+  examine_driver(driver, toolkit, seen);
+  std::ifstream module_version("/sys/module/nvidia/version");
+  std::string kernel_module;
+  std::getline(module_version, kernel_module);
+  seen.facts["cuda"] = {{"toolkit", toolkit ? Json(toolkit->version) : Json(nullptr)},
+                        {"nvcc", toolkit ? Json(toolkit->nvcc) : Json(nullptr)},
+                        {"driver_cuda", driver.version > 0 ? Json(dotted(driver.version)) : Json(nullptr)},
+                        {"kernel_module", kernel_module.empty() ? Json(nullptr) : Json(kernel_module)}};
+  seen.facts["gpus"] = driver.gpus;
+  // The library has no CUDA kernels yet, so there is no image a GPU could lack.
+  seen.ok("gpu", "embedded images: none in this version, so none is missing for any SM");
+  seen.facts["embedded_images"] = Json::array();
+  return seen;
+}
+
+}  // namespace flashmoe::workflow

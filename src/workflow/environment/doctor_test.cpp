@@ -1,0 +1,220 @@
+#include "workflow/environment/doctor.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "support/process.hpp"
+#include "workflow/build/project_for_test.hpp"
+#include "workflow/environment/observation.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+std::vector<std::string> keys_of(const Json& json) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  return keys;
+}
+using Keys = std::vector<std::string>;
+
+const Finding* find_finding(const std::vector<Finding>& findings, const std::string& part) {
+  for (const Finding& finding : findings)
+    if (finding.what.find(part) != std::string::npos) return &finding;
+  return nullptr;
+}
+
+// A "python" that answers as it is told, so that every state can be shown on any machine.
+struct FakePython {
+  ProjectForTest at;
+  FakePython(const std::string& basic, const std::string& torch) {
+    at.write("basic.json", basic + "\n");
+    at.write("torch.json", torch + "\n");
+    at.write("python", "#!/bin/sh\nexec cat \"$(dirname \"$0\")/$3.json\"\n");
+    const std::string program = at.project.directory + "/python";
+    chmod(program.c_str(), 0755);
+    setenv("CUDADENT_PYTHON", program.c_str(), 1);
+  }
+  ~FakePython() { unsetenv("CUDADENT_PYTHON"); }
+  FakePython(const FakePython&) = delete;
+  FakePython& operator=(const FakePython&) = delete;
+};
+
+constexpr const char* good_basic = R"({"version":"3.11.7","numpy":{"installed":true,"loads":true,"version":"2.4.6"},)"
+                                   R"("extension":{"installed":false},"flashmoe_owners":[],"torch_version":"2.15.0"})";
+constexpr const char* good_torch = R"({"installed":true,"loads":true,"version":"2.15.0"})";
+
+// The keys that scripts may rely on. A change here is a change of the format.
+TEST(Doctor, JsonHasTheDocumentedKeys) {
+  const FakePython python(good_basic, good_torch);
+  const Json json = to_json(examine_machine());
+  EXPECT_EQ(keys_of(json), (Keys{"gate", "outcome", "summary", "seconds", "findings", "data"}));
+  EXPECT_EQ(json["gate"], "environment");
+  EXPECT_EQ(keys_of(json["data"]), (Keys{"cpu", "compilers", "cuda", "gpus", "embedded_images", "counters", "clocks",
+                                         "disk", "python", "devices"}));
+  EXPECT_EQ(keys_of(json["data"]["cpu"]), (Keys{"model", "cores", "isa"}));
+  EXPECT_EQ(keys_of(json["data"]["compilers"]), (Keys{"cxx", "flashmoe_library", "headers"}));
+  EXPECT_EQ(keys_of(json["data"]["cuda"]), (Keys{"toolkit", "nvcc", "driver_cuda", "kernel_module"}));
+  EXPECT_EQ(keys_of(json["data"]["counters"]), (Keys{"perf_event_paranoid", "nvidia_profiling_admin_only"}));
+  EXPECT_EQ(keys_of(json["data"]["clocks"]), (Keys{"governor", "clocksource", "load"}));
+  EXPECT_EQ(keys_of(json["data"]["disk"]), (Keys{"directory", "free_gb", "writable"}));
+  EXPECT_EQ(json["data"]["devices"].size(), 5U);
+  for (const Json& finding : json["findings"]) {
+    EXPECT_TRUE(finding.contains("severity") && finding.contains("group") && finding.contains("what"));
+    EXPECT_EQ(finding["severity"] == "ok", !finding.contains("fix")) << finding.dump();
+  }
+}
+
+TEST(Doctor, GroupsStandTogetherAndTheVerdictCounts) {
+  const FakePython python(good_basic, good_torch);
+  const auto report = examine_machine();
+  std::set<std::string> closed;
+  std::string current;
+  for (const Finding& finding : report.findings) {
+    if (finding.group == current) continue;
+    EXPECT_TRUE(closed.insert(finding.group).second) << finding.group << " comes twice";
+    current = finding.group;
+  }
+  EXPECT_FALSE(report.verdict.empty());
+  EXPECT_EQ(report.outcome() == Outcome::fails,
+            std::any_of(report.findings.begin(), report.findings.end(),
+                        [](const Finding& finding) { return finding.severity == Severity::error; }));
+}
+
+TEST(Doctor, AnOccupiedNameIsAClash) {
+  const FakePython python(
+      R"({"version":"3.11.7","numpy":{"installed":true,"loads":true,"version":"2"},"extension":{"installed":false},)"
+      R"("flashmoe_owners":["flashmoe","flashmoe-py"]})",
+      good_torch);
+  const auto report = examine_machine();
+  const Finding* clash = find_finding(report.findings, "top-level package \"flashmoe\"");
+  ASSERT_NE(clash, nullptr);
+  EXPECT_EQ(clash->severity, Severity::warning);
+  EXPECT_NE(clash->fix.find("pip uninstall flashmoe flashmoe-py"), std::string::npos) << clash->fix;
+}
+
+TEST(Doctor, AnExtensionOfAnotherVersionIsNamed) {
+  const FakePython python(
+      R"({"version":"3","numpy":{"installed":true,"loads":true,"version":"2"},"flashmoe_owners":[],)"
+      R"("extension":{"installed":true,"loads":true,"version":"99.0","functions":["attention","flash_attention_forward"]}})",
+      good_torch);
+  EXPECT_NE(find_finding(examine_machine().findings, "our extension is version 99.0, this tool "), nullptr);
+}
+
+TEST(Doctor, AHangingPythonCostsItsLimitAndNoMore) {
+  ProjectForTest at;
+  at.write("python", "#!/bin/sh\nexec sleep 60\n");
+  const std::string program = at.project.directory + "/python";
+  chmod(program.c_str(), 0755);
+  setenv("CUDADENT_PYTHON", program.c_str(), 1);
+  DoctorOptions options;
+  options.python_limit_seconds = 0.5;
+  const auto report = examine_machine(options);
+  unsetenv("CUDADENT_PYTHON");
+  EXPECT_LT(report.seconds, 20);  // 60 if it waited
+  EXPECT_NE(find_finding(report.findings, "torch did not import within 0.5 s"), nullptr);
+}
+
+TEST(Doctor, TheRealPythonAnswers) {
+  unsetenv("CUDADENT_PYTHON");
+  if (find_python().empty()) FAIL() << "no python3 on PATH: the probe cannot be shown to work";
+  const auto seen = examine_python({.limit_seconds = 60, .torch = true, .extension = true});
+  EXPECT_TRUE(seen.facts["python"].is_object()) << seen.facts.dump();
+  EXPECT_EQ(seen.facts["python"]["version"].get<std::string>().substr(0, 2), "3.");
+  EXPECT_TRUE(seen.facts["python"]["torch"].contains("installed")) << seen.facts.dump();
+}
+
+// A package whose module needs a library that nobody has: named from the ELF files, not from an error text.
+TEST(Doctor, TheMissingLibraryIsNamedWithItsPackage) {
+  ProjectForTest at;
+  const std::filesystem::path package = std::filesystem::path(at.project.directory) / "site" / "torch";
+  std::filesystem::create_directories(package / "lib");
+  const auto compile = [&](const std::vector<std::string>& flags) {
+    Command command{.argv = {"g++", "-shared", "-fPIC", "-x", "c++", "/dev/null", "-x", "none"}};
+    command.argv.insert(command.argv.end(), flags.begin(), flags.end());
+    const auto ran = run_process(command);
+    ASSERT_TRUE(ran && ran->ok()) << (ran ? ran->err : ran.error().message);
+  };
+  const std::string lib = (package / "lib").string();
+  compile({"-Wl,-soname,libcudart.so.13", "-o", lib + "/libcudart.so.13"});
+  compile({"-Wl,--no-as-needed", "-o", lib + "/libtorch_cuda.so", lib + "/libcudart.so.13"});
+  compile({"-Wl,--no-as-needed", "-o", (package / "_C.so").string(), "-L" + lib, "-Wl,--allow-shlib-undefined",
+           "-l:libtorch_cuda.so", "-Wl,-rpath-link," + lib});
+  EXPECT_TRUE(missing_libraries(package.string()).empty());
+
+  std::filesystem::remove(package / "lib" / "libcudart.so.13");
+  const auto missing = missing_libraries(package.string());
+  ASSERT_EQ(missing.size(), 1U);
+  EXPECT_EQ(missing[0].soname, "libcudart.so.13");
+  EXPECT_EQ(missing[0].wanted_by, "libtorch_cuda.so");
+
+  const FakePython python(good_basic, R"({"installed":true,"loads":false,"error":"ImportError: x","module":"torch._C",)"
+                                      R"("directory":")" +
+                                          package.string() + R"("})");
+  const auto report = examine_machine();
+  const Finding* finding = find_finding(report.findings, "libtorch_cuda.so needs libcudart.so.13, which is nowhere");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_NE(finding->fix.find("-m pip install nvidia-cuda-runtime"), std::string::npos) << finding->fix;
+}
+
+TEST(Doctor, PackagesOfLibraries) {
+  EXPECT_EQ(package_of_library("libcublas.so.13"), "pip install nvidia-cublas");
+  EXPECT_EQ(package_of_library("libcublas.so.12"), "pip install nvidia-cublas-cu12");
+  EXPECT_EQ(package_of_library("libgomp.so.1"), "sudo apt-get install libgomp1");
+  EXPECT_EQ(package_of_library("libunknown.so.1"), "");
+}
+
+struct EnvironmentGate : testing::Test {
+  ProjectForTest at;
+  void SetUp() override {
+    at.project.kernel = cpp_callable("kernel.cpp", "run");
+    at.project.reference = at.project.kernel;
+    at.project.baseline = at.project.kernel;
+  }
+  void use_python(const std::string& text) {
+    at.write("baseline.py", text);
+    at.project.baseline.kind = CallableKind::python;
+    at.project.baseline.source = "baseline.py";
+  }
+};
+
+TEST_F(EnvironmentGate, WhatTheProjectDoesNotNeedIsNoError) {
+  const FakePython python(R"({"version":"3","numpy":{"installed":false},"extension":{"installed":false}})",
+                          R"({"installed":false})");
+  const auto result = run_environment_gate(at.project, {});
+  EXPECT_EQ(result.outcome, Outcome::holds) << to_json(result).dump(1);
+  EXPECT_EQ(find_finding(result.findings, "numpy"), nullptr);
+}
+
+TEST_F(EnvironmentGate, AMissingTorchIsAnErrorForThoseWhoImportIt) {
+  const FakePython python(good_basic, R"({"installed":false})");
+  use_python("import numpy as np\ndef f(tensors, params): return None\n");
+  EXPECT_EQ(run_environment_gate(at.project, {}).outcome, Outcome::holds);
+  use_python("import numpy as np\nimport os, torch.nn as nn\ndef f(tensors, params): return None\n");
+  const auto result = run_environment_gate(at.project, {});
+  EXPECT_EQ(result.outcome, Outcome::fails);
+  EXPECT_NE(result.summary.find("torch is not installed"), std::string::npos) << result.summary;
+}
+
+TEST_F(EnvironmentGate, AMissingToolkitIsAnErrorForCudaSources) {
+  setenv("CUDACXX", "/nowhere/nvcc", 1);
+  EXPECT_EQ(run_environment_gate(at.project, {}).outcome, Outcome::holds);
+  at.project.cuda_sources = {"kernel.cu"};
+  const auto result = run_environment_gate(at.project, {});
+  unsetenv("CUDACXX");
+  EXPECT_EQ(result.outcome, Outcome::fails);
+  EXPECT_NE(result.summary.find("/nowhere/nvcc"), std::string::npos) << result.summary;
+}
+
+TEST_F(EnvironmentGate, ADeviceThatCannotRunFailsWithAFix) {
+  const auto result = run_environment_gate(at.project, *parse_device("virtual:l4"));
+  EXPECT_EQ(result.outcome, Outcome::fails);
+  EXPECT_NE(result.findings.front().fix.find("--device cpu"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace flashmoe::workflow

@@ -1,0 +1,65 @@
+// What one examination of the machine returns: findings with what they are needed for, and the same as data.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "support/json.hpp"
+#include "workflow/gate/verdict.hpp"
+
+namespace flashmoe::workflow {
+
+enum class Need { nothing, cxx, cuda_toolkit, gpu, python, numpy, torch, disk };
+
+struct Observation {
+  Finding finding;
+  Need need = Need::nothing;  // who cannot work while this is not ok
+};
+
+struct Observations {
+  std::vector<Observation> all;
+  Json facts = Json::object();
+
+  void ok(const std::string& group, const std::string& what, Need need = Need::nothing) {
+    all.push_back({{Severity::ok, group, what, {}, {}}, need});
+  }
+  void warn(const std::string& group, const std::string& what, const std::string& fix, Need need = Need::nothing) {
+    all.push_back({{Severity::warning, group, what, {}, fix}, need});
+  }
+  void fail(const std::string& group, const std::string& what, const std::string& fix, Need need = Need::nothing) {
+    all.push_back({{Severity::error, group, what, {}, fix}, need});
+  }
+  void add(Observations other) {
+    for (Observation& one : other.all) all.push_back(std::move(one));
+    for (auto& [key, value] : other.facts.items()) facts[key] = value;
+  }
+};
+
+// Each looks at one thing and changes nothing.
+[[nodiscard]] Observations examine_cpu();
+[[nodiscard]] Observations examine_compilers();
+[[nodiscard]] Observations examine_cuda();      // toolkit, driver, GPUs
+[[nodiscard]] Observations examine_counters();  // may hardware counters be read?
+[[nodiscard]] Observations examine_clocks();    // what disturbs a measurement
+[[nodiscard]] Observations examine_disk(const std::string& directory);
+
+struct PythonWish {
+  double limit_seconds = 4;
+  bool torch = true;
+  bool extension = true;
+};
+[[nodiscard]] Observations examine_python(const PythonWish& wish);
+
+// CUDADENT_PYTHON, else python3 on PATH; empty when there is none.
+[[nodiscard]] std::string find_python();
+
+// A shared library that something loaded from `directory` (torch's package) needs and nobody has.
+struct MissingLibrary {
+  std::string soname;     // "libcudart.so.13"
+  std::string wanted_by;  // "libtorch_cuda.so"
+};
+[[nodiscard]] std::vector<MissingLibrary> missing_libraries(const std::string& directory);
+// The command that brings it: "pip install nvidia-cublas"; empty when unknown.
+[[nodiscard]] std::string package_of_library(const std::string& soname);
+
+}  // namespace flashmoe::workflow
