@@ -15,6 +15,9 @@ void add_doctor(CLI::App& app, int& exit_code);
 void add_gate(CLI::App& app, int& exit_code);
 void add_worker(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
+void add_journal(CLI::App& app, int& exit_code);
+void add_reproduce(CLI::App& app, int& exit_code);
+void add_selftest(CLI::App& app, int& exit_code);
 void add_schema(CLI::App& app, int& exit_code);
 void add_completion(CLI::App& app, int& exit_code);
 

@@ -135,6 +135,15 @@ Result<Start> begin_or_resume(const CompareRequest& request, const Prepared& pre
   const auto records = journal.read();
   if (!records) return records.error();
   start.seed = request.seed.value_or(fresh_seed());
+  // A claim is made on inputs that chose nothing.
+  const bool seen = std::any_of(records->begin(), records->end(), [&](const Json& record) {
+    return text_of(record, "kind") == "compare" && field(record, "seed") == Json(start.seed);
+  });
+  if (request.final_claim && seen) {
+    return Diagnostic{
+        .message = fmt::format("seed {} was used by an earlier comparison: a final claim needs a new one", start.seed),
+        .fix = "leave --seed out"};
+  }
   start.index = request.index > 0 ? request.index : next_index(*records, run_of(request));
   const auto begun =
       partial.begin({{"seed", start.seed}, {"index", start.index}, {"key", prepared.key}, {"run", run_of(request)}});
