@@ -119,7 +119,13 @@ class Checker {
                                     const std::string& name) const {
     const std::vector<std::string> known = names_of(node);
     return locations_.error_at(position, path, fmt::format("unknown key '{}'; allowed here: {}", name, list_of(known)),
-                               suggestion(name, known, ""));
+                               suggestion(name, known, "or remove it; all keys: cudadent schema --markdown"));
+  }
+
+  // What to write instead, where there is a usual value.
+  static std::string usual(const KeyNode& node) {
+    const std::string_view text = node.spec->default_text;
+    return text.empty() ? "" : fmt::format("write {} = {}", node.name, text);
   }
 
   std::optional<Diagnostic> missing(const toml::table& table, const KeyNode& node, const std::string& path) const {
@@ -141,7 +147,7 @@ class Checker {
     const KeySpec& spec = *node.spec;
     const bool long_form = !node.children.empty() && value.is_table();
     if (!long_form && !has_type(value, spec.type)) {
-      return locations_.error(path, fmt::format("is {}; allowed is {}", shown(value), expected_by(node)));
+      return locations_.error(path, fmt::format("is {}; allowed is {}", shown(value), expected_by(node)), usual(node));
     }
     if (long_form) return table(*value.as_table(), node, path);
     if (const toml::array* array = value.as_array()) return elements(*array, node, path);
@@ -166,7 +172,9 @@ class Checker {
     const KeySpec& spec = *node.spec;
     if (const auto number = value.value<double>(); number && is_number(value)) {
       const bool outside = std::isnan(*number) || *number < spec.min || *number > spec.max || std::isinf(*number);
-      if (outside) return locations_.error(path, fmt::format("is {}; allowed is {}", shown(value), expected_by(node)));
+      if (outside)
+        return locations_.error(path, fmt::format("is {}; allowed is {}", shown(value), expected_by(node)),
+                                usual(node));
     }
     if (const auto* text = value.as_string(); text && !spec.allowed.empty()) {
       const std::vector<std::string> allowed(spec.allowed.begin(), spec.allowed.end());

@@ -88,8 +88,8 @@ class Check {
     std::vector<Case> cases;
     for (const Workload& workload : project_.workloads)
       cases.push_back({"workload '" + workload.name + "'", workload.values});
-    Case least{"random workloads, every parameter at its least,", {}};
-    Case largest{"random workloads, every parameter at its largest,", {}};
+    Case least{"a random workload (every parameter at its least)", {}};
+    Case largest{"a random workload (every parameter at its largest)", {}};
     for (const ParamSpec& param : project_.params) {
       least.values[param.name] = param.min;
       largest.values[param.name] = param.max;
@@ -109,9 +109,10 @@ class Check {
       return locations_.error(key, error.message, error.fix, offset + error.column - 1);
     }
     if (std::floor(*value) == *value && *value >= least) return {};
-    return locations_.error(
-        key, fmt::format("\"{}\" is {:g} in {}; it must be an integer of at least {:g}", text, *value, at.name, least),
-        "change the expression, the workload or the parameter's range", offset);
+    return locations_.error(key,
+                            fmt::format("\"{}\" is {:g} in {}; it must be an integer of at least {:g}",
+                                        text.substr(text.find_first_not_of(' ')), *value, at.name, least),
+                            "change the expression, the workload or the parameter's range", offset);
   }
 
   Failure expressions() const {

@@ -62,10 +62,17 @@ class Parser {
 
   [[noreturn]] void fail(std::size_t at, std::string message, std::string fix) const {
     Diagnostic diagnostic;
-    diagnostic.message = fmt::format("\"{}\": {}", text_.substr(0, max_length), message);
+    diagnostic.message = fmt::format("\"{}\": {}", shown(), message);
     diagnostic.fix = std::move(fix);
     diagnostic.column = static_cast<int>(at) + 1;
     throw Error{std::move(diagnostic)};
+  }
+
+  // Without the blanks around it: an axis of "f32[n, m]" comes with one.
+  std::string shown() const {
+    const std::size_t first = text_.find_first_not_of(' ');
+    if (first == std::string::npos) return "";
+    return text_.substr(first, std::min(text_.find_last_not_of(' ') - first + 1, max_length));
   }
 
   void skip_spaces() {

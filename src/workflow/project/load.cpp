@@ -32,7 +32,8 @@ Result<Project> parse(const std::string& text, const std::string& file, bool wit
   } catch (const toml::parse_error& error) {
     const toml::source_position at = error.source().begin;
     return locations.error_at({static_cast<int>(at.line), static_cast<int>(at.column)}, "",
-                              fmt::format("is not TOML: {}", error.description()));
+                              fmt::format("is not TOML: {}", error.description()),
+                              "check quotes, brackets and commas there; texts stand in \"...\"");
   }
   if (auto checked = check_keys(root, locations); !checked) return checked.error();
   Result<Project> project = read_project(root, locations);

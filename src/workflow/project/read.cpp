@@ -298,6 +298,10 @@ class Reader {
   Failure instance(View view, const std::string& key, CudaInstance& instance) const {
     instance.source = text_of(view["source"], project_.cuda_sources.size() == 1 ? project_.cuda_sources[0] : "");
     const std::vector<std::string>& known = project_.cuda_sources;
+    if (instance.source.empty()) {
+      return locations_.error(key + ".source", fmt::format("is missing; cuda.sources has {} files", known.size()),
+                              fmt::format("name one of them: {}", list_of(known)));
+    }
     if (std::find(known.begin(), known.end(), instance.source) == known.end()) {
       return locations_.error(key + ".source",
                               fmt::format("\"{}\" is not in cuda.sources: {}", instance.source, list_of(known)),
