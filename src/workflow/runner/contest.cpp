@@ -178,19 +178,23 @@ ContestError Contest::compare_with_reference(Side side, int count) {
 }
 
 ContestError Contest::audit() {
+  // The same bytes written just before each pass: the caches are alike, only a memory of the values could be faster.
+  const auto rewrite_inputs = [&] {
+    for (int set = 0; set < sets_; ++set) candidate_.copy_inputs(set, base_, set);
+  };
   double fresh = INFINITY;
   double repeated = INFINITY;
   double few = INFINITY;
   const int part = std::max(1, sets_ / 4);
   for (int round = 0; round < audit_rounds; ++round) {
     renew_inputs();
+    rewrite_inputs();
     const Timed once = timed(Side::candidate, sets_, true);
     if (!once.error.ok()) return once.error;
     if (RunError left = candidate_.audit_leftover(leftover_watch); left.failure != Failure::none) {
       return {Side::candidate, left};
     }
-    // The same values written anew: the caches are as they were, only a memory of the values could be faster.
-    for (int set = 0; set < sets_; ++set) candidate_.copy_inputs(set, base_, set);
+    rewrite_inputs();
     const Timed again = timed(Side::candidate, sets_, false);
     if (!again.error.ok()) return again.error;
     renew_inputs();
