@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "manual.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -24,7 +25,7 @@ struct CommandWords {
 
 std::vector<Word> flags_of(const CLI::App& command) {
   std::vector<Word> flags;
-  for (const CLI::Option* option : command.get_options()) {
+  for (const CLI::Option* option : options_of(command)) {
     for (const std::string& name : option->get_lnames()) flags.push_back({"--" + name, option->get_description()});
   }
   return flags;
@@ -32,7 +33,8 @@ std::vector<Word> flags_of(const CLI::App& command) {
 
 std::vector<CommandWords> commands_of(const CLI::App& app) {
   std::vector<CommandWords> commands;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App* c) { return !c->get_group().empty(); })) {
+  for (const CLI::App* command :
+       app.get_subcommands([](const CLI::App* c) { return !c->get_group().empty() && !c->get_name().empty(); })) {
     commands.push_back({{command->get_name(), command->get_description()}, flags_of(*command)});
   }
   return commands;
@@ -115,7 +117,7 @@ std::string fish(const std::vector<CommandWords>& commands) {
 }  // namespace
 
 void add_completion(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("completion", "print a completion script for your shell");
+  CLI::App* command = app.add_subcommand("completion", "Print a completion script for your shell");
   command->footer(
       "Examples:\n"
       "  source <(cudadent completion bash)         now; put the line into ~/.bashrc to keep it\n"

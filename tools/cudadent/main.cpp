@@ -33,7 +33,7 @@ void explain(const CLI::App& app, const CLI::ParseError& error, const std::vecto
       known.push_back(command->get_name());
       if (command->get_name() == word) at = command;
     }
-    for (const CLI::Option* option : at->get_options()) {
+    for (const CLI::Option* option : options_of(*at)) {
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
     }
     const std::string flag = word.substr(0, word.find('='));
@@ -45,7 +45,7 @@ void explain(const CLI::App& app, const CLI::ParseError& error, const std::vecto
 
 int run(int argc, char** argv) {
   using namespace flashmoe::tools;
-  CLI::App app{"the gated workflow for kernels: is it sound, does it build, is it right, is it fast?", "cudadent"};
+  CLI::App app{"The gated workflow for kernels: is it sound, does it build, is it right, is it fast?", "cudadent"};
   app.formatter(manual_formatter());
   app.footer(about);
   app.set_version_flag("--version", "cudadent " CUDADENT_VERSION, "Print the version");

@@ -44,7 +44,7 @@ int run(const Flags& flags) {
 
 void add_new(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("new", "make a working kernel project in the current directory");
+  CLI::App* command = app.add_subcommand("new", "Make a working kernel project in the current directory");
   command->footer(
       "Writes cudadent.toml, a kernel in C++ with its CUDA twin, a reference and a baseline. It builds, is correct "
       "and\n"

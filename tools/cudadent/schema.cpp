@@ -10,7 +10,7 @@
 namespace flashmoe::tools {
 
 void add_schema(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("schema", "print the JSON Schema of cudadent.toml");
+  CLI::App* command = app.add_subcommand("schema", "Print the JSON Schema of cudadent.toml");
   command->footer(
       "The schema comes from the table of keys that also reads and checks the file, so an editor that knows it (for\n"
       "example through a \"#:schema\" line) completes and checks what cudadent will accept.\n\n"

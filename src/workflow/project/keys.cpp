@@ -265,14 +265,22 @@ std::string expected_by(const KeyNode& node) {
 
 namespace {
 
+// A bar would end the cell.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
 void add_rows(const KeyNode& node, const std::string& path, std::string& text) {
   for (const KeyNode& child : node.children) {
     const bool element = child.name == "[]";
     const std::string name = element ? path + "[]" : path.empty() ? child.name : path + "." + child.name;
     if (!element) {
       const KeySpec& spec = *child.spec;
-      text += fmt::format("| `{}`{} | {} | {} | {} |\n", name, spec.required ? " (required)" : "", expected_by(child),
-                          spec.default_text.empty() ? "" : fmt::format("`{}`", spec.default_text), spec.description);
+      text +=
+          fmt::format("| `{}`{} | {} | {} | {} |\n", name, spec.required ? " (required)" : "", expected_by(child),
+                      spec.default_text.empty() ? "" : fmt::format("`{}`", spec.default_text), cell(spec.description));
     }
     add_rows(child, name, text);
   }
