@@ -33,7 +33,7 @@ void explain(const CLI::App& app, const CLI::ParseError& error, const std::vecto
       known.push_back(command->get_name());
       if (command->get_name() == word) at = command;
     }
-    for (const CLI::Option* option : options_of(*at)) {
+    for (const CLI::Option* option : flashmoe::tools::options_of(*at)) {
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
     }
     const std::string flag = word.substr(0, word.find('='));
