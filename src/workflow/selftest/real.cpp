@@ -43,9 +43,9 @@ extern "C" int reference(const cudadent_call* call) {
   const auto* x = static_cast<const float*>(cudadent_find_tensor(call, "x")->data);
   auto* y = static_cast<float*>(cudadent_find_tensor(call, "y")->data);
   for (int i = 0; i < 8; ++i) {
-    double a = x[i];
-    for (int step = 0; step < 1000; ++step) a = a * 0.999 + 0.001;
-    y[i] = static_cast<float>(a);
+    float a = x[i];
+    for (int step = 0; step < 1000; ++step) a = a * 0.999f + 0.001f;
+    y[i] = a;
   }
   return 0;
 }
