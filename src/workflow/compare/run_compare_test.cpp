@@ -1,0 +1,149 @@
+#include "workflow/compare/run_compare.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "workflow/compare/partial.hpp"
+#include "workflow/compare/versions.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+Json compare_record(const std::string& run, const std::string& key, int seed, int pairs) {
+  return {{"kind", "compare"}, {"run", run}, {"key", key}, {"seed", seed}, {"pairs_used", pairs}};
+}
+
+TEST(NextIndex, CountsEveryComparisonOfTheRunThatLookedAtPairs) {
+  EXPECT_EQ(next_index({}, "today"), 1);
+  const std::vector<Json> records{
+      compare_record("today", "a", 1, 12),  compare_record("yesterday", "b", 2, 12),
+      compare_record("today", "c", 3, 0),   // refused before any pair: nothing was looked at
+      compare_record("today", "d", 4, 3),   // preempted ...
+      compare_record("today", "d", 4, 9),   // ... and gone on with: one comparison
+      compare_record("today", "a", 5, 12),  // the same versions measured anew: another one
+      {{"kind", "gate"}, {"run", "today"}}, {{"kind", "compare"}, {"run", 7}, {"pairs_used", "many"}}};
+  EXPECT_EQ(next_index(records, "today"), 4);
+}
+
+TEST(LeastGain, ComesFromThePhaseOrNamesThePhases) {
+  Project project;
+  EXPECT_DOUBLE_EQ(*least_gain_of(project, "parallelism"), 0.20);
+  const auto unknown = least_gain_of(project, "magic");
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().message.find("compute, memory, parallelism, tuning"), std::string::npos);
+}
+
+TEST(Workload, IsTheNamedOneOrTheTarget) {
+  Project project;
+  project.workloads = {{.name = "tiny", .values = {}}, {.name = "big", .values = {}}, {.name = "huge", .values = {}}};
+  project.thresholds.target_workload = "big";
+  EXPECT_EQ(workload_of(project, "tiny")->name, "tiny");
+  EXPECT_EQ(workload_of(project, "")->name, "big");
+  const auto unknown = workload_of(project, "bog");
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().message.find("tiny, big, huge"), std::string::npos);
+}
+
+class VersionsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "versions_test_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    root_ = name;
+    project_ = root_ / "kernels" / "one";
+    fs::create_directories(project_);
+    std::ofstream(project_ / "cudadent.toml") << "first";
+    git("init -q");
+    commit("first");
+    std::ofstream(project_ / "cudadent.toml") << "second";
+    commit("second");
+  }
+  void TearDown() override { fs::remove_all(root_); }
+  void git(const std::string& arguments) const {
+    const std::string command = "git -C " + root_.string() + " -c user.name=t -c user.email=t@example.org " + arguments;
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  }
+  void commit(const std::string& message) const {
+    git("add .");
+    git("commit -qm " + message);
+  }
+  [[nodiscard]] static std::string content(const fs::path& file) {
+    std::ifstream stream(file);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  [[nodiscard]] bool has_worktrees() const {
+    std::error_code error;
+    return fs::exists(root_ / ".git" / "worktrees", error) && !fs::is_empty(root_ / ".git" / "worktrees", error);
+  }
+
+  fs::path root_, project_;
+};
+
+TEST_F(VersionsTest, ACommitGetsAWorktreeAndTheTreeStaysAsItIs) {
+  std::ofstream(project_ / "cudadent.toml") << "my edits";
+  {
+    const auto worktree = Worktree::make(project_.string(), "HEAD~1");
+    ASSERT_TRUE(worktree) << worktree.error().to_string();
+    EXPECT_EQ(content(fs::path((*worktree)->project_directory()) / "cudadent.toml"), "first");
+    EXPECT_EQ(content(project_ / "cudadent.toml"), "my edits");
+    EXPECT_TRUE(has_worktrees());
+  }
+  EXPECT_FALSE(has_worktrees()) << "it goes with its owner";
+  EXPECT_TRUE(fs::is_empty(project_ / ".cudadent" / "worktrees"));
+}
+
+TEST_F(VersionsTest, TheSameCommitTwiceHasTwoPlaces) {
+  const auto a = Worktree::make(project_.string(), "HEAD");
+  const auto b = Worktree::make(project_.string(), "HEAD");
+  ASSERT_TRUE(a && b);
+  EXPECT_NE((*a)->project_directory(), (*b)->project_directory());
+}
+
+TEST_F(VersionsTest, WhatAKilledProcessLeftIsRemoved) {
+  const auto first = Worktree::make(project_.string(), "HEAD");
+  ASSERT_TRUE(first);
+  // A process that no longer runs: no pid is that large.
+  const fs::path left = project_ / ".cudadent" / "worktrees" / "0123456789ab-2147483646";
+  git("worktree add -q --detach " + left.string() + " HEAD");
+  const auto second = Worktree::make(project_.string(), "HEAD~1");
+  ASSERT_TRUE(second);
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists((*first)->project_directory())) << "its owner lives";
+}
+
+TEST_F(VersionsTest, WhatIsNoCommitIsSaidSo) {
+  const auto none = Worktree::make(project_.string(), "no-such-branch");
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("no-such-branch"), std::string::npos);
+  EXPECT_FALSE(Worktree::make(project_.string(), "--help")) << "a name is never an option";
+}
+
+TEST_F(VersionsTest, PairsOnDiskComeBackAndTornOnesDoNot) {
+  const PartialComparison partial(project_.string(), "key");
+  EXPECT_FALSE(partial.exists());
+  ASSERT_TRUE(partial.begin({{"seed", 5}, {"index", 2}}));
+  PairSample sample;
+  sample.log_ratio = 0.25;
+  ASSERT_TRUE(partial.add(true, sample));
+  sample.log_ratio = -0.5;
+  ASSERT_TRUE(partial.add(false, sample));
+  std::ofstream(project_ / ".cudadent" / "partial" / "key.jsonl", std::ios::app) << R"({"calibrating":false,"sam)";
+  Json header;
+  const auto loaded = partial.load(header);
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(header["index"], 2);
+  ASSERT_EQ(loaded->calibration_pairs.size(), 1U);
+  ASSERT_EQ(loaded->pairs.size(), 1U);
+  EXPECT_EQ(loaded->pairs[0].log_ratio, -0.5);
+  partial.forget();
+  EXPECT_FALSE(partial.exists());
+}
+
+}  // namespace
+}  // namespace flashmoe::workflow

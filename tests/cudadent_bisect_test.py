@@ -1,0 +1,108 @@
+"""`git bisect run cudadent gate --bisect` finds the commit that broke a kernel, past one that does not build; and a
+recorded run can be reproduced from its recipe.
+
+    cudadent_bisect_test.py CUDADENT EXAMPLE     exit 0 when all hold
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+COMMITS = 9
+DOES_NOT_BUILD = 5  # the middle: the first one that bisect tries
+FIRST_BAD = 7
+RIGHT = "a[i] + b[i]"
+
+
+def fail(what: str) -> None:
+    print(f"FAILED: {what}")
+    raise SystemExit(1)
+
+
+def git(project: Path, *arguments: str) -> str:
+    command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *arguments]
+    return subprocess.run(command, cwd=project, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def make_history(project: Path) -> list[str]:
+    configuration = project / "cudadent.toml"
+    configuration.write_text(configuration.read_text().partition("\n[cuda]")[0] + "\n")
+    kernel = project / "kernel.cpp"
+    good = kernel.read_text()
+    if RIGHT not in good:
+        fail(f"the example's kernel has no '{RIGHT}' to break")
+    git(project, "init", "-q")
+    hashes = []
+    for number in range(1, COMMITS + 1):
+        text = good if number < FIRST_BAD else good.replace(RIGHT, "a[i] - b[i]")
+        if number == DOES_NOT_BUILD:
+            text += "\nthis is no C++\n"
+        kernel.write_text(text + f"\n// {number}\n")
+        git(project, "add", ".")
+        git(project, "commit", "-qm", f"commit {number}")
+        hashes.append(git(project, "rev-parse", "HEAD"))
+    return hashes
+
+
+def check_bisect(cudadent: str, project: Path, hashes: list[str]) -> None:
+    git(project, "bisect", "start", hashes[-1], hashes[0])
+    command = [cudadent, "gate", "--bisect", "--until", "correctness", "--quiet"]
+    found = subprocess.run(
+        ["git", "bisect", "run", *command], cwd=project, capture_output=True, text=True, timeout=280
+    )
+    first_bad = git(project, "rev-parse", "refs/bisect/bad")
+    skipped = git(project, "for-each-ref", "--format=%(objectname)", "refs/bisect/skip-*").splitlines()
+    if found.returncode != 0 or first_bad != hashes[FIRST_BAD - 1]:
+        fail(f"bisect did not find commit {FIRST_BAD}:\n{found.stdout}\n{found.stderr}")
+    if skipped != [hashes[DOES_NOT_BUILD - 1]]:
+        fail(f"the commit that does not build was not skipped: {skipped}")
+    git(project, "bisect", "reset")
+
+
+def check_reproduce(cudadent: str, project: Path, hashes: list[str]) -> None:
+    records = json.loads(
+        subprocess.run(
+            [cudadent, "journal", "--json", "--kind", "gate"], cwd=project, check=True, capture_output=True, text=True
+        ).stdout
+    )
+    bad = [record for record in records if record["commit"] == hashes[FIRST_BAD - 1]]
+    if not bad:
+        fail("bisect left no record of the first bad commit")
+    head = git(project, "rev-parse", "HEAD")
+    again = subprocess.run(
+        [cudadent, "reproduce", bad[-1]["id"], "--json", "--quiet"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if again.returncode != 0:
+        fail(f"reproduce: exit code {again.returncode}\n{again.stdout}\n{again.stderr}")
+    answer = json.loads(again.stdout)
+    if answer["verdict"] != "reproduced" or answer["verdict_now"] != bad[-1]["verdict"]:
+        fail(f"reproduce says {answer}")
+    if git(project, "rev-parse", "HEAD") != head or git(project, "status", "--porcelain"):
+        fail("reproduce touched the tree")
+    if len(git(project, "worktree", "list").splitlines()) != 1:
+        fail("reproduce left its worktree behind")
+
+
+def main() -> None:
+    cudadent, example = (os.path.abspath(path) for path in sys.argv[1:3])
+    with tempfile.TemporaryDirectory() as directory:
+        project = Path(directory) / "project"
+        shutil.copytree(example, project, ignore=shutil.ignore_patterns(".cudadent", "__pycache__"))
+        hashes = make_history(project)
+        check_bisect(cudadent, project, hashes)
+        check_reproduce(cudadent, project, hashes)
+    print("bisect finds the first bad commit, and its record can be reproduced")
+
+
+if __name__ == "__main__":
+    main()
