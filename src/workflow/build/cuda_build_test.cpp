@@ -40,10 +40,17 @@ struct CudaBuild : testing::Test {
     at.project.instances.push_back(instance);
     return at.project.instances.back();
   }
+  // Cubins of sources that several tests share are built once.
+  static ProjectForTest& shared_cache() {
+    static ProjectForTest cache;
+    return cache;
+  }
   GateResult run(const std::string& source) {
     at.write("kernel.cu", source);
     Progress progress(1, true);
-    return run_build_gate(at.project, {}, progress).result;
+    BuildOptions options;
+    options.output_root = shared_cache().project.directory;
+    return run_build_gate(at.project, options, progress).result;
   }
   // The gate fails with exactly one error, which is returned.
   Finding only_error(const GateResult& result) {
@@ -82,9 +89,11 @@ TEST_F(CudaBuild, WhatIsDeclaredAndFitsHolds) {
 }
 
 TEST_F(CudaBuild, TheSecondRunTakesTheSameCubinsFromTheCache) {
-  declare("softmax_kernel<float, 256>", "rows", "256");
-  const auto first = run(softmax_source);
-  const auto second = run(softmax_source);
+  declare("dynamic", "rows", "128");
+  at.write("kernel.cu", "extern \"C\" __global__ void dynamic(float* p) { *p = 1; }\n");
+  Progress progress(1, true);
+  const auto first = run_build_gate(at.project, {}, progress).result;
+  const auto second = run_build_gate(at.project, {}, progress).result;
   EXPECT_FALSE(first.data["cubins"][0]["from_cache"].get<bool>());
   EXPECT_TRUE(second.data["cubins"][0]["from_cache"].get<bool>());
   EXPECT_EQ(first.data["cubins"][0]["sha256"], second.data["cubins"][0]["sha256"]);
@@ -207,6 +216,11 @@ TEST_F(CudaBuild, ASpillingInstanceIsStopped) {
   EXPECT_CONTAINS(error.what, "heavy spills ");
   EXPECT_CONTAINS(error.what, "__launch_bounds__ 1024");
   EXPECT_CONTAINS(error.fix, "max_spill_bytes = ");
+  const Json figures = run(spilling_source).data["instances"][0];
+  EXPECT_EQ(figures["registers"], 65536 / 1024);                      // all that 1024 threads leave for each
+  EXPECT_GE(figures["spill_store_bytes"].get<int>(), 4 * (80 - 64));  // 80 values are live at once
+  EXPECT_GE(figures["spill_load_bytes"].get<int>(), 4 * (80 - 64));
+  EXPECT_GE(figures["frame_bytes"].get<int>(), 4 * (80 - 64));
   heavy.max_spill_bytes = 4096;
   EXPECT_EQ(run(spilling_source).outcome, Outcome::holds);
 }

@@ -124,6 +124,11 @@ void check_spills(const Check& check) {
               "unroll the loops over that array so that every index is a constant");
 }
 
+std::string target_workload(const Project& project) {
+  if (!project.thresholds.target_workload.empty()) return project.thresholds.target_workload;
+  return project.workloads.empty() ? std::string() : project.workloads.back().name;
+}
+
 // Waves: how often the whole machine is filled. Below one, part of it has nothing to do.
 Json check_workload(const Check& check, const Launch& launch, const Workload& workload, const Gpu* gpu) {
   const KernelResources resources{.registers = check.kernel.registers,
@@ -165,23 +170,26 @@ Json check_workload(const Check& check, const Launch& launch, const Workload& wo
         fmt::format("occupancy {:.0f} % ({} CTAs per SM); at least {:.0f} % is required; limited by {}",
                     100 * held.share_of_warps, held.ctas_per_sm, 100 * check.instance.min_occupancy, held.limiter),
         "relieve that limit, or lower min_occupancy", workload.name);
-  if (gpu != nullptr) {
-    const double slots = gpu->sm_count.value * held.ctas_per_sm;
-    const double waves = static_cast<double>(launch.ctas()) / slots;
-    data["waves"] = waves;
-    if (static_cast<double>(launch.ctas()) < gpu->sm_count.value)
-      check.add(Severity::warning,
-                fmt::format("{} CTAs on {} SMs of the {}: {:.1f} % of the machine, {:.2f} waves", launch.ctas(),
-                            gpu->sm_count.value, gpu->name,
-                            100 * static_cast<double>(launch.ctas()) / gpu->sm_count.value, waves),
-                "more parallelism first: split another axis over the grid (rows, heads, or the keys with a combine)",
-                workload.name);
-  }
+  if (gpu == nullptr) return data;
+  const double waves = static_cast<double>(launch.ctas()) / (gpu->sm_count.value * held.ctas_per_sm);
+  data["waves"] = waves;
+  // Tiny workloads are there to be checked, not to fill a machine: only the one that counts is worth a warning.
+  if (workload.name == target_workload(check.project) && static_cast<double>(launch.ctas()) < gpu->sm_count.value)
+    check.add(Severity::warning,
+              fmt::format("{} {} on {} SMs of the {}: {:.1f} % of the machine, {:.2f} waves", launch.ctas(),
+                          launch.ctas() == 1 ? "CTA" : "CTAs", gpu->sm_count.value, gpu->name,
+                          100 * static_cast<double>(launch.ctas()) / gpu->sm_count.value, waves),
+              "more parallelism first: split another axis over the grid (rows, heads, or the keys with a combine)",
+              workload.name);
   return data;
 }
 
 Json check_instance(const Check& check, const Gpu* gpu) {
-  const std::size_t before = check.result.findings.size();
+  const auto errors = [&] {
+    return std::count_if(check.result.findings.begin(), check.result.findings.end(),
+                         [](const Finding& finding) { return finding.severity == Severity::error; });
+  };
+  const auto errors_before = errors();
   Json data = {{"instance", check.instance.name},
                {"symbol", check.kernel.name},
                {"architecture", check.compiled.target.architecture},
@@ -206,10 +214,11 @@ Json check_instance(const Check& check, const Gpu* gpu) {
     data["workloads"].push_back(check_workload(check, *launch, workload, gpu));
     least = std::min(least, data["workloads"].back()["occupancy"].get<double>());
   }
-  if (check.result.findings.size() == before)
+  if (errors() == errors_before)
     check.add(Severity::ok,
-              fmt::format("{}: {} registers, {} bytes static shared memory, no spills, occupancy {:.0f} %",
-                          check.instance.name, check.kernel.registers, check.kernel.static_shared_bytes, 100 * least),
+              fmt::format("{}: {} registers, {} bytes static shared memory, {} bytes spilled, occupancy {:.0f} %",
+                          check.instance.name, check.kernel.registers, check.kernel.static_shared_bytes,
+                          check.kernel.spill_store_bytes, 100 * least),
               "");
   return data;
 }

@@ -53,13 +53,14 @@ DoctorReport examine_machine(const DoctorOptions& options) {
   for (const Gpu& gpu : all_gpus()) report.facts["devices"].push_back(to_json(gpu));
   const auto errors = count(report.findings, Severity::error);
   const auto warnings = count(report.findings, Severity::warning);
-  if (errors > 0)
-    report.verdict = fmt::format("not fit: {} must be repaired first, {} would be better", errors, warnings);
-  else if (warnings > 0)
-    report.verdict =
-        fmt::format("fit for work on the CPU and for CUDA builds where a toolkit is; {} would be better", warnings);
-  else
-    report.verdict = "fit: nothing to repair";
+  if (errors > 0) {
+    report.verdict = fmt::format("not fit: {} to repair first (✗), {} that would be better (!)", errors, warnings);
+  } else {
+    report.verdict = "fit: kernels run on the CPU";
+    if (!report.facts["cuda"]["toolkit"].is_null()) report.verdict += ", CUDA sources can be built and checked";
+    if (!report.facts["gpus"].empty()) report.verdict += ", a GPU is here";
+    if (warnings > 0) report.verdict += fmt::format("; {} that would be better (!)", warnings);
+  }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }

@@ -140,23 +140,23 @@ TEST(Doctor, TheMissingLibraryIsNamedWithItsPackage) {
     ASSERT_TRUE(ran && ran->ok()) << (ran ? ran->err : ran.error().message);
   };
   const std::string lib = (package / "lib").string();
-  compile({"-Wl,-soname,libcudart.so.13", "-o", lib + "/libcudart.so.13"});
-  compile({"-Wl,--no-as-needed", "-o", lib + "/libtorch_cuda.so", lib + "/libcudart.so.13"});
+  compile({"-Wl,-soname,libcudart.so.99", "-o", lib + "/libcudart.so.99"});
+  compile({"-Wl,--no-as-needed", "-o", lib + "/libtorch_cuda.so", lib + "/libcudart.so.99"});
   compile({"-Wl,--no-as-needed", "-o", (package / "_C.so").string(), "-L" + lib, "-Wl,--allow-shlib-undefined",
            "-l:libtorch_cuda.so", "-Wl,-rpath-link," + lib});
   EXPECT_TRUE(missing_libraries(package.string()).empty());
 
-  std::filesystem::remove(package / "lib" / "libcudart.so.13");
+  std::filesystem::remove(package / "lib" / "libcudart.so.99");
   const auto missing = missing_libraries(package.string());
   ASSERT_EQ(missing.size(), 1U);
-  EXPECT_EQ(missing[0].soname, "libcudart.so.13");
+  EXPECT_EQ(missing[0].soname, "libcudart.so.99");
   EXPECT_EQ(missing[0].wanted_by, "libtorch_cuda.so");
 
   const FakePython python(good_basic, R"({"installed":true,"loads":false,"error":"ImportError: x","module":"torch._C",)"
                                       R"("directory":")" +
                                           package.string() + R"("})");
   const auto report = examine_machine();
-  const Finding* finding = find_finding(report.findings, "libtorch_cuda.so needs libcudart.so.13, which is nowhere");
+  const Finding* finding = find_finding(report.findings, "libtorch_cuda.so needs libcudart.so.99, which is nowhere");
   ASSERT_NE(finding, nullptr);
   EXPECT_NE(finding->fix.find("-m pip install nvidia-cuda-runtime"), std::string::npos) << finding->fix;
 }
