@@ -5,6 +5,9 @@ set(flashmoe_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/FlashMoEScience)
 
 install(TARGETS flashmoe EXPORT FlashMoEScienceTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/flashmoe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+if(FLASHMOE_BUILD_TOOLS) # what kernel projects include; the installed tool looks for it beside itself
+  install(DIRECTORY include/cudadent DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+endif()
 install(EXPORT FlashMoEScienceTargets NAMESPACE FlashMoEScience:: DESTINATION ${flashmoe_package_dir})
 
 configure_package_config_file(cmake/FlashMoEScienceConfig.cmake.in FlashMoEScienceConfig.cmake
