@@ -34,7 +34,7 @@ struct Prepared {
 
 int prepare(const fms_context* context, const fms_attention_problem& problem, int threads, Prepared& prepared) {
   // Problems have no padding: equal bytes are equal problems. A fresh plan is all zeros and equals none.
-  const bool same = std::memcmp(&prepared.plan.problem, &problem, sizeof problem) == 0;
+  const bool same = std::memcmp(&prepared.plan.problem, &problem, sizeof problem) == 0;  // NOLINT(bugprone-*)
   if (same && prepared.threads == threads) return 0;
   fms_plan_options options{};
   options.struct_size = sizeof options;

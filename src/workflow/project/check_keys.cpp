@@ -102,7 +102,7 @@ class Checker {
 
   std::optional<Diagnostic> table(const toml::table& table, const KeyNode& node, const std::string& path) {
     for (const auto& [name, position, value] : in_written_order(table)) {
-      const std::string inner = path.empty() ? name : path + "." + name;
+      const std::string inner = fmt::format("{}{}{}", path, path.empty() ? "" : ".", name);
       const KeyNode* child = node.any_name() ? node.any_name() : node.child(name);
       if (!child) return unknown(position, node, inner, name);
       if (node.any_name() && !is_name(name)) {

@@ -225,6 +225,7 @@ class Parser {
         std::find_if(functions.begin(), functions.end(), [&](const Function& f) { return f.name == name; });
     if (function == functions.end()) {
       std::vector<std::string> known;
+      known.reserve(functions.size());
       for (const Function& f : functions) known.emplace_back(f.name);
       fail(at, fmt::format("'{}' is not a function; functions are {}", name, list_of(known)),
            suggestion(name, known, ""));

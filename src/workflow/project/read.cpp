@@ -244,6 +244,7 @@ class Reader {
     const auto* dtype = std::find_if(dtypes.begin(), dtypes.end(), [&](const Dtype& d) { return d.name == name; });
     if (dtype == dtypes.end()) {
       std::vector<std::string> known;
+      known.reserve(dtypes.size());
       for (const Dtype& d : dtypes) known.emplace_back(d.name);
       return locations_.error(
           key, fmt::format("\"{}\": '{}' is no element type; allowed are {}", text, name, list_of(known)),
