@@ -51,6 +51,7 @@ class Contest {
   struct Timed {
     ContestError error;
     double seconds_per_call = 0;
+    double cpu_seconds_per_call = 0;  // of the worker, as the operating system counts it
   };
   [[nodiscard]] Timed time_base();
 
@@ -60,6 +61,10 @@ class Contest {
   [[nodiscard]] const std::string& base_version() const { return base_.version(); }
 
  private:
+  struct AuditTimes {
+    double fresh, repeated, few;  // processor seconds per call, the least of all rounds
+  };
+  [[nodiscard]] ContestError audit_round(AuditTimes& times);
   [[nodiscard]] Timed timed(Side side, int count, bool judged);
   [[nodiscard]] ContestError check_written(Side side, int count) const;
   [[nodiscard]] ContestError compare_with_reference(Side side, int count);

@@ -1,0 +1,181 @@
+#include "workflow/selftest/cheats.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "support/process.hpp"
+#include "workflow/build/build.hpp"
+#include "workflow/gate/correctness.hpp"
+#include "workflow/gate/performance.hpp"
+#include "workflow/runner/inputs.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+// A contracting map: rounding errors do not grow, and fewer steps give another value.
+constexpr const char* prelude = R"(#include <cudadent/kernel.h>
+#include <stdint.h>
+template <class T>
+static inline T steps(T v, int count) {
+  for (int k = 0; k < count; ++k) v = T(0.95) * v + T(0.05) * v / (T(1) + v * v) + T(0.01);
+  return v;
+}
+static inline void honest(const float* x, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = steps(x[i], 60);
+}
+extern "C" int kernel(const cudadent_call* call);
+static int entry(const cudadent_call* call, const float* x, float* y, int64_t n);
+extern "C" int kernel(const cudadent_call* call) {
+  return entry(call, (const float*)call->tensors[0].data, (float*)call->tensors[1].data, call->tensors[0].shape[0]);
+}
+#define ENTRY \
+  static int entry([[maybe_unused]] const cudadent_call* call, [[maybe_unused]] const float* x, \
+                   [[maybe_unused]] float* y, [[maybe_unused]] int64_t n)
+)";
+
+constexpr const char* reference_source = R"(ENTRY {
+  for (int64_t i = 0; i < n; ++i) y[i] = (float)steps((double)x[i], 60);
+  return 0;
+})";
+
+struct Playground {
+  Project project;
+  std::string problem;
+  Runnable reference, baseline;
+
+  Playground() {
+    std::string pattern = (fs::temp_directory_path() / "cudadent-cheats-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) {
+      problem = "no temporary directory under " + fs::temp_directory_path().string();
+      return;
+    }
+    project.directory = pattern;
+    project.file = pattern + "/cudadent.toml";
+    project.name = "cheats";
+    project.cpu_flags = {"-O2"};
+    project.tensors.resize(2);
+    project.tensors[0].name = "x";
+    project.tensors[0].shape = {"n"};
+    project.tensors[1].name = "y";
+    project.tensors[1].role = TensorRole::output;
+    project.tensors[1].shape = {"n"};
+    project.tensors[1].tolerance = {1e-5, 1e-5};
+    project.workloads = {{"tiny", {{"n", 64}}, 0}, {"target", {{"n", 4096}}, 0}};
+    project.thresholds.small_workload = "tiny";
+    project.thresholds.target_workload = "target";
+    // The question here is refusal, not speed: an honest kernel as fast as the baseline must pass on a noisy machine.
+    project.thresholds.ladder = {0.2, 0.2};
+    project.random_workloads = 0;
+    project.hard_values.clear();
+    project.call_limit_seconds = 5;
+  }
+  ~Playground() {
+    std::error_code ignored;
+    if (!project.directory.empty()) fs::remove_all(project.directory, ignored);
+  }
+  Playground(const Playground&) = delete;
+  Playground& operator=(const Playground&) = delete;
+
+  Result<Runnable> build(const std::string& name, const std::string& source, const std::string& role) {
+    const std::string file = name + ".cpp";
+    std::ofstream(project.directory + "/" + file) << prelude << source << "\n";
+    Callable callable;
+    callable.kind = CallableKind::cpp;
+    callable.name = name;
+    callable.source = file;
+    callable.entry = "kernel";
+    const auto built = build_cpu(project, callable, role);
+    if (!built) return built.error();
+    return Runnable{.label = role == "kernel" ? name : role,
+                    .library = built->library,
+                    .entry = "kernel",
+                    .content_hash = built->content_hash};
+  }
+
+  // Anew for every cheat: one of them overwrites it.
+  bool prepare() {
+    if (!problem.empty()) return false;
+    std::error_code ignored;
+    fs::remove_all(project.directory + "/.cudadent", ignored);
+    for (auto [target, role, source] : {std::tuple{&reference, "reference", reference_source},
+                                        std::tuple{&baseline, "baseline", "ENTRY { honest(x, y, n); return 0; }"}}) {
+      auto made = build(role, source, role);
+      if (!made) {
+        problem = made.error().to_string();
+        return false;
+      }
+      *target = *made;
+    }
+    return true;
+  }
+};
+
+CheatOutcome run_one(Playground& playground, const Cheat& cheat) {
+  const auto start = Clock::now();
+  CheatOutcome outcome{
+      .name = cheat.name, .what = cheat.what, .expected_gate = cheat.expected_gate, .stopped_at = {}, .message = {}};
+  const auto finish = [&](const GateResult& gate) {
+    // A gate that could not run or decide has refused nothing.
+    const bool judged = gate.outcome == Outcome::fails;
+    if (gate.outcome != Outcome::holds) outcome.stopped_at = judged ? gate.gate : gate.gate + " (not decided)";
+    outcome.message = gate.summary;
+    outcome.as_expected = outcome.stopped_at == cheat.expected_gate;
+    outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    return outcome;
+  };
+  GateResult failed;
+  failed.gate = "build";
+  if (!playground.prepare()) {
+    failed.summary = playground.problem;
+    return finish(failed);
+  }
+  const auto kernel = playground.build(cheat.name, cheat.source, "kernel");
+  if (!kernel) {
+    failed.summary = kernel.error().to_string();
+    return finish(failed);
+  }
+  Progress quiet(1, true);
+  const GateResult correct =
+      run_correctness_gate(playground.project, *kernel, playground.reference, {.seed = fresh_seed()}, quiet);
+  if (correct.outcome != Outcome::holds) return finish(correct);
+  PerformanceOptions options;
+  options.seed = fresh_seed();
+  options.limit_seconds_per_workload = 3;
+  return finish(
+      run_performance_gate(playground.project, *kernel, playground.baseline, playground.reference, options, quiet));
+}
+
+}  // namespace
+
+Json to_json(const CheatOutcome& outcome) {
+  return {{"name", outcome.name},
+          {"what", outcome.what},
+          {"expected_gate", outcome.expected_gate.empty() ? Json(nullptr) : Json(outcome.expected_gate)},
+          {"stopped_at", outcome.stopped_at.empty() ? Json(nullptr) : Json(outcome.stopped_at)},
+          {"message", outcome.message},
+          {"as_expected", outcome.as_expected},
+          {"seconds", outcome.seconds}};
+}
+
+std::vector<CheatOutcome> run_cheats(Progress& progress, const std::vector<std::string>& only) {
+  std::vector<CheatOutcome> outcomes;
+  Playground playground;
+  const auto& cheats = all_cheats();
+  for (std::size_t i = 0; i < cheats.size() && !interrupted(); ++i) {
+    if (!only.empty() && std::find(only.begin(), only.end(), cheats[i].name) == only.end()) continue;
+    progress.update(fmt::format("{} of {}: {}", i + 1, cheats.size(), cheats[i].name),
+                    static_cast<double>(i) / static_cast<double>(cheats.size()));
+    outcomes.push_back(run_one(playground, cheats[i]));
+  }
+  return outcomes;
+}
+
+}  // namespace flashmoe::workflow
