@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "support/process.hpp"
+#include "workflow/journal/fields.hpp"
+#include "workflow/selftest/cheats.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -112,6 +114,37 @@ void measure_really(const SelftestOptions& options, SelftestReport& report, Prog
        .figure = fmt::format("{} of {}; how many depends on the noise of this machine", found, injected)});
 }
 
+void try_cheats(SelftestReport& report, Progress& progress) {
+  progress.step("cheats", 60);
+  int pretending = 0;
+  int refused = 0;
+  std::string wrong;
+  for (const CheatOutcome& outcome : run_cheats(progress)) {
+    report.cheats.push_back(to_json(outcome));
+    pretending += !outcome.expected_gate.empty();
+    refused += !outcome.expected_gate.empty() && outcome.as_expected;
+    if (!outcome.as_expected) wrong += (wrong.empty() ? "; not so: " : ", ") + outcome.name;
+  }
+  // Fewer than this are no corpus: an empty one would refuse everything.
+  constexpr int fewest = 12;
+  const bool ran = pretending >= fewest;
+  report.checks.push_back(
+      {.name = "cheats refused, the honest kernel passes",
+       .ran = ran,
+       .holds = ran && wrong.empty(),
+       .figure = fmt::format("{} of {} refused where they should be{}", refused, pretending, wrong)});
+}
+
+std::string cheat_table(const Json& cheats) {
+  std::string text = "Cheats\n";
+  for (const Json& cheat : cheats) {
+    const std::string stopped = text_of(cheat, "stopped_at");
+    text += fmt::format("  {} {:<26} {:<14} {}\n", field(cheat, "as_expected") == Json(true) ? "✓" : "✗",
+                        text_of(cheat, "name"), stopped.empty() ? "passed" : stopped, text_of(cheat, "what"));
+  }
+  return text;
+}
+
 std::string power_table(const std::vector<PowerCell>& cells, int index) {
   std::string text = fmt::format(
       "Share of candidates kept (simulated, least gain 0.5 %, comparison {} of its run), pairs used in brackets\n"
@@ -168,6 +201,7 @@ SelftestReport run_selftest(const SelftestOptions& options, Progress& progress) 
   SelftestReport report;
   if (options.simulated) simulate(options, report, progress);
   if (options.real && !interrupted()) measure_really(options, report, progress);
+  if (options.cheats && !interrupted()) try_cheats(report, progress);
   if (interrupted()) report.checks.push_back(not_run("the rest", "interrupted"));
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return report;
@@ -207,6 +241,7 @@ std::string report_text(const SelftestReport& report) {
                     100 * report.null.pair_spread, report.null.mean_pairs);
   }
   if (!report.real.empty()) text += real_table(report.real) + "\n";
+  if (!report.cheats.empty()) text += cheat_table(report.cheats) + "\n";
   for (const Check& check : report.checks) {
     text += fmt::format("{} {}: {}\n", check.holds ? "✓" : check.must ? "✗" : "!", check.name, check.figure);
   }
