@@ -128,6 +128,19 @@ TEST(Summary, HasBeforeAfterChangesTimeCostAndGoals) {
   }
 }
 
+TEST(Summary, AComparisonThatWentOnCountsOnce) {
+  Json stopped = compare_record("b1", "PREEMPTED", 0.01);
+  Json ended = compare_record("b2", "KEEP", 0.10);
+  for (Json* record : {&stopped, &ended}) {
+    (*record)["key"] = "k";
+    (*record)["seed"] = 7;
+  }
+  const Json summary = run_summary({stopped, ended}, "tuesday", std::nullopt);
+  ASSERT_EQ(summary["changes"].size(), 1U);
+  EXPECT_EQ(summary["changes"][0]["verdict"], "KEEP");
+  EXPECT_TRUE(summary["next_goals"].empty());
+}
+
 TEST(Summary, OfARunWithoutRecordsSaysSo) {
   const std::string markdown = markdown_of(run_summary({}, "nothing", std::nullopt));
   EXPECT_TRUE(has(markdown, "No comparison"));

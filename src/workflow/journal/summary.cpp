@@ -115,6 +115,19 @@ void add_change_goals(const Json& changes, Json& goals) {
   }
 }
 
+// A comparison that was stopped and went on later has two records; its last one counts.
+void add_change(const Json& record, Json& changes) {
+  Json change = change_of(record);
+  change["comparison"] = field(record, "key").dump() + field(record, "seed").dump();
+  for (Json& earlier : changes) {
+    if (!field(record, "key").is_null() && earlier["comparison"] == change["comparison"]) {
+      earlier = std::move(change);
+      return;
+    }
+  }
+  changes.push_back(std::move(change));
+}
+
 std::string gain_text(const Json& gain) {
   if (!gain.is_object()) return "not measured";
   return fmt::format("{} [{}, {}]", percent(field(gain, "mean")), percent(field(gain, "lower")),
@@ -182,7 +195,7 @@ Json run_summary(const std::vector<Json>& records, const std::string& run, const
     machine += number_of(field(field(record, "cost"), "machine"));
     agent += number_of(field(field(record, "cost"), "agent"));
     if (record["kind"] == "compare") {
-      changes.push_back(change_of(record));
+      add_change(record, changes);
       const Json mean = field(field(record, "gain"), "mean");
       if (text_of(field(record, "verdict")) == "KEEP" && mean.is_number()) kept_log_gain += std::log1p(number_of(mean));
     } else if (record["kind"] == "gate") {
