@@ -140,13 +140,17 @@ void add_journal(CLI::App& app, int& exit_code) {
   command->add_option("--run", flags->run, "Only this run");
   command->add_option("--kind", flags->kind, "Only this kind: gate, compare, selftest, known_good, reproduce");
   command->add_option("--last", flags->last, "Only the last N")->check(CLI::PositiveNumber);
-  auto* group = command->add_option_group("what", "one of");
-  group->add_option("--show", flags->show, "One record, as JSON")->type_name("ID");
-  group->add_option("--compare", flags->compare, "Two records side by side")->expected(2)->type_name("ID");
-  group->add_option("--summary", flags->summary, "The summary of a run, as Markdown")->type_name("RUN");
-  group->add_option("--keep", flags->keep, "Keep the record's commit and recipe as known good")->type_name("ID");
-  group->add_flag("--known-good", flags->known_good, "The known-good commits");
-  group->require_option(0, 1);
+  const std::vector<CLI::Option*> one_of{
+      command->add_option("--show", flags->show, "One record, as JSON")->type_name("ID"),
+      command->add_option("--compare", flags->compare, "Two records side by side")->expected(2)->type_name("ID"),
+      command->add_option("--summary", flags->summary, "The summary of a run, as Markdown")->type_name("RUN"),
+      command->add_option("--keep", flags->keep, "Keep the record's commit and recipe as known good")->type_name("ID"),
+      command->add_flag("--known-good", flags->known_good, "The known-good commits")};
+  for (CLI::Option* option : one_of) {
+    for (CLI::Option* other : one_of) {
+      if (other != option) option->excludes(other);
+    }
+  }
   command->add_flag("--json", flags->json, "As JSON on stdout");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }
