@@ -82,7 +82,7 @@ struct Attention {
     for (int64_t d = 0; d < D; ++d) {
       double value = 0;
       for (int64_t j = 0; j < S; ++j) {
-        if (visible(i, j)) value += p[j] * read(v, b, h, j, d);
+        if (visible(i, j) && sum != 0) value += p[j] * read(v, b, h, j, d);  // no key counts: 0, also beside inf
       }
       static_cast<uint16_t*>(o->data)[place(o, b, h, i, d)] = encode_f16(value);
     }
