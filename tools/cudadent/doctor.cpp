@@ -90,7 +90,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
       report = workflow::examine_machine(*options);
     }
     if (*json)
-      fmt::print("{}\n", workflow::to_json(report).dump(2));
+      fmt::print("{}\n", workflow::to_json(report).dump(2, ' ', false, Json::error_handler_t::replace));
     else
       print_report(report);
     exit_code = workflow::exit_code(report.outcome());

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "support/json.hpp"
+#include "workflow/build/json_text.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -22,11 +22,12 @@ bool take_from_json(const std::string& text, const std::string& directory, Diagn
     if (one["kind"] != "error" && one["kind"] != "fatal error") continue;
     why.message = one["message"].is_string() ? one["message"].get<std::string>() : "";
     const auto caret = one.find("locations");
-    if (caret != one.end() && caret->is_array() && !caret->empty() && caret->front().contains("caret")) {
+    if (caret != one.end() && caret->is_array() && !caret->empty() && caret->front().is_object() &&
+        caret->front().contains("caret")) {
       const Json& at = caret->front()["caret"];
-      why.file = (std::filesystem::path(directory) / at.value("file", "")).string();
-      why.line = at.value("line", 0);
-      why.column = at.value("column", 0);
+      why.file = (std::filesystem::path(directory) / text_in(at, "file")).string();
+      why.line = number_in(at, "line");
+      why.column = number_in(at, "column");
     }
     return !why.message.empty();
   }

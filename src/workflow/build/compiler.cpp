@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "support/json.hpp"
+#include "workflow/build/json_text.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -60,11 +60,17 @@ std::optional<std::string> library_under(const fs::path& root) {
 
 }  // namespace
 
+fs::path absolute_path(const fs::path& path) {
+  std::error_code failed;
+  const fs::path absolute = fs::absolute(path, failed);
+  return failed ? path : absolute;
+}
+
 std::string find_program(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (name.empty()) continue;
     if (name.find('/') != std::string::npos) {
-      if (is_program(name)) return fs::absolute(name).string();
+      if (is_program(name)) return absolute_path(name).string();
       continue;
     }
     std::istringstream path(variable("PATH"));
@@ -125,7 +131,7 @@ Result<CudaToolkit> find_cuda_toolkit() {
   std::ifstream file((failed ? fs::path(toolkit.nvcc) : real).parent_path().parent_path() / "version.json");
   const Json json = Json::parse(file, nullptr, false);
   if (json.is_object() && json.contains("cuda_nvcc") && json["cuda_nvcc"].is_object())
-    toolkit.version = json["cuda_nvcc"].value("version", "");
+    toolkit.version = text_in(json["cuda_nvcc"], "version");
   if (toolkit.version.empty()) {
     const auto ran = run_process({.argv = {toolkit.nvcc, "-E", "-x", "cu", "-Xcompiler", "-dM", "/dev/null"},
                                   .limit = std::chrono::seconds(20)});

@@ -1,8 +1,7 @@
 // The compilers of this machine: which one, which version, where our own headers and library are.
 #pragma once
 
-#include <chrono>
-#include <functional>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +10,9 @@
 #include "support/result.hpp"
 
 namespace flashmoe::workflow {
+
+// As std::filesystem::absolute, but a working directory that is gone is no exception.
+[[nodiscard]] std::filesystem::path absolute_path(const std::filesystem::path& path);
 
 // The first of the names that is an executable file on PATH (or is a path to one); empty when none is.
 [[nodiscard]] std::string find_program(const std::vector<std::string>& names);

@@ -12,6 +12,7 @@
 #include "workflow/build/build.hpp"
 #include "workflow/build/compile_error.hpp"
 #include "workflow/build/compiler.hpp"
+#include "workflow/build/json_text.hpp"
 #include "workflow/build/scratch.hpp"
 #include "workflow/build/symbols.hpp"
 
@@ -54,7 +55,7 @@ Result<Plan> plan_build(const Project& project, const Callable& callable) {
       if (!found) return found.error();
       path = *found;
     } else if (library.find('/') != std::string::npos) {
-      path = fs::absolute(fs::path(project.directory) / library).lexically_normal().string();
+      path = absolute_path(fs::path(project.directory) / library).lexically_normal().string();
     } else {
       plan.link_flags.push_back("-l" + library);
       continue;
@@ -159,9 +160,8 @@ Diagnostic explain_link_error(const Plan& plan, const Project& project, const Ca
 bool take_from_cache(BuiltCallable& built, const fs::path& record) {
   std::ifstream file(record);
   const Json json = Json::parse(file, nullptr, false);
-  if (!json.is_object() || !json.contains("content_hash") || !json["content_hash"].is_string()) return false;
   const auto hash = sha256_of_file(built.library);
-  if (!hash || *hash != json["content_hash"].get<std::string>()) return false;
+  if (!hash || *hash != text_in(json, "content_hash")) return false;
   built.content_hash = *hash;
   built.from_cache = true;
   return true;
@@ -185,7 +185,7 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
   if (!hash) return hash.error();
 
   const fs::path root = options.output_root.empty() ? fs::path(project.directory) / ".cudadent" / "build"
-                                                    : fs::absolute(options.output_root);
+                                                    : absolute_path(options.output_root);
   const fs::path directory = root / *hash;
   BuiltCallable built{.role = role,
                       .entry = callable.entry,

@@ -14,6 +14,7 @@
 #include "support/sha256.hpp"
 #include "workflow/build/compile_error.hpp"
 #include "workflow/build/elf.hpp"
+#include "workflow/build/json_text.hpp"
 #include "workflow/build/ptx_facts.hpp"
 #include "workflow/build/scratch.hpp"
 #include "workflow/device/device.hpp"
@@ -86,7 +87,7 @@ bool take_from_cache(const fs::path& cubin, const fs::path& record, CompiledTarg
   std::ifstream file(record);
   const Json json = Json::parse(file, nullptr, false);
   const auto hash = sha256_of_file(cubin.string());
-  if (!hash || !json.is_object() || json.value("content_hash", "") != *hash) return false;
+  if (!hash || text_in(json, "content_hash") != *hash) return false;
   result.content_hash = *hash;
   result.from_cache = true;
   return true;
@@ -107,7 +108,7 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
   std::string identity = toolkit.version + "\n" + target.architecture + "\n" + sha256_hex(text->out);
   for (const std::string& flag : project.cuda_flags) identity += "\n" + flag;
   const fs::path root = options.output_root.empty() ? fs::path(project.directory) / ".cudadent" / "build"
-                                                    : fs::absolute(options.output_root);
+                                                    : absolute_path(options.output_root);
   const std::string stem = fs::path(target.source).stem().string();
   const fs::path directory = root / sha256_hex(identity);
   const fs::path cubin = directory / fmt::format("{}.{}.cubin", stem, target.architecture);

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <future>
 
+#include "workflow/build/compiler.hpp"
 #include "workflow/device/device.hpp"
 #include "workflow/environment/observation.hpp"
 
@@ -36,7 +36,7 @@ DoctorReport examine_machine(const DoctorOptions& options) {
   seen.add(examine_cuda());
   seen.add(examine_counters());
   seen.add(examine_clocks());
-  seen.add(examine_disk(std::filesystem::absolute(options.directory).lexically_normal().string()));
+  seen.add(examine_disk(absolute_path(options.directory).lexically_normal().string()));
   seen.add(python.get());
 
   DoctorReport report;

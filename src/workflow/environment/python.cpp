@@ -8,6 +8,7 @@
 
 #include "support/process.hpp"
 #include "workflow/build/compiler.hpp"
+#include "workflow/build/json_text.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {
@@ -85,9 +86,9 @@ Answer ask(const std::string& python, const char* what, double limit_seconds) {
   return {nullptr, ran->describe() + (ran->err.empty() ? "" : "\n" + ran->err), ran->timed_out};
 }
 
-std::string text(const Json& json, const char* key) {
+Json part_of(const Json& json, const char* key) {
   const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+  return found != json.end() && found->is_object() ? *found : Json::object();
 }
 
 bool flag(const Json& json, const char* key) {
@@ -102,11 +103,11 @@ void examine_package(const char* name, const std::string& python, const Json& pa
     return;
   }
   if (flag(package, "loads")) {
-    seen.ok("python", fmt::format("{} {}", name, text(package, "version")), need);
+    seen.ok("python", fmt::format("{} {}", name, text_in(package, "version")), need);
     return;
   }
-  const std::string error = fmt::format("{} does not import: {}", name, text(package, "error"));
-  if (const std::string directory = text(package, "directory"); !directory.empty())
+  const std::string error = fmt::format("{} does not import: {}", name, text_in(package, "error"));
+  if (const std::string directory = text_in(package, "directory"); !directory.empty())
     if (const auto missing = missing_libraries(directory); !missing.empty()) {
       const std::string command = package_of_library(missing.front().soname);
       std::string fix = command.empty() ? fmt::format("install what brings {}, or reinstall: {}--force-reinstall {}",
@@ -119,28 +120,29 @@ void examine_package(const char* name, const std::string& python, const Json& pa
           fix, need);
       return;
     }
-  const std::string module = text(package, "module");
+  const std::string module = text_in(package, "module");
   const std::string top = module.substr(0, module.find('.'));
   seen.warn("python", error, pip + (top.empty() || top == name ? "--force-reinstall " + std::string(name) : top), need);
 }
 
 void examine_extension(const Json& basic, const std::string& python, Observations& seen) {
-  const Json& extension = basic["extension"];
+  const Json extension = part_of(basic, "extension");
   const char* fix = " -m pip install .   (in the source tree)";
   if (!flag(extension, "installed")) {
     seen.warn("python", "our extension flashmoe_science is not installed for " + python, python + fix);
   } else if (!flag(extension, "loads")) {
-    seen.warn("python", "our extension does not load: " + text(extension, "error"), python + fix);
-  } else if (text(extension, "version") != CUDADENT_VERSION) {
+    seen.warn("python", "our extension does not load: " + text_in(extension, "error"), python + fix);
+  } else if (text_in(extension, "version") != CUDADENT_VERSION) {
     seen.warn("python",
-              fmt::format("our extension is version {}, this tool {}", text(extension, "version"), CUDADENT_VERSION),
+              fmt::format("our extension is version {}, this tool {}", text_in(extension, "version"), CUDADENT_VERSION),
               python + fix);
   } else if (!extension.contains("functions") || extension["functions"].size() != 2) {
     seen.warn("python",
               "our extension loads, but lacks attention or flash_attention_forward: an ABI of another version",
               python + fix);
   } else {
-    seen.ok("python", fmt::format("flashmoe_science {} ({})", text(extension, "version"), text(extension, "file")));
+    seen.ok("python",
+            fmt::format("flashmoe_science {} ({})", text_in(extension, "version"), text_in(extension, "file")));
   }
   const auto owners = basic.find("flashmoe_owners");
   if (owners != basic.end() && owners->is_array() && !owners->empty()) {
@@ -188,8 +190,8 @@ Observations examine_python(const PythonWish& wish) {
     seen.warn("python", fmt::format("{} does not answer: {}", python, basic.trouble),
               "set CUDADENT_PYTHON to a python that runs", Need::python);
   } else {
-    seen.ok("python", fmt::format("python {} ({})", text(basic.json, "version"), python), Need::python);
-    examine_package("numpy", python, basic.json["numpy"], Need::numpy, seen);
+    seen.ok("python", fmt::format("python {} ({})", text_in(basic.json, "version"), python), Need::python);
+    examine_package("numpy", python, part_of(basic.json, "numpy"), Need::numpy, seen);
     if (wish.extension) examine_extension(basic.json, python, seen);
   }
   if (wish.torch) {
