@@ -23,12 +23,6 @@ struct Runnable {
   int threads = 1;
 };
 
-// Inputs of one workload, from a seed; row-major bytes per tensor in the project's order.
-struct Inputs {
-  Values values;
-  std::vector<std::vector<std::byte>> tensors;  // outputs and stages: empty
-};
-
 enum class Failure { none, crashed, hung, refused, could_not_start };
 
 [[nodiscard]] const char* name_of(Failure failure);
