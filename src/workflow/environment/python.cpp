@@ -147,8 +147,11 @@ void examine_extension(const Json& basic, const std::string& python, Observation
   const auto owners = basic.find("flashmoe_owners");
   if (owners != basic.end() && owners->is_array() && !owners->empty()) {
     std::string names;
-    for (const Json& owner : *owners)
-      if (owner.is_string()) names += (names.empty() ? "" : " ") + owner.get<std::string>();
+    for (const Json& owner : *owners) {
+      if (!owner.is_string()) continue;
+      if (!names.empty()) names += ' ';
+      names += owner.get<std::string>();
+    }
     seen.warn("python",
               fmt::format("installed: {}, which also brings a top-level package \"flashmoe\"; ours is "
                           "flashmoe_science, but files of theirs may shadow one another",
