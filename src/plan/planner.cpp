@@ -13,7 +13,7 @@ namespace {
 
 constexpr int32_t max_threads = 4096;
 constexpr int32_t max_kv_splits = 1024;
-constexpr int32_t gemv_kv_tile = 128;
+constexpr int32_t gemv_kv_tile = 64;
 // A forced plan may ask for absurd workspaces; this is more than any machine should be asked for by mistake.
 constexpr uint64_t max_workspace_bytes = uint64_t{1} << 46;
 
