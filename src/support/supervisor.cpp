@@ -100,7 +100,7 @@ void kill_children_of_self() {
 // adopted, until nothing is left. Bounded: a process in uninterruptible sleep must not keep us here.
 int end_everything(pid_t child) {
   kill(-child, SIGKILL);
-  int status = 0;
+  int status = SIGKILL;  // what it ends by, should it outlast the waiting below
   for (int round = 0; round < 1000; ++round) {
     int any = 0;
     const pid_t reaped = waitpid(-1, &any, WNOHANG);

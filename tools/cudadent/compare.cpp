@@ -70,7 +70,7 @@ int run(Flags flags) {
                 << "\n";
     }
     std::cerr << "cudadent compare: " << report.error().to_string() << "\n";
-    return 1;
+    return report.error().file.empty() ? 3 : 2;  // nothing is known about the candidate; a file's mistake is the user's
   }
   if (flags.json) {
     Json json = report->record;

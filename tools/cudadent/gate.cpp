@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "support/process.hpp"
 #include "support/progress.hpp"
 #include "workflow/gate/gates.hpp"
 
@@ -42,7 +43,10 @@ int run(Flags flags) {
   } else {
     std::cout << report_text(result, may_colour(1));
   }
-  return flags.bisect ? bisect_code(result) : exit_code(result.outcome);
+  if (flags.bisect) return bisect_code(result);
+  if (interrupted()) return 3;
+  const int code = exit_code(result.outcome);
+  return code == 0 && !result.record_problem.what.empty() ? 3 : code;  // a verdict nobody can look up is degraded
 }
 
 }  // namespace

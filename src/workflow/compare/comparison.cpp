@@ -49,6 +49,13 @@ Verdict decide_by_plan(const std::vector<double>& x, const ComparisonPlan& plan)
 }
 
 Diagnostic refused_threshold(const Calibration& calibration, const ComparePolicy& policy) {
+  if (!std::isfinite(calibration.minimum_detectable_gain)) {
+    return {
+        .message = fmt::format("{} pairs cannot decide at the error rate of {:.2g} that is left for this comparison "
+                               "of the run",
+                               policy.max_pairs, policy.alpha),
+        .fix = "--max-pairs 24, or begin a new run with --run NAME"};
+  }
   return {.message = fmt::format("a least gain of {:.2f} % is below the {:.2f} % this machine can detect in {} pairs "
                                  "(equal versions spread by {:.2f} % from pair to pair)",
                                  100 * policy.min_gain, 100 * calibration.minimum_detectable_gain, policy.max_pairs,
@@ -111,7 +118,7 @@ std::string Comparison::word() const {
 }
 
 int Comparison::exit_code() const {
-  if (ending == Ending::base_failed || ending == Ending::candidate_failed) return 1;
+  if (ending == Ending::candidate_failed) return 1;
   if (ending != Ending::decided || verdict.decision == Decision::inconclusive) return 3;
   return verdict.decision == Decision::keep ? 0 : 1;
 }

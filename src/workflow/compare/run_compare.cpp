@@ -63,9 +63,11 @@ Result<Prepared> prepare(const CompareRequest& request, const Project& project, 
   auto candidate_kernel =
       make_runnable(prepared.candidate.project, prepared.candidate.project.kernel, "kernel", "candidate", options);
   if (!candidate_kernel) return candidate_kernel.error();
-  if (project.reference.kind != CallableKind::none) {
+  // The base's reference: a candidate is not judged by rules of its own.
+  const Project& judge = prepared.base.project;
+  if (judge.reference.kind != CallableKind::none) {
     progress.update("reference");
-    auto reference = make_runnable(project, project.reference, "reference", "reference", options);
+    auto reference = make_runnable(judge, judge.reference, "reference", "reference", options);
     if (!reference) return reference.error();
     prepared.setup.reference = std::move(*reference);
   }

@@ -172,9 +172,10 @@ Result<Done> check_comparable(const Version& base, const Version& candidate, con
   const auto& a = base.project.tensors;
   const auto& b = candidate.project.tensors;
   const bool same = std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const TensorSpec& x, const TensorSpec& y) {
-    return x.name == y.name && x.role == y.role && x.dtype == y.dtype && x.shape == y.shape && x.stride == y.stride;
+    return x.name == y.name && x.role == y.role && x.dtype == y.dtype && x.shape == y.shape && x.stride == y.stride &&
+           x.tolerance.absolute == y.tolerance.absolute && x.tolerance.relative == y.tolerance.relative;
   });
-  if (!same) return differs("the tensors differ");
+  if (!same) return differs("the tensors or their tolerances differ");
   for (const Version* version : {&base, &candidate}) {
     const auto& workloads = version->project.workloads;
     const auto found =

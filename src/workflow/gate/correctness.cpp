@@ -93,6 +93,7 @@ class Checker {
     reference_.seal_inputs_and_poison();
     if (!ready(reference_.run(0, 1, reference_limit).error, one.name, true)) return false;
     const Tensors expected = copy_outputs(reference_, 0);
+    if (!reference_wrote_all(one, expected)) return false;
 
     kernel_.fill(0, seed, one.hard);
     kernel_.seal_inputs_and_poison();
@@ -101,6 +102,24 @@ class Checker {
     const Tensors got = copy_outputs(kernel_, 0);
     if (!ready(kernel_.audit(), one.name, false)) return false;
     return judge_call(one, seed, expected, got, max_diff);
+  }
+
+  bool reference_wrote_all(const CorrectnessCase& one, const Tensors& expected) {
+    const auto& tensors = reference_.layout().tensors;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].role != TensorRole::output) continue;
+      const auto position = find_unwritten(tensors[i], expected[i]);
+      if (!position) continue;
+      result_.outcome = Outcome::could_not_run;
+      result_.summary = fmt::format("the reference left {}{} unwritten in workload {}", tensors[i].name,
+                                    coordinates_text(*position), one.name);
+      result_.findings.push_back({.severity = Severity::error,
+                                  .group = one.name,
+                                  .what = result_.summary,
+                                  .fix = "write every output in the reference (Python: in place, or return a dict)"});
+      return false;
+    }
+    return true;
   }
 
   bool judge_call(const CorrectnessCase& one, std::uint64_t seed, const Tensors& expected, const Tensors& got,

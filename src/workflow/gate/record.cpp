@@ -14,15 +14,21 @@ bool is_gate_record(const Json& record) {
 }
 
 // Baselines that a run measured and kept: only those may be compared with later.
-Json accepted_baselines(const GateRun& run, const Json& facts) {
+Json accepted_baselines(const GateRun& run, const Json& facts,
+                        const std::map<std::string, RecordedBaseline>& recorded) {
   Json baselines = Json::object();
   for (const GateResult& gate : run.gates) {
-    if (gate.gate != "performance" || !gate.data.contains("workloads")) continue;
+    if (gate.gate != "performance" || !gate.data.contains("workloads") || gate.data.contains("stopped")) continue;
     for (const auto& [name, workload] : gate.data["workloads"].items()) {
       if (!workload.contains("baseline_seconds")) continue;
       Json kept = {{"seconds", workload["baseline_seconds"]}, {"facts", facts}};
       if (const std::string version = gate.data.value("baseline_version", ""); !version.empty()) {
         kept["facts"]["baseline_version"] = version;
+      }
+      kept["facts"]["values"] = workload.value("values", Json::object());
+      const auto before = recorded.find(name);
+      if (before != recorded.end() && before->second.facts.value("values", Json()) == kept["facts"]["values"]) {
+        kept = {{"seconds", before->second.seconds}, {"facts", before->second.facts}};
       }
       baselines[name] = std::move(kept);
     }
@@ -76,7 +82,8 @@ Json baseline_facts(const Project& project, const Runnable& baseline) {
 }
 
 Json gate_record(const Project& project, const GateRun& run, std::uint64_t seed, int threads,
-                 const std::map<std::string, BuiltCallable>& built, const Json& facts) {
+                 const std::map<std::string, BuiltCallable>& built, const Json& facts,
+                 const std::map<std::string, RecordedBaseline>& recorded) {
   Json gates = Json::array();
   for (const GateResult& gate : run.gates) gates.push_back(to_json(gate));
   Json hashes = Json::object();
@@ -97,7 +104,7 @@ Json gate_record(const Project& project, const GateRun& run, std::uint64_t seed,
           {"seed", seed},
           {"threads", threads},
           {"hashes", hashes},
-          {"baselines", accepted_baselines(run, facts)},
+          {"baselines", accepted_baselines(run, facts, recorded)},
           {"gates", gates}};
 }
 

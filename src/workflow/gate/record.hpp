@@ -23,6 +23,7 @@ namespace flashmoe::workflow {
 [[nodiscard]] Json baseline_facts(const Project& project, const Runnable& baseline);
 
 [[nodiscard]] Json gate_record(const Project& project, const GateRun& run, std::uint64_t seed, int threads,
-                               const std::map<std::string, BuiltCallable>& built, const Json& facts);
+                               const std::map<std::string, BuiltCallable>& built, const Json& facts,
+                               const std::map<std::string, RecordedBaseline>& recorded);
 
 }  // namespace flashmoe::workflow

@@ -3,6 +3,7 @@
 // the reference. A candidate that does not do the work is refused, never timed.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,7 +21,7 @@ struct ContestOptions {
   std::uint64_t seed = 0;
   double block_seconds = 0.004;  // at least this long: the pipe's round trip is a few microseconds per cent
   double warm_up_seconds = 0.1;  // clocks and tile units ramp up
-  double reference_seconds = 4;  // to spend per workload on comparing timed outputs with the reference
+  double reference_seconds = 4;  // to spend per workload and side on comparing timed outputs with the reference
   bool base_is_kernel = false;   // then the base is judged like the candidate
 };
 
@@ -82,7 +83,12 @@ class Contest {
   int sets_ = 1;
   std::uint64_t round_ = 0;
   int threads_ = 1;
-  double reference_spent_seconds_ = 0;
+  // By side.
+  struct Used {
+    double seconds = 0, cpu_seconds = 0;
+  };
+  std::array<Used, 2> used_{};
+  std::array<double, 2> reference_spent_seconds_{};
   int outputs_compared_ = 0;
 };
 

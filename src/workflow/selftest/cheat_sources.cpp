@@ -35,6 +35,18 @@ ENTRY {
   return 0;
 })",
        "correctness"},
+      {"forked_helper", "lets a process of its own compute half, where no thread is counted",
+       R"(#include <unistd.h>
+#include <sys/wait.h>
+ENTRY {
+  const pid_t child = fork();
+  if (child < 0) return 1;
+  if (child == 0) { honest(x, y, n / 2); _exit(0); }
+  honest(x + n / 2, y + n / 2, n - n / 2);
+  waitpid(child, nullptr, 0);
+  return 0;
+})",
+       "correctness"},
       {"skipped_when_large", "does nothing at the benchmark's size",
        "ENTRY { if (n < 4096) honest(x, y, n); else for (int64_t i = 0; i < n; ++i) y[i] = 0; return 0; }",
        "correctness"},
