@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <mutex>
@@ -102,7 +103,7 @@ double seconds_since(Clock::time_point start) {
 std::string Finished::describe() const {
   if (interrupted) return "interrupted, its process group was killed";
   if (timed_out) {
-    const long whole = static_cast<long>(seconds + 0.5);
+    const long whole = std::lround(seconds);
     return "timed out after " + std::to_string(whole) + " s, its process group was killed";
   }
   if (signal != 0) {

@@ -249,7 +249,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="index of the first problem, to replay one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--isa", action="append", help="only this ISA; may be repeated (default: all of this machine)")
-    parser.add_argument("--build-dir", type=Path, default=ROOT / "build" / "release", help="where CMake built (build/release)")
+    build_dir = ROOT / "build/release"
+    parser.add_argument("--build-dir", type=Path, default=build_dir, help="where CMake built (build/release)")
     parser.add_argument("--library", type=Path, help="libflashmoe.so (default: from the build directory)")
     parser.add_argument("--oracle", type=Path, help="libfms_oracle.so (default: from the build directory)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
