@@ -397,7 +397,8 @@ def test_an_interrupt_keeps_the_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     document = json.loads(file.read_text())
     assert document["complete"] is False and len(document["rows"]) == 1
     assert "prefill.b1h1s32d64" in capsys.readouterr().out
-    assert cli.main([*arguments, "--check"]) == 3
+    # With a margin, because this is about rows that are missing, not about the speed of the one that is there.
+    assert cli.main([*arguments, "--check", "--margin", "0.01"]) == 3
 
 
 def test_json_goes_to_stdout_alone(capsys: Capture) -> None:
