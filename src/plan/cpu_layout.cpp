@@ -35,7 +35,7 @@ void lay_out_tiles(const fms_attention_plan& plan, int64_t lanes, Arena& arena, 
   layout.row_sum = arena.take(rows, sizeof(float));
   layout.key_lo = arena.take(rows, sizeof(int32_t));
   layout.key_hi = arena.take(rows, sizeof(int32_t));
-  const int64_t buffers = plan.family == FMS_KERNEL_AMX ? 2 : 1;  // one step's while another's are computed
+  const int64_t buffers = amx ? 2 : 1;  // one step's while another's are computed
   layout.scores = arena.take(buffers * plan.kv_tile * lanes, sizeof(float));
   if (amx) {
     layout.weights = arena.take(buffers * plan.kv_tile * lanes, static_cast<std::size_t>(2 * amx_parts(p.dtype)));

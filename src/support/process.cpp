@@ -13,6 +13,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "support/clock.hpp"
 #include "support/supervisor.hpp"
 
 namespace flashmoe {
@@ -92,10 +93,6 @@ bool drain(int& fd, std::string& into) {
     close_fd(fd);
     return false;
   }
-}
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 }  // namespace

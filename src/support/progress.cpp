@@ -14,6 +14,8 @@
 #include <mutex>
 #include <thread>
 
+#include "support/clock.hpp"
+
 namespace flashmoe {
 namespace {
 
@@ -22,10 +24,6 @@ using Clock = std::chrono::steady_clock;
 constexpr double default_heartbeat_seconds = 15;
 constexpr double longest_heartbeat_seconds = 30;
 constexpr std::chrono::milliseconds redraw_every{150};
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 double heartbeat_of(double asked) {
   double seconds = asked;

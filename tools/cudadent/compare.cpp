@@ -8,6 +8,7 @@
 
 #include "commands.hpp"
 #include "workflow/compare/run_compare.hpp"
+#include "workflow/journal/fields.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 using workflow::CompareReport;
 using workflow::CompareRequest;
 using workflow::Ending;
+using workflow::gain_text;
 
 struct Flags {
   CompareRequest request;
@@ -23,10 +25,6 @@ struct Flags {
   bool quiet = false;
 };
 
-std::string percent(const Json& gain) {
-  return gain.is_number() ? fmt::format("{:+.2f} %", 100 * gain.get<double>()) : "unbounded";
-}
-
 void print_report(const CompareReport& report) {
   const Json& record = report.record;
   const auto& comparison = report.comparison;
@@ -34,9 +32,10 @@ void print_report(const CompareReport& report) {
              record["base"]["name"].get<std::string>(), record["workload"].get<std::string>());
   const Json& policy = record["policy"];
   if (record["gain"].is_object()) {
-    fmt::print("gain        {}  [{}, {}] at alpha {:.4g} (comparison {} of run {})\n", percent(record["gain"]["mean"]),
-               percent(record["gain"]["lower"]), percent(record["gain"]["upper"]), policy["alpha"].get<double>(),
-               policy["index"].get<int>(), record["run"].get<std::string>());
+    fmt::print("gain        {}  [{}, {}] at alpha {:.4g} (comparison {} of run {})\n",
+               gain_text(record["gain"]["mean"]), gain_text(record["gain"]["lower"]),
+               gain_text(record["gain"]["upper"]), policy["alpha"].get<double>(), policy["index"].get<int>(),
+               record["run"].get<std::string>());
   }
   fmt::print("least gain  {:.2f} %\n", 100 * policy["min_gain"].get<double>());
   fmt::print("pairs       {} of at most {}, after {} calibration pairs\n", comparison.pairs.size(),

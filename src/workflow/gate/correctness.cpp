@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "support/clock.hpp"
 #include "support/process.hpp"
 #include "support/sha256.hpp"
 #include "workflow/gate/diagnose.hpp"
@@ -21,10 +22,6 @@ using std::chrono::milliseconds;
 
 // References are written to be readable, not fast.
 constexpr milliseconds reference_limit{120'000};
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 class Checker {
  public:

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <thread>
 
+#include "support/clock.hpp"
 #include "support/process.hpp"
 #include "workflow/gate/stopped.hpp"
 #include "workflow/runner/contest.hpp"
@@ -22,10 +23,6 @@ constexpr int min_units = 6;
 constexpr int max_units = 24;
 constexpr int drift_blocks = 9;
 constexpr int drift_attempts = 3;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // The lower quartile: what the machine does when nobody disturbs it.
 double undisturbed(std::vector<double> seconds) {

@@ -1,6 +1,8 @@
 // Reading records that somebody may have edited: a field that is missing or of another type is empty, never a throw.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 
 #include "support/json.hpp"
@@ -23,6 +25,11 @@ namespace flashmoe::workflow {
 }
 [[nodiscard]] inline double number_of(const Json& object, const char* key) {
   return number_of(field(object, key));
+}
+
+// A gain as people read it; a bound that is not finite has no number in a record.
+[[nodiscard]] inline std::string gain_text(const Json& gain) {
+  return gain.is_number() ? fmt::format("{:+.2f} %", 100 * gain.get<double>()) : "unbounded";
 }
 
 }  // namespace flashmoe::workflow

@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::size_t longest_compared_array = 8;  // longer ones are samples
 
-std::string percent(const Json& gain) {
-  return gain.is_number() ? fmt::format("{:+.2f} %", 100 * gain.get<double>()) : "unbounded";
-}
-
 // Values that differ between any two records and say nothing about what was recorded.
 bool is_bookkeeping(const std::string& key) {
   return key == "id" || key == "time" || key == "process" || key == "version";
@@ -51,8 +47,8 @@ std::string detail_of(const Json& record) {
     std::string detail;
     const Json gain = field(record, "gain");
     if (gain.is_object()) {
-      detail = fmt::format("{} [{}, {}] ", percent(field(gain, "mean")), percent(field(gain, "lower")),
-                           percent(field(gain, "upper")));
+      detail = fmt::format("{} [{}, {}] ", gain_text(field(gain, "mean")), gain_text(field(gain, "lower")),
+                           gain_text(field(gain, "upper")));
     }
     const std::string base = text_of(field(record, "base"), "name");
     const std::string candidate = text_of(field(record, "candidate"), "name");

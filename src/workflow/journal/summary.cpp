@@ -10,10 +10,6 @@
 namespace flashmoe::workflow {
 namespace {
 
-std::string percent(const Json& gain) {
-  return gain.is_number() ? fmt::format("{:+.2f} %", 100 * gain.get<double>()) : "unbounded";
-}
-
 // A cell of a Markdown table.
 std::string escaped(const std::string& text) {
   std::string result;
@@ -130,8 +126,8 @@ void add_change(const Json& record, Json& changes) {
 
 std::string gain_text(const Json& gain) {
   if (!gain.is_object()) return "not measured";
-  return fmt::format("{} [{}, {}]", percent(field(gain, "mean")), percent(field(gain, "lower")),
-                     percent(field(gain, "upper")));
+  return fmt::format("{} [{}, {}]", gain_text(field(gain, "mean")), gain_text(field(gain, "lower")),
+                     gain_text(field(gain, "upper")));
 }
 
 std::string changes_markdown(const Json& changes) {
@@ -164,7 +160,7 @@ std::string speeds_markdown(const Json& summary) {
     }
     text += "\nSpeed against the project's baseline, measured.\n";
   }
-  text += fmt::format("\nKept changes together: {}.\n", percent(summary["kept_gain"]));
+  text += fmt::format("\nKept changes together: {}.\n", gain_text(summary["kept_gain"]));
   return text;
 }
 
