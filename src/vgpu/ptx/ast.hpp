@@ -1,5 +1,6 @@
-// PTX as written: what the parser leaves and the printer prints. Nothing here knows what an instruction means; names are
-// resolved and forms are checked by ir/. Every node keeps the place it stands at, in the PTX and in the CUDA source.
+// PTX as written: what the parser leaves and the printer prints. Nothing here knows what an instruction means; names
+// are resolved and forms are checked by ir/. Every node keeps the place it stands at, in the PTX and in the CUDA
+// source.
 #pragma once
 
 #include <cstdint>
@@ -30,24 +31,24 @@ using TypeName = std::string;
 
 struct Operand {
   enum class Kind {
-    identifier,    // register, special register (%tid.x), variable, label, function
-    integer,       // 64 bits, two's complement; `text` keeps how it was written
-    floating,      // 0f.., 0d.. or a decimal literal: the bits of a double
-    single,        // 0f3F800000: the 32 bits of a float, in `bits`
-    address,       // [base + offset]; base may be empty
-    vector,        // {a, b, ...}
+    identifier,      // register, special register (%tid.x), variable, label, function
+    integer,         // 64 bits, two's complement; `text` keeps how it was written
+    floating,        // 0f.., 0d.. or a decimal literal: the bits of a double
+    single,          // 0f3F800000: the 32 bits of a float, in `bits`
+    address,         // [base + offset]; base may be empty
+    vector,          // {a, b, ...}
     predicate_pair,  // p|q as a destination
-    list,          // ( ... ) of a call
-    placeholder,   // _
+    list,            // ( ... ) of a call
+    placeholder,     // _
   };
   Kind kind = Kind::identifier;
-  std::string name{};             // identifier, base of an address
-  bool negated = false;           // !p
-  bool minus = false;             // -%r
-  std::uint64_t bits = 0;         // integer, floating, single
-  std::int64_t offset = 0;        // address
-  std::vector<Operand> parts{};   // vector, predicate_pair, list; an address whose offset is a register holds it here
-  std::string text{};             // literals as written
+  std::string name{};            // identifier, base of an address
+  bool negated = false;          // !p
+  bool minus = false;            // -%r
+  std::uint64_t bits = 0;        // integer, floating, single
+  std::int64_t offset = 0;       // address
+  std::vector<Operand> parts{};  // vector, predicate_pair, list; an address whose offset is a register holds it here
+  std::string text{};            // literals as written
   Location at{};
 };
 
@@ -71,14 +72,15 @@ struct Variable {
   std::string space{};  // "reg", "param", "shared", "global", "const", "local"
   TypeName type{};
   std::string name{};
-  int vector = 1;                      // .v2, .v4
-  int align = 0;                       // bytes; 0: natural
-  std::vector<std::int64_t> dims{};    // [] is -1 (extern dynamic shared memory)
-  int range = 0;                       // %r<10>: 10 registers %r0..%r9; 0: one name
-  std::vector<Operand> initial{};      // values of an initialised array, flattened; symbols and generic(sym) are identifiers
-  bool generic_initial = false;        // generic(symbol) was written
+  int vector = 1;                    // .v2, .v4
+  int align = 0;                     // bytes; 0: natural
+  std::vector<std::int64_t> dims{};  // [] is -1 (extern dynamic shared memory)
+  int range = 0;                     // %r<10>: 10 registers %r0..%r9; 0: one name
+  std::vector<Operand>
+      initial{};                 // values of an initialised array, flattened; symbols and generic(sym) are identifiers
+  bool generic_initial = false;  // generic(symbol) was written
   bool is_extern = false, is_visible = false, is_weak = false, is_common = false;
-  bool is_pointer = false;             // .ptr on a kernel parameter
+  bool is_pointer = false;  // .ptr on a kernel parameter
   Location at{};
 };
 
@@ -130,9 +132,9 @@ struct Module {
   std::vector<std::string> targets{};  // {"sm_89"}, {"sm_90a", "debug"}
   int address_size = 64;
   std::vector<File> files{};
-  std::vector<Variable> variables{};   // module scope: global, const, shared
+  std::vector<Variable> variables{};  // module scope: global, const, shared
   std::vector<Function> functions{};
-  std::string name{};                  // what diagnostics call the text
+  std::string name{};  // what diagnostics call the text
 };
 
 }  // namespace flashmoe::vgpu::ptx

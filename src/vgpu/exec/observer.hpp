@@ -1,0 +1,69 @@
+// What an observed run tells. Exec calls it, observe/ implements it; a fast run has none. All calls come from one host
+// thread, in the canonical order of the schedule.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "vgpu/exec/state.hpp"
+
+namespace flashmoe::vgpu::exec {
+
+enum class AccessKind : std::uint8_t { load, store, atomic, async_read, async_write };
+enum class Scope : std::uint8_t { cta, gpu, system };
+enum class Order : std::uint8_t { weak, relaxed, acquire, release, acq_rel };
+
+// One memory instruction of a warp, one state space: generic addresses were sorted into spaces before.
+struct Access {
+  ir::Space space = ir::Space::global;  // global (also .const), shared, local, param
+  AccessKind kind = AccessKind::load;
+  std::uint32_t lanes = 0;                 // that access it
+  const std::uint64_t* address = nullptr;  // [32]: device address, or offset in shared or local memory
+  std::uint32_t bytes = 0;                 // per lane
+  Order order = Order::weak;
+  Scope scope = Scope::gpu;
+  bool is_volatile = false;
+  bool is_matrix = false;  // ldmatrix/stmatrix: address of rows of 16 bytes, lanes are the row lanes
+  std::uint32_t pc = 0;
+  const AsyncCopy* copy = nullptr;  // async_read, async_write: one lane's copy, when it lands
+};
+
+enum class SyncProblem : std::uint8_t {
+  divergent_barrier,  // bar.sync (aligned) with lanes of the warp elsewhere
+  barrier_count,      // threads arrived do not fit the count, or exited threads are waited for
+  bad_mask,           // .sync mask without the executing lane, or with lanes that cannot arrive
+  missing_wait,       // the CTA ended, or shared memory was read, with copies under way
+  deadlock,
+};
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void grid_begins(Grid&) {}
+  virtual void grid_ends(Grid&) {}
+  virtual void cta_begins(Cta&) {}  // its warps exist
+  virtual void cta_ends(Cta&) {}
+  // Around every instruction for which warp.exec != 0 (or that runs empty); pc is the instruction's own.
+  virtual void before(Warp&, const ir::Inst&, std::uint32_t /*pc*/) {}
+  virtual void after(Warp&, const ir::Inst&, std::uint32_t /*pc*/) {}
+  // Before the data moves. Returns the lanes whose access may be carried out; the others read zero and write nothing.
+  virtual std::uint32_t access(Warp&, const ir::Inst&, const Access& access) { return access.lanes; }
+  virtual void branch(Warp&, const ir::Inst&, std::uint32_t /*pc*/, std::uint32_t /*taken*/,
+                      std::uint32_t /*not_taken*/) {}
+  virtual void frame_begins(Warp&, Frame&) {}  // a call; its registers hold nothing yet
+  // Lanes arrive at barrier `number`; then, when it is complete, all who took part go on.
+  virtual void barrier_arrives(Warp&, const ir::Inst&, std::uint32_t /*number*/, std::uint32_t /*lanes*/,
+                               bool /*waits*/) {}
+  virtual void barrier_completes(Cta&, std::uint32_t /*number*/) {}
+  virtual void barrier_passes(Warp&, std::uint32_t /*number*/) {}  // a waiting warp goes on
+  virtual void fence(Warp&, Scope) {}
+  virtual void warp_syncs(Warp&, std::uint32_t /*lanes*/) {}  // bar.warp.sync, shfl.sync, ...: lanes met
+  // cp.async: the copy was issued; its group was closed; it landed (access() of both sides came before); was waited
+  // for.
+  virtual void copy_issued(Warp&, const AsyncCopy&) {}
+  virtual void copies_committed(Warp&, std::uint32_t /*lanes*/) {}
+  virtual void copies_waited(Warp&, std::uint32_t /*lanes*/, std::uint32_t /*pending groups allowed*/) {}
+  virtual void sync_problem(Warp&, SyncProblem, std::uint32_t /*pc*/, std::string_view /*detail*/) {}
+};
+
+}  // namespace flashmoe::vgpu::exec

@@ -1,0 +1,64 @@
+// Global memory of one virtual device. It is one reserved range of host addresses, and a device address is the host
+// address itself: a load is a load. Allocations are kept with what is needed to explain a bad address.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/result.hpp"
+
+namespace flashmoe::vgpu::memory {
+
+// Generic addresses of the other spaces; no host address looks like them.
+inline constexpr std::uint64_t shared_window = 1ull << 56;
+inline constexpr std::uint64_t local_window = 2ull << 56;
+inline constexpr std::uint64_t window_bytes = 1ull << 32;
+
+struct Allocation {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::string what{};  // "cuMemAlloc #3", "__device__ table"
+  bool is_live = true;
+  bool is_constant = false;    // .const: kernels may not write it
+  std::uint64_t sequence = 0;  // in the order of allocation
+};
+
+class DeviceMemory {
+ public:
+  // Reserves (never commits) `bytes` of addresses; 0: the device's size is taken by the caller.
+  [[nodiscard]] static Result<DeviceMemory*> create(std::uint64_t bytes);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  // Zero bytes is an error, as in the driver. 256-byte aligned at least; a guard gap follows each allocation. Freed
+  // ranges are reused only when nothing else is left, so that a use after free is seen.
+  [[nodiscard]] Result<std::uint64_t> allocate(std::uint64_t bytes, std::string what, std::uint64_t align = 256,
+                                               bool is_constant = false);
+  [[nodiscard]] Result<Done> free(std::uint64_t address);
+
+  // Whether the address can be touched without harm to the host: all a fast run asks.
+  [[nodiscard]] bool is_mapped(std::uint64_t address, std::uint64_t bytes) const {
+    return address - base_ < size_ && bytes <= size_ - (address - base_);
+  }
+  [[nodiscard]] std::uint64_t base() const { return base_; }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+
+  // The allocation that holds the address, or the nearest before it (live or freed), for messages.
+  [[nodiscard]] std::optional<Allocation> find(std::uint64_t address) const;
+  [[nodiscard]] std::optional<Allocation> nearest(std::uint64_t address) const;
+  [[nodiscard]] std::vector<Allocation> live() const;
+  [[nodiscard]] std::uint64_t bytes_in_use() const;
+
+ private:
+  DeviceMemory() = default;
+  std::uint64_t base_ = 0, size_ = 0, next_ = 0, in_use_ = 0, sequence_ = 0;
+  std::map<std::uint64_t, Allocation> allocations_{};  // by address
+  mutable std::mutex mutex_{};
+};
+
+}  // namespace flashmoe::vgpu::memory
