@@ -41,6 +41,11 @@ inline constexpr std::uint32_t no_slot = 0xffffffffu;
 //   argument
 //                        parameters as {count, offset, bytes ...} of the caller's parameter area, see lower.cpp
 //   mov from a special register   `special` says which
+// Lowering adds instructions of its own, opcode "vgpu":
+//   vgpu.reconverge      at the immediate post-dominator of branches; the branch holds its pc in `imm` (-1: none)
+//   vgpu.converge        before every .sync op (same guard): the lanes in slot `m` (no_slot: all that have not exited)
+//   must
+//                        be here together before the op behind it runs
 struct Inst {
   Handler run = nullptr;
   std::uint32_t d = no_slot, e = no_slot, a = no_slot, b = no_slot, c = no_slot, m = no_slot;
@@ -53,7 +58,8 @@ struct Inst {
   bool guard_negated = false;
   bool not_c = false;  // !c where c is a predicate source
   bool wide_address = false, b_wide = false;
-  bool runs_empty = false;  // run also when no lane passes the guard (bra, reconverge)
+  bool frame_parameter = false;  // ld.param/st.param: the frame's own area, not the kernel's parameter buffer
+  bool runs_empty = false;       // run also when no lane passes the guard (bra, reconverge)
 };
 
 enum class Special : std::uint16_t {

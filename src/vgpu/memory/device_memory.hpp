@@ -16,6 +16,7 @@ namespace flashmoe::vgpu::memory {
 // Generic addresses of the other spaces; no host address looks like them.
 inline constexpr std::uint64_t shared_window = 1ull << 56;
 inline constexpr std::uint64_t local_window = 2ull << 56;
+inline constexpr std::uint64_t parameter_window = 3ull << 56;  // a kernel parameter whose address was taken
 inline constexpr std::uint64_t window_bytes = 1ull << 32;
 
 struct Allocation {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -96,6 +97,7 @@ struct TargetList {
   std::string name{};
   std::vector<std::string> targets{};
   std::vector<Variable> returns{}, parameters{};  // prototype
+  bool is_noreturn = false;                       // prototype
   Location at{};
 };
 
@@ -118,7 +120,7 @@ struct Function {
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> directives{};
   std::vector<std::string> pragmas{};
   Block body{};
-  std::vector<SourceLocation> sources{};  // what Instruction::source points at
+  std::vector<SourceLocation> sources{};  // every .loc in order; what Instruction::source points at
   Location at{};
 };
 
@@ -132,8 +134,10 @@ struct Module {
   std::vector<std::string> targets{};  // {"sm_89"}, {"sm_90a", "debug"}
   int address_size = 64;
   std::vector<File> files{};
-  std::vector<Variable> variables{};  // module scope: global, const, shared
-  std::vector<Function> functions{};
+  std::vector<Variable> variables{};                           // module scope: global, const, shared
+  std::vector<Function> functions{};                           // declarations and definitions in order
+  std::vector<std::pair<std::string, std::string>> aliases{};  // .alias name, function
+  std::vector<std::string> pragmas{};
   std::string name{};  // what diagnostics call the text
 };
 
