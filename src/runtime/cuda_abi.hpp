@@ -1,0 +1,76 @@
+// The part of the CUDA driver's documented C ABI that the runtime calls, written down here so that nothing needs a CUDA
+// toolkit to build. A test compares it with the toolkit's cuda.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace flashmoe::runtime::cuda {
+
+using Code = int;  // CUresult
+inline constexpr Code success = 0;
+inline constexpr Code out_of_memory = 2;
+inline constexpr Code no_device = 100;
+
+using DeviceHandle = int;             // CUdevice
+using DeviceAddress = std::uint64_t;  // CUdeviceptr
+using ContextHandle = struct ContextOpaque*;
+using ModuleHandle = struct ModuleOpaque*;
+using FunctionHandle = struct FunctionOpaque*;
+using StreamHandle = struct StreamOpaque*;
+using EventHandle = struct EventOpaque*;
+
+enum class DeviceAttribute : int {
+  max_threads_per_block = 1,
+  max_shared_bytes_per_block = 8,
+  multiprocessor_count = 16,
+  compute_capability_major = 75,
+  compute_capability_minor = 76,
+  max_shared_bytes_per_multiprocessor = 81,
+  max_shared_bytes_per_block_optin = 97,
+};
+
+enum class FunctionAttribute : int {
+  max_threads_per_block = 0,
+  shared_bytes = 1,
+  local_bytes = 3,
+  registers = 4,
+  max_dynamic_shared_bytes = 8,
+};
+
+// The functions, by the name the driver exports them under.
+struct Functions {
+  Code (*init)(unsigned flags);
+  Code (*driver_version)(int* version);
+  Code (*error_name)(Code code, const char** text);
+  Code (*error_text)(Code code, const char** text);
+  Code (*device_count)(int* count);
+  Code (*device_get)(DeviceHandle* device, int ordinal);
+  Code (*device_name)(char* name, int bytes, DeviceHandle device);
+  Code (*device_attribute)(int* value, DeviceAttribute attribute, DeviceHandle device);
+  Code (*primary_retain)(ContextHandle* context, DeviceHandle device);
+  Code (*primary_release)(DeviceHandle device);
+  Code (*context_push)(ContextHandle context);
+  Code (*context_pop)(ContextHandle* context);
+  Code (*context_current)(ContextHandle* context);
+  Code (*context_synchronize)();
+  Code (*module_load)(ModuleHandle* module, const void* image);
+  Code (*module_unload)(ModuleHandle module);
+  Code (*module_function)(FunctionHandle* function, ModuleHandle module, const char* name);
+  Code (*function_attribute)(int* value, FunctionAttribute attribute, FunctionHandle function);
+  Code (*function_set_attribute)(FunctionHandle function, FunctionAttribute attribute, int value);
+  Code (*occupancy)(int* blocks, FunctionHandle function, int block_threads, std::size_t dynamic_shared_bytes);
+  Code (*allocate)(DeviceAddress* address, std::size_t bytes);
+  Code (*free)(DeviceAddress address);
+  Code (*copy_to_device)(DeviceAddress to, const void* from, std::size_t bytes);
+  Code (*copy_to_host)(void* to, DeviceAddress from, std::size_t bytes);
+  Code (*fill)(DeviceAddress to, unsigned char value, std::size_t count);
+  Code (*launch)(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                 unsigned block_y, unsigned block_z, unsigned dynamic_shared_bytes, StreamHandle stream,
+                 void** parameters, void** extra);
+  Code (*stream_create)(StreamHandle* stream, unsigned flags);
+  Code (*stream_destroy)(StreamHandle stream);
+  Code (*stream_synchronize)(StreamHandle stream);
+};
+
+}  // namespace flashmoe::runtime::cuda
