@@ -36,10 +36,15 @@ inline constexpr std::uint32_t no_slot = 0xffffffffu;
 //   cp.async             destination a + imm, source b + imm2 (b_wide), bytes in `size`, source size in c or no_slot,
 //                        ignore-src predicate in e or no_slot
 //   bar, barrier         barrier number in slot a, thread count in b or no_slot; bar.red: d, predicate in c
-//   bra                  `target` is the pc; exec holds the lanes that take it. brx: index in a, targets in list (count
-//   first) call                 function index in `target` (no_slot: indirect, address in slot a); list: return and
-//   argument
-//                        parameters as {count, offset, bytes ...} of the caller's parameter area, see lower.cpp
+//   bra                  `target` is the pc; exec holds the lanes that take it.
+//   brx                  index in a, targets in list (count first)
+//   call                 function index in `target` (no_slot: indirect, the number from function_address in slot a).
+//                        list: {returns, arguments, then for each of them, returns first: offset in the caller's area,
+//                        offset in the callee's area, bytes}. An area is what Frame::parameters holds per lane: the
+//                        function's own parameters at 0, its call area from parameter_bytes on. ld.param and st.param
+//                        with frame_parameter address the same area by imm.
+//   ld.local, st.local   a no_slot: imm counts from the frame's first .local byte; else slot a holds an address that
+//                        came from a Constant with `local` (or cvta.to.local)
 //   mov from a special register   `special` says which
 // Lowering adds instructions of its own, opcode "vgpu":
 //   vgpu.reconverge      at the immediate post-dominator of branches; the branch holds its pc in `imm` (-1: none)
@@ -153,6 +158,7 @@ struct Constant {
   std::uint32_t slot = 0;
   std::uint64_t bits = 0;
   bool wide = false;
+  bool local = false;  // address of a .local variable: the frame's place in local memory is added
 };
 
 struct Parameter {
@@ -162,6 +168,7 @@ struct Parameter {
 
 struct Function {
   std::string name{};
+  std::uint64_t address = 0;                // what function_address answered, when its address is taken
   std::uint32_t entry = 0;                  // pc
   std::uint32_t slots = 0, predicates = 0;  // of one frame
   std::uint32_t parameter_bytes = 0;        // per lane, of the callee's own .param area (returns, then arguments)
