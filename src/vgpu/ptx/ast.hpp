@@ -32,11 +32,11 @@ using TypeName = std::string;
 
 struct Operand {
   enum class Kind {
-    identifier,      // register, special register (%tid.x), variable, label, function
+    identifier,      // register, special register (%tid.x), variable, label, function; `offset` holds sym+4
     integer,         // 64 bits, two's complement; `text` keeps how it was written
     floating,        // 0f.., 0d.. or a decimal literal: the bits of a double
     single,          // 0f3F800000: the 32 bits of a float, in `bits`
-    address,         // [base + offset]; base may be empty
+    address,         // [base + offset]; base may be empty; [map, {x, y}] keeps the rest in `parts`
     vector,          // {a, b, ...}
     predicate_pair,  // p|q as a destination
     list,            // ( ... ) of a call
@@ -46,9 +46,10 @@ struct Operand {
   std::string name{};            // identifier, base of an address
   bool negated = false;          // !p
   bool minus = false;            // -%r
-  std::uint64_t bits = 0;        // integer, floating, single
-  std::int64_t offset = 0;       // address
-  std::vector<Operand> parts{};  // vector, predicate_pair, list; an address whose offset is a register holds it here
+  bool generic = false;          // generic(symbol) in an initialiser
+  std::uint64_t bits = 0;        // integer, floating, single; mask of 0xFF00(symbol) in an initialiser
+  std::int64_t offset = 0;       // address, identifier
+  std::vector<Operand> parts{};  // vector, predicate_pair, list, address with coordinates
   std::string text{};            // literals as written
   Location at{};
 };
@@ -77,11 +78,14 @@ struct Variable {
   int align = 0;                     // bytes; 0: natural
   std::vector<std::int64_t> dims{};  // [] is -1 (extern dynamic shared memory)
   int range = 0;                     // %r<10>: 10 registers %r0..%r9; 0: one name
-  std::vector<Operand>
-      initial{};                 // values of an initialised array, flattened; symbols and generic(sym) are identifiers
+  // Values of an initialised array, flattened; symbols and generic(sym) are identifiers.
+  std::vector<Operand> initial{};
   bool generic_initial = false;  // generic(symbol) was written
   bool is_extern = false, is_visible = false, is_weak = false, is_common = false;
-  bool is_pointer = false;  // .ptr on a kernel parameter
+  bool is_pointer = false;                // .ptr on a kernel parameter
+  std::string pointer_space{};            // "global" of .ptr .global; empty: generic
+  int pointer_align = 0;                  // of what .ptr points at; 0: not said
+  std::vector<std::string> attributes{};  // {"managed"} of .attribute(.managed)
   Location at{};
 };
 
@@ -103,7 +107,7 @@ struct TargetList {
 
 struct Statement;
 struct Block {
-  std::vector<Statement> statements{};
+  std::vector<Statement> statements;  // without {}: Statement is not complete yet
 };
 struct Statement {
   std::variant<Instruction, Variable, Label, TargetList, Block> what{};
@@ -119,6 +123,7 @@ struct Function {
   // .maxntid .reqntid .minnctapersm .maxnreg .maxclusterrank ...: name without dot and its values
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> directives{};
   std::vector<std::string> pragmas{};
+  std::vector<std::string> attributes{};  // as of a variable
   Block body{};
   std::vector<SourceLocation> sources{};  // every .loc in order; what Instruction::source points at
   Location at{};
