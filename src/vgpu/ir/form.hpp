@@ -63,10 +63,11 @@ struct Form {
   Rounding rounding = Rounding::none;
   int vector = 1;  // .v2, .v4, .x4 does not count
   // What the operands are, where the op's function depends on it (mov packs and unpacks, ld widens).
-  int destination_count = 1;  // elements of the destination {a, b, c, d}
-  int source_count = 1;       // elements of the first source
-  int destination_bits = 0;   // width of the destination register: 1 (pred), 16, 32, 64; 8 never
-  int source_bits = 0;        // width of the first (for st: the stored) source register
+  int destination_count = 1;   // elements of the destination {a, b, c, d}
+  int source_count = 1;        // elements of the first source
+  int destination_bits = 0;    // width of the destination register: 1 (pred), 16, 32, 64; 8 never
+  int source_bits = 0;         // width of the first (for st: the stored) source register
+  bool reads_special = false;  // mov from a special register
 
   [[nodiscard]] bool has(std::string_view modifier) const;
   // types[i], or Type::none

@@ -30,27 +30,31 @@ inline constexpr std::uint32_t no_slot = 0xffffffffu;
 //                        no_slot. mov.b64 {x, y}, d and back, ld.v4, st.v4, ldmatrix, mma: counts follow from the form.
 //                        Then d/a/b/c hold the operands that are no vectors (address in a).
 //   ld, atom, ldmatrix   address: slot `a` (64-bit slots when wide_address, else 32-bit) + imm. A symbol's address is
-//   all
-//                        in imm and a is no_slot. atom: operands b and c.
+//                        all in imm and a is no_slot. atom: operands b and c.
 //   st, red, stmatrix    address a + imm, value b (or list), red: b, c
 //   cp.async             destination a + imm, source b + imm2 (b_wide), bytes in `size`, source size in c or no_slot,
 //                        ignore-src predicate in e or no_slot
 //   bar, barrier         barrier number in slot a, thread count in b or no_slot; bar.red: d, predicate in c
 //   bra                  `target` is the pc; exec holds the lanes that take it.
 //   brx                  index in a, targets in list (count first)
-//   call                 function index in `target` (no_slot: indirect, the number from function_address in slot a).
+//   call                 function index in `target` (no_slot: indirect, the callee's Function::address in slot a).
 //                        list: {returns, arguments, then for each of them, returns first: offset in the caller's area,
 //                        offset in the callee's area, bytes}. An area is what Frame::parameters holds per lane: the
 //                        function's own parameters at 0, its call area from parameter_bytes on. ld.param and st.param
 //                        with frame_parameter address the same area by imm.
 //   ld.local, st.local   a no_slot: imm counts from the frame's first .local byte; else slot a holds an address that
 //                        came from a Constant with `local` (or cvta.to.local)
-//   mov from a special register   `special` says which
+//   mov from a special register   Form::reads_special, `special` says which, `imm` the number of %envreg
+//   four sources         the last one in m: bfi's length; the predicate q of lop3.BoolOp
+//   add.cc, addc, ...    carry out: predicate e; carry in: predicate m
+//   lop3, wait_group     the immediate itself (immLut, N) in imm
+//   mbarrier             address a + imm; state or p in d; count, state or phase in b; try_wait's hint in c
+//   cache policies       checked and left out
+//   !p                   not_c when it is c; elsewhere lowering puts a not.pred before
 // Lowering adds instructions of its own, opcode "vgpu":
 //   vgpu.reconverge      at the immediate post-dominator of branches; the branch holds its pc in `imm` (-1: none)
 //   vgpu.converge        before every .sync op (same guard): the lanes in slot `m` (no_slot: all that have not exited)
-//   must
-//                        be here together before the op behind it runs
+//                        must be here together before the op behind it runs
 struct Inst {
   Handler run = nullptr;
   std::uint32_t d = no_slot, e = no_slot, a = no_slot, b = no_slot, c = no_slot, m = no_slot;
@@ -176,6 +180,7 @@ struct Function {
   std::uint32_t local_bytes = 0;            // per lane: .local variables
   std::vector<Constant> constants{};
   std::vector<std::uint32_t> true_predicates{};  // predicate indices that hold the constant true
+  std::uint64_t address = 0;                     // what its taken address holds; 0: never taken
   std::string builtin{};                         // "vprintf", "__assertfail", "malloc", "free": no code, exec runs it
 };
 
