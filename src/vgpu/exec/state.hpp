@@ -91,7 +91,6 @@ struct alignas(64) Warp {
   std::uint32_t* predicates = nullptr;
   std::uint32_t exec = 0;    // lanes that this instruction runs for: active lanes that pass the guard
   std::uint32_t active = 0;  // lanes of the running split
-  std::uint32_t carry = 0;   // CC.CF of each lane: add.cc, subc, mad.cc
   std::uint32_t pc = 0;      // of the next instruction; control ops change it
   WarpState state = WarpState::running;
   bool leave = false;  // the running split changed or the warp must stop: the main loop looks up

@@ -26,9 +26,7 @@ inline constexpr std::uint32_t no_slot = 0xffffffffu;
 // How operands lie in it, by kind of op:
 //   d = op a, b, c       slots; a predicate operand is its index in the predicate array. `p|q`: d and e.
 //                        `m` is the membermask of shfl.sync, vote.sync, match.sync, redux.sync, bar.warp.sync.
-//                        A fourth source (bfi's length) is in `m` too; lop3's table, a constant, is in `imm`, and the
-//                        predicate of lop3.BoolOp in `target`. not_c also negates vote's predicate `a` and slct-like
-//                        predicates in `c`. A destination `_` (shfl, setp, elect) is no_slot.
+//                        A destination `_` (shfl, setp, elect) is no_slot.
 //   vectors, mma         `list` points into Kernel::lists: the elements of all operands in the order written, `_` is
 //                        no_slot. mov.b64 {x, y}, d and back, ld.v4, st.v4, ldmatrix, mma: counts follow from the form.
 //                        Then d/a/b/c hold the operands that are no vectors (address in a).
