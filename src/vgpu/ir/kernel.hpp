@@ -173,7 +173,6 @@ struct Parameter {
 
 struct Function {
   std::string name{};
-  std::uint64_t address = 0;                // what function_address answered, when its address is taken
   std::uint32_t entry = 0;                  // pc
   std::uint32_t slots = 0, predicates = 0;  // of one frame
   std::uint32_t parameter_bytes = 0;        // per lane, of the callee's own .param area (returns, then arguments)
