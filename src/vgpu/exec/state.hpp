@@ -2,8 +2,10 @@
 // instructions, which is how every resident CTA stays preemptible.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,14 @@ struct Frame {
   std::uint32_t* registers = nullptr;  // [slots][32], 64-byte aligned
   std::uint32_t* predicates = nullptr;
   std::uint8_t* parameters = nullptr;  // [lane][parameter_bytes + call_area_bytes]
+  std::uint32_t area_bytes = 0;        // parameter_bytes + call_area_bytes, rounded up to 16
+  std::uint32_t lanes = 0;             // lanes that are in it or in a frame it called; 0: free to be used again
+  std::uint32_t depth = 0;             // calls above it
+  struct Release {
+    void operator()(std::uint8_t* bytes) const;
+  };
+  std::unique_ptr<std::uint8_t, Release> storage{};  // what the three pointers point into
+  std::size_t capacity = 0;
 };
 
 struct Cta;
@@ -65,6 +75,9 @@ struct Split {
   Frame* frame = nullptr;
   enum class Wait : std::uint8_t { none, reconverge, sync, barrier } wait = Wait::none;
   std::uint32_t sync_mask = 0;              // Wait::sync: the lanes that must arrive
+  std::uint32_t barrier = 0;                // Wait::barrier: its number
+  std::uint32_t barrier_threads = 0;        // Wait::barrier: the thread count given; 0: the whole CTA
+  bool arrives_only = false;                // Wait::barrier: bar.arrive, waits for its own warp only
   std::vector<std::uint32_t> reconverge{};  // indices of open reconvergence records, innermost last
   std::uint32_t backward_branches = 0;      // since it was last scheduled
 };
@@ -112,6 +125,17 @@ struct alignas(64) Warp {
   std::uint32_t committed_groups[lanes_per_warp] = {};
   void* shadow = nullptr;  // of the observer: poison of its registers, its vector clock
 
+  // Copies of what every memory op asks for, one step away instead of four.
+  std::uint8_t* shared = nullptr;
+  std::uint32_t shared_bytes = 0;
+  std::uint64_t global_base = 0, global_bytes = 0;
+  // A load that may poll (volatile, relaxed, acquire) or an atomic ran since the last look: what spins with it must let
+  // others run soon.
+  bool polled = false;
+  bool yielded = false;          // left the main loop because it only waits for others
+  std::uint64_t slice_end = 0;   // value of `instructions` at which its slice ends
+  std::uint32_t barrier_pc = 0;  // of the barrier it waits at
+
   [[nodiscard]] std::uint32_t* slot(std::uint32_t index) const {
     return registers + std::size_t{index} * lanes_per_warp;
   }
@@ -133,6 +157,7 @@ struct Cta {
     std::uint32_t reduction = 0, any = 0;  // of bar.red
     std::uint64_t phase = 0;
     std::vector<std::uint32_t> waiting{};  // warps
+    std::uint32_t reduced_lanes = 0;       // lanes that took part in bar.red
   };
   Barrier barriers[16];
   std::uint32_t live_warps = 0;
@@ -165,12 +190,23 @@ struct Launch {
   void* print_user = nullptr;
 };
 
+// How a memory instruction orders others, from its form; kept per pc for observed runs.
+struct AccessTraits {
+  std::uint8_t order = 0, scope = 1;  // exec::Order, exec::Scope (observer.hpp)
+  bool is_volatile = false;
+};
+
 struct Grid {
   const Launch* launch = nullptr;
   const ir::Kernel* kernel = nullptr;
   memory::DeviceMemory* memory = nullptr;
   Observer* observer = nullptr;
   Fault fault{};  // the first one; set through raise() only
+  std::atomic<bool> stopped{false};
+  std::mutex mutex{};                  // of fault, of print and of the device heap
+  std::vector<AccessTraits> traits{};  // by pc; empty in fast runs
+  std::uint64_t random_state = 0;      // seeded runs have one host thread
+  std::vector<std::uint64_t> heap{};   // what device malloc gave out and nobody freed
 };
 
 struct Outcome {

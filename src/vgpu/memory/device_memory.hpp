@@ -2,6 +2,7 @@
 // address itself: a load is a load. Allocations are kept with what is needed to explain a bad address.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -44,20 +45,30 @@ class DeviceMemory {
 
   // Whether the address can be touched without harm to the host: all a fast run asks.
   [[nodiscard]] bool is_mapped(std::uint64_t address, std::uint64_t bytes) const {
-    return address - base_ < size_ && bytes <= size_ - (address - base_);
+    const std::uint64_t mapped = mapped_bytes();
+    return address - base_ < mapped && bytes <= mapped - (address - base_);
   }
   [[nodiscard]] std::uint64_t base() const { return base_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
+  // From base() on, this many bytes can be touched; grows with the allocations.
+  [[nodiscard]] std::uint64_t mapped_bytes() const { return mapped_.load(std::memory_order_relaxed); }
 
   // The allocation that holds the address, or the nearest before it (live or freed), for messages.
   [[nodiscard]] std::optional<Allocation> find(std::uint64_t address) const;
   [[nodiscard]] std::optional<Allocation> nearest(std::uint64_t address) const;
+  // "16 bytes past the end of cuMemAlloc #3 (4096 bytes at 0x7f..)": what a person needs to know about an address.
+  [[nodiscard]] std::string describe(std::uint64_t address) const;
   [[nodiscard]] std::vector<Allocation> live() const;
   [[nodiscard]] std::uint64_t bytes_in_use() const;
 
  private:
   DeviceMemory() = default;
-  std::uint64_t base_ = 0, size_ = 0, next_ = 0, in_use_ = 0, sequence_ = 0;
+  [[nodiscard]] std::optional<Allocation> last_before(std::uint64_t address) const;  // with the mutex held
+  [[nodiscard]] std::uint64_t place_in_freed(std::uint64_t bytes, std::uint64_t align);
+  [[nodiscard]] bool map_up_to(std::uint64_t end);
+
+  std::uint64_t base_ = 0, size_ = 0, reserved_ = 0, next_ = 0, in_use_ = 0, sequence_ = 0;
+  std::atomic<std::uint64_t> mapped_{0};
   std::map<std::uint64_t, Allocation> allocations_{};  // by address
   mutable std::mutex mutex_{};
 };
