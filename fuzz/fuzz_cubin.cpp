@@ -3,12 +3,13 @@
 #include <cstdlib>
 #include <string>
 
-#include "workflow/build/cubin.hpp"
-#include "workflow/build/elf.hpp"
+#include "images/cubin.hpp"
+#include "images/elf.hpp"
 #include "workflow/build/kernel_name.hpp"
 #include "workflow/build/ptx_facts.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace flashmoe;
   using namespace flashmoe::workflow;
   const std::span bytes(reinterpret_cast<const std::byte*>(data), size);
   if (const auto cubin = read_cubin(bytes)) {

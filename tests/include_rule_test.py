@@ -18,16 +18,27 @@ from pathlib import Path
 # Folder -> folders it may include besides itself, `support` and the public headers. The longest matching folder counts.
 MAY_INCLUDE: dict[str, frozenset[str]] = {
     "src/support": frozenset(),
+    "src/devices": frozenset(),
+    "src/images": frozenset(),
     "src/plan": frozenset(),
     "src/runtime": frozenset(),
     "src/kernels/reference": frozenset(),  # the oracle shares nothing with what it checks
     "src/kernels/cpu": frozenset({"src/plan", "src/runtime"}),
     "src/kernels/cuda": frozenset({"src/plan", "src/runtime"}),
     "src/api": frozenset({"src/plan", "src/kernels/cpu", "src/kernels/cuda", "src/runtime"}),
-    "src/vgpu": frozenset(),  # its only edge is the driver ABI, at load time
+    # The virtual GPU's only other edge is the driver ABI, at load time.
+    "src/vgpu/ptx": frozenset(),
+    "src/vgpu/memory": frozenset(),
+    "src/vgpu/ir": frozenset({"src/vgpu/ptx"}),
+    "src/vgpu/exec": frozenset({"src/vgpu/ptx", "src/vgpu/ir", "src/vgpu/memory"}),
+    "src/vgpu/observe": frozenset({"src/vgpu/ptx", "src/vgpu/ir", "src/vgpu/memory", "src/vgpu/exec", "src/devices"}),
+    "src/vgpu/driver": frozenset(
+        {f"src/vgpu/{part}" for part in ("ptx", "ir", "memory", "exec", "observe")} | {"src/devices", "src/images"}
+    ),
+    "src/vgpu": frozenset(),
     "src/predict": frozenset({"src/vgpu"}),
-    "src/workflow": frozenset({"src/api", "src/runtime", "src/predict"}),
-    "tools": frozenset({"src/workflow"}),
+    "src/workflow": frozenset({"src/api", "src/runtime", "src/predict", "src/devices", "src/images"}),
+    "tools": frozenset({"src/workflow", "src/devices"}),
     "python": frozenset(),
     "include": frozenset(),
 }
@@ -39,7 +50,7 @@ TESTS_MAY_ALSO_INCLUDE = frozenset({"src/kernels/reference", "tests"})
 FRAMEWORK_HEADER = re.compile(r"^(torch|ATen|c10|pybind11|nanobind)/|^(Python|cuda_runtime)\.h$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
-FOLDER_CALL = re.compile(r"flashmoe_folder\s*\(\s*(\w+)([^)]*)\)", re.DOTALL)
+FOLDER_CALL = re.compile(r"(?:flashmoe|vgpu)_folder\s*\(\s*(\w+)([^)]*)\)", re.DOTALL)
 CMAKE_COMMENT = re.compile(r"#[^\n]*")
 SUFFIXES = {".h", ".hpp", ".inc", ".c", ".cpp", ".cu", ".cuh", ".def"}
 
@@ -126,13 +137,15 @@ def check_targets(root: Path) -> list[Violation]:
         sources = [path.relative_to(root).as_posix() for path in (root / folder).rglob("*.cpp")]
         if not any(folder_of(source) == folder and not is_test(source) for source in sources):
             continue
-        lists = root / folder / "CMakeLists.txt"
-        name = f"{folder}/CMakeLists.txt"
+        # The folders of the virtual GPU share one file: vgpu_folder(ptx ...) makes the target vgpu_ptx.
+        prefix = "vgpu_" if folder.startswith("src/vgpu/") else ""
+        name = "src/vgpu/CMakeLists.txt" if prefix else f"{folder}/CMakeLists.txt"
+        lists = root / name
         if not lists.is_file():
             violations.append(Violation(name, 1, "is missing: one target per folder"))
             continue
         text = CMAKE_COMMENT.sub("", lists.read_text(encoding="utf-8"))
-        calls = {match.group(1): match for match in FOLDER_CALL.finditer(text)}
+        calls = {prefix + match.group(1): match for match in FOLDER_CALL.finditer(text)}
         if target not in calls:
             violations.append(Violation(name, 1, f"has no flashmoe_folder({target} ...)"))
             continue

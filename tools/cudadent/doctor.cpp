@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "devices/device.hpp"
 #include "support/progress.hpp"
-#include "workflow/device/device.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -39,10 +39,10 @@ void print_report(const workflow::DoctorReport& report) {
 }
 
 void print_devices() {
-  const auto shown = [](const workflow::Fact& fact) {
+  const auto shown = [](const Fact& fact) {
     return fmt::format("{:g}{}", fact.value, fact.verified() ? "" : " (unverified)");
   };
-  for (const workflow::Gpu& gpu : workflow::all_gpus())
+  for (const Gpu& gpu : all_gpus())
     fmt::print("{:8} {}, {}: {} SMs, boost {} MHz, {} GB/s, L2 {} MB, {} TFLOPS fp16, {} W\n", gpu.id, gpu.name,
                gpu.architecture, shown(gpu.sm_count), shown(gpu.boost_clock_mhz), shown(gpu.dram_gb_per_s),
                shown(gpu.l2_mb), shown(gpu.fp16_tensor_tflops), shown(gpu.board_watts));
@@ -75,7 +75,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
     if (*devices) {
       if (*json) {
         Json list = Json::array();
-        for (const workflow::Gpu& gpu : workflow::all_gpus()) list.push_back(workflow::to_json(gpu));
+        for (const Gpu& gpu : all_gpus()) list.push_back(workflow::to_json(gpu));
         fmt::print("{}\n", list.dump(2));
       } else {
         print_devices();

@@ -10,14 +10,14 @@
 #include <sstream>
 #include <thread>
 
+#include "devices/device.hpp"
+#include "images/elf.hpp"
 #include "support/process.hpp"
 #include "support/sha256.hpp"
 #include "workflow/build/compile_error.hpp"
-#include "workflow/build/elf.hpp"
 #include "workflow/build/json_text.hpp"
 #include "workflow/build/ptx_facts.hpp"
 #include "workflow/build/scratch.hpp"
-#include "workflow/device/device.hpp"
 
 namespace flashmoe::workflow {
 namespace {

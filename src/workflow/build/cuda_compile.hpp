@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "images/cubin.hpp"
 #include "support/progress.hpp"
 #include "workflow/build/build.hpp"
 #include "workflow/build/compiler.hpp"
-#include "workflow/build/cubin.hpp"
 
 namespace flashmoe::workflow {
 

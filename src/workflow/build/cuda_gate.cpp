@@ -9,9 +9,9 @@
 #include <set>
 #include <sstream>
 
-#include "workflow/build/elf.hpp"
+#include "devices/device.hpp"
+#include "images/elf.hpp"
 #include "workflow/build/kernel_name.hpp"
-#include "workflow/device/device.hpp"
 
 namespace flashmoe::workflow {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "workflow/build/cubin.hpp"
+#include "images/cubin.hpp"
 
 namespace flashmoe::workflow {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "workflow/build/elf.hpp"
+#include "images/elf.hpp"
 
 namespace flashmoe::workflow {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <fstream>
 
+#include "devices/device.hpp"
 #include "workflow/build/compiler.hpp"
-#include "workflow/device/device.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <future>
 
+#include "devices/device.hpp"
 #include "workflow/build/compiler.hpp"
-#include "workflow/device/device.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {

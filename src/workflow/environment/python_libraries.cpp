@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "workflow/build/elf.hpp"
+#include "images/elf.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {

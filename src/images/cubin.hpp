@@ -9,7 +9,7 @@
 
 #include "support/result.hpp"
 
-namespace flashmoe::workflow {
+namespace flashmoe {
 
 struct CubinKernel {
   std::string name{};       // as in the symbol table
@@ -33,4 +33,4 @@ struct Cubin {
 
 [[nodiscard]] Result<Cubin> read_cubin(std::span<const std::byte> bytes);
 
-}  // namespace flashmoe::workflow
+}  // namespace flashmoe

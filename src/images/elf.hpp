@@ -11,7 +11,7 @@
 
 #include "support/result.hpp"
 
-namespace flashmoe::workflow {
+namespace flashmoe {
 
 struct ElfSection {
   std::string_view name;
@@ -55,4 +55,4 @@ struct Elf {
 // "foo(int)" for "_Z3fooi"; the name itself when it is not mangled.
 [[nodiscard]] std::string demangled(std::string_view symbol);
 
-}  // namespace flashmoe::workflow
+}  // namespace flashmoe

@@ -1,7 +1,7 @@
 // The layout is NVIDIA's and not documented as a whole; what is used here was found by compiling kernels whose figures
 // are known and is held by tests against the toolkit: the attributes of .nv.info, the register count in the text
 // section's sh_info, and the two local-memory instructions.
-#include "workflow/build/cubin.hpp"
+#include "images/cubin.hpp"
 
 #include <elf.h>
 #include <fmt/format.h>
@@ -10,9 +10,9 @@
 #include <map>
 #include <optional>
 
-#include "workflow/build/elf.hpp"
+#include "images/elf.hpp"
 
-namespace flashmoe::workflow {
+namespace flashmoe {
 namespace {
 
 constexpr std::uint16_t machine_cuda = 190;     // EM_CUDA
@@ -163,4 +163,4 @@ Result<Cubin> read_cubin(std::span<const std::byte> bytes) {
   return cubin;
 }
 
-}  // namespace flashmoe::workflow
+}  // namespace flashmoe

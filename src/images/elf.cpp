@@ -1,4 +1,4 @@
-#include "workflow/build/elf.hpp"
+#include "images/elf.hpp"
 
 #include <cxxabi.h>
 #include <elf.h>
@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-namespace flashmoe::workflow {
+namespace flashmoe {
 namespace {
 
 // A copy, because nothing in a file of unknown origin is known to be aligned.
@@ -134,4 +134,4 @@ std::string demangled(std::string_view symbol) {
   return status == 0 && text ? std::string(text.get()) : name;
 }
 
-}  // namespace flashmoe::workflow
+}  // namespace flashmoe

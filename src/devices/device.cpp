@@ -1,10 +1,10 @@
-#include "workflow/device/device.hpp"
+#include "devices/device.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 
-namespace flashmoe::workflow {
+namespace flashmoe {
 namespace {
 
 constexpr int KB = 1024;
@@ -150,4 +150,4 @@ Json to_json(const Gpu& gpu) {
           {"board_watts", fact_json(gpu.board_watts)}};
 }
 
-}  // namespace flashmoe::workflow
+}  // namespace flashmoe

@@ -8,9 +8,9 @@
 
 #include <climits>
 
-#include "workflow/device/device.hpp"
+#include "devices/device.hpp"
 
-namespace flashmoe::workflow {
+namespace flashmoe {
 namespace {
 
 #ifdef FLASHMOE_HAVE_CUDA_OCCUPANCY
@@ -102,4 +102,4 @@ TEST(OccupancyAgainstToolkit, NeedsTheToolkitsHeader) {
 #endif
 
 }  // namespace
-}  // namespace flashmoe::workflow
+}  // namespace flashmoe

@@ -10,7 +10,7 @@
 #include "support/json.hpp"
 #include "support/result.hpp"
 
-namespace flashmoe::workflow {
+namespace flashmoe {
 
 struct Fact {
   double value = 0;
@@ -78,4 +78,4 @@ struct Occupancy {
 // How many CTAs of this kernel one SM holds; 0 with the reason when it cannot be launched at all.
 [[nodiscard]] Occupancy occupancy(const ArchitectureLimits& limits, const KernelResources& kernel);
 
-}  // namespace flashmoe::workflow
+}  // namespace flashmoe

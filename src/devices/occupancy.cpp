@@ -5,9 +5,9 @@
 #include <array>
 #include <limits>
 
-#include "workflow/device/device.hpp"
+#include "devices/device.hpp"
 
-namespace flashmoe::workflow {
+namespace flashmoe {
 namespace {
 
 constexpr int no_limit = std::numeric_limits<int>::max();
@@ -73,4 +73,4 @@ Occupancy occupancy(const ArchitectureLimits& limits, const KernelResources& ker
           .limiter = smallest->why};
 }
 
-}  // namespace flashmoe::workflow
+}  // namespace flashmoe

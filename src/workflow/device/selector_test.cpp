@@ -1,0 +1,42 @@
+#include "workflow/device/selector.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace flashmoe::workflow {
+namespace {
+
+TEST(Selector, Parses) {
+  EXPECT_EQ(parse_device("cpu")->kind, DeviceKind::cpu);
+  EXPECT_EQ(parse_device("virtual:h100")->gpu, "h100");
+  EXPECT_EQ(parse_device("cuda:3")->ordinal, 3);
+  for (const char* wrong :
+       {"", "gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "virtual:", "virtual:t4", "CPU"})
+    EXPECT_FALSE(parse_device(wrong)) << wrong;
+}
+
+TEST(Selector, TheFlagWinsOverTheEnvironment) {
+  unsetenv("FLASHMOE_DEVICE");
+  EXPECT_EQ(select_device("")->from, "default");
+  setenv("FLASHMOE_DEVICE", "virtual:l4", 1);
+  EXPECT_EQ(select_device("")->to_string(), "virtual:l4");
+  EXPECT_EQ(select_device("cpu")->to_string(), "cpu");
+  setenv("FLASHMOE_DEVICE", "nonsense", 1);
+  const auto wrong = select_device("");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().message.rfind("FLASHMOE_DEVICE: ", 0), 0U) << wrong.error().message;
+  unsetenv("FLASHMOE_DEVICE");
+}
+
+TEST(Selector, WhatCannotRunYetSaysSoWithAFix) {
+  EXPECT_TRUE(device_available(*parse_device("cpu")));
+  for (const char* other : {"virtual:l4", "cuda:0"}) {
+    const auto available = device_available(*parse_device(other));
+    ASSERT_FALSE(available) << other;
+    EXPECT_NE(available.error().fix.find("--device cpu"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace flashmoe::workflow
