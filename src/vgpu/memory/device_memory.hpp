@@ -50,6 +50,8 @@ class DeviceMemory {
   }
   [[nodiscard]] std::uint64_t base() const { return base_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
+  // Every address an allocation can ever have lies in [base, base + reserved_bytes).
+  [[nodiscard]] std::uint64_t reserved_bytes() const { return reserved_; }
   // From base() on, this many bytes can be touched; grows with the allocations.
   [[nodiscard]] std::uint64_t mapped_bytes() const { return mapped_.load(std::memory_order_relaxed); }
 
