@@ -187,6 +187,8 @@ class Printer {
     if (function.is_noreturn) out_ += " .noreturn";
     for (const auto& [name, values] : function.directives)
       put("\n.{}{}{}", name, values.empty() ? "" : " ", fmt::join(values, ", "));
+    if (!function.is_declaration) out_ += "\n{";
+    // Within the body, where ptxas takes them from functions as well as from kernels.
     for (const std::string& pragma : function.pragmas) put("\n.pragma \"{}\";", pragma);
     if (function.is_declaration) {
       out_ += ";\n";
@@ -194,7 +196,7 @@ class Printer {
     }
     function_ = &function;
     printed_locations_ = 0;
-    out_ += "\n{\n";
+    out_ += '\n';
     statements(function.body, 1);
     locations(function.sources.size());
     out_ += "}\n";
