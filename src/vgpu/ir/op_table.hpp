@@ -1,6 +1,7 @@
 // The one list of what the virtual GPU executes. A row is a family of forms in the notation of the PTX manual:
-// `{.a,.b}` one of, `[.a,.b]` one of or nothing, everything else as written; the order of modifiers is free where real
-// compilers vary it. The documentation of supported forms, the verifier and the micro-kernel tests all read this table.
+// `{.a,.b}` one of, `[.a,.b]` one of or nothing, `<.a,.b>` any number of, everything else as written; the order of
+// modifiers is free where real compilers vary it. The documentation of supported forms, the verifier and the
+// micro-kernel tests all read this table.
 #pragma once
 
 #include <span>
@@ -16,8 +17,11 @@ namespace flashmoe::vgpu::ir {
 struct OpRow {
   std::string_view opcode;   // "fma"
   std::string_view pattern;  // "{.rn,.rz,.rm,.rp}[.ftz][.sat].f32"
-  // "d:T a:T b:T c:T": T the last type, U the first, W twice as wide as T, else a type; addr, label, sym, pred, mask;
-  // v:T a vector; ? after an operand that may be left out.
+  // "d:T a:T b:T c:T": the field of Inst, then what stands there, in the order written. T the last type, U the first,
+  // W twice as wide as T, else a type; `+` after it: the register may be wider. addr, label, targets, pred, mask (b32),
+  // immediate (an integer, the field holds itself), any (a scalar of any width), carry (CC.CF: not written).
+  // d:v:T a vector as long as the form says (.v4) or a scalar, d:v4:T four elements, d:pack:T a scalar or a vector
+  // of that many bits together. d:T|e:pred: e may be left out, as may what ends in `?`. policy: checked, then left out.
   std::string_view operands;
   Pipe pipe;
   PoisonRule poison;
@@ -27,7 +31,9 @@ struct OpRow {
 [[nodiscard]] std::span<const OpRow> op_table();
 // The row a form belongs to; nullptr: unsupported. Fills types, space, rounding and vector of `form`.
 [[nodiscard]] const OpRow* match(Form& form);
-// Every form of a row, written out: {"fma.rn.f32", "fma.rn.ftz.f32", ...}
+// The row that differs least from an unsupported form.
+[[nodiscard]] const OpRow& nearest_row(const Form& form);
+// Every form of a row, written out (without what stands in <>): {"fma.rn.f32", "fma.rn.ftz.f32", ...}
 [[nodiscard]] std::vector<std::string> expand(const OpRow& row);
 // docs/ptx-forms.md, generated.
 [[nodiscard]] std::string op_table_markdown();
