@@ -1,0 +1,109 @@
+// Images made by the toolkit's nvcc in every way of packing; fails without the toolkit.
+#include "images/image.hpp"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "images/cubin.hpp"
+#include "images/elf.hpp"
+#include "images/fatbin.hpp"
+
+namespace flashmoe {
+namespace {
+
+class Toolkit : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = std::filesystem::path(::testing::TempDir()) / ("images-" + std::to_string(getpid()));
+    std::filesystem::create_directories(directory_);
+    std::ofstream(directory_ / "k.cu") << "__device__ int hits[4];\n"
+                                          "extern \"C\" __global__ void first(float* a) { a[threadIdx.x] += 1; }\n"
+                                          "extern \"C\" __global__ void second(int n) { atomicAdd(hits, n); }\n";
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::vector<std::byte> compiled(const std::string& options) {
+    const std::string out = (directory_ / "out").string();
+    const std::string command =
+        "cd " + directory_.string() + " && nvcc " + options + " -o " + out + " k.cu 2>" + out + ".log";
+    EXPECT_EQ(std::system(command.c_str()), 0) << command << "\nneeds nvcc of a CUDA 13 toolkit on PATH";
+    const auto bytes = read_bytes(out);
+    return bytes ? *bytes : std::vector<std::byte>{};
+  }
+  std::filesystem::path directory_;
+};
+
+TEST_F(Toolkit, EveryCompressionReadsTheSame) {
+  std::string plain;
+  for (const char* mode : {"none", "speed", "size", "balance"}) {
+    const auto fatbin = compiled(std::string("-fatbin -gencode arch=compute_80,code=compute_80 -gencode "
+                                             "arch=compute_89,code=[sm_89,compute_89] -Xfatbin=--compress-all "
+                                             "-Xfatbin=--compress-mode=") +
+                                 mode);
+    const auto entries = read_fatbin(fatbin);
+    ASSERT_TRUE(entries) << entries.error().to_string();
+    ASSERT_EQ(entries->size(), 3U);
+    const auto image = read_image(fatbin.data(), std::nullopt, 89);
+    ASSERT_TRUE(image) << image.error().to_string();
+    ASSERT_EQ(image->ptx.size(), 1U);
+    EXPECT_NE(image->ptx[0].find(".target sm_89"), std::string::npos) << mode;
+    EXPECT_NE(image->ptx[0].find(".entry second"), std::string::npos) << mode;
+    const auto cubin = read_cubin(image->cubin);
+    ASSERT_TRUE(cubin) << cubin.error().to_string();
+    EXPECT_EQ(cubin->sm, 89);
+    if (plain.empty()) plain = image->ptx[0];
+    EXPECT_EQ(image->ptx[0], plain) << mode;
+    // An older device gets the older PTX and no cubin; the wrapper of a fatbin is the fatbin.
+    const auto ampere = read_image(fatbin.data(), fatbin.size(), 80);
+    ASSERT_TRUE(ampere);
+    EXPECT_NE(ampere->ptx[0].find(".target sm_80"), std::string::npos);
+    EXPECT_TRUE(ampere->cubin.empty());
+    const struct {
+      std::uint32_t magic, version;
+      const void* data;
+      void* name;
+    } wrapper{fatbin_wrapper_magic, 1, fatbin.data(), nullptr};
+    const auto wrapped = read_image(&wrapper, std::nullopt, 89);
+    ASSERT_TRUE(wrapped);
+    EXPECT_EQ(wrapped->ptx, image->ptx);
+  }
+}
+
+TEST_F(Toolkit, ACubinNeedsLineInfo) {
+  const auto with = compiled("-cubin -arch=sm_89 -lineinfo");
+  const auto image = read_image(with.data(), std::nullopt, 89);
+  ASSERT_TRUE(image) << image.error().to_string();
+  EXPECT_NE(image->ptx[0].find(".visible .entry first("), std::string::npos);
+  EXPECT_EQ(image->cubin, with);
+  const auto without = compiled("-cubin -arch=sm_89");
+  const auto refused = read_image(without.data(), std::nullopt, 89);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().fix.find("-lineinfo"), std::string::npos);
+}
+
+TEST_F(Toolkit, DamageIsRefused) {
+  const auto fatbin = compiled("-fatbin -arch=sm_89 -Xfatbin=--compress-all");
+  for (std::size_t i = 0; i < fatbin.size(); i += 3) {
+    auto damaged = fatbin;
+    damaged[i] ^= std::byte{0xff};
+    static_cast<void>(read_fatbin(damaged));  // refused or read, never out of bounds (asan watches)
+    EXPECT_FALSE(read_fatbin(std::span(fatbin).first(i)));
+  }
+}
+
+TEST(Container, HoldsEveryText) {
+  const std::vector<std::string> texts{".version 9.0\n", "", ".version 8.5\n.target sm_80\n"};
+  const auto bytes = link_container(texts);
+  const auto image = read_image(bytes.data(), std::nullopt, 89);
+  ASSERT_TRUE(image);
+  EXPECT_EQ(image->ptx, texts);
+  for (std::size_t i = 8; i < bytes.size(); ++i) EXPECT_FALSE(read_image(bytes.data(), i, 89)) << i;
+}
+
+}  // namespace
+}  // namespace flashmoe
