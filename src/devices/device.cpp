@@ -50,6 +50,9 @@ constexpr std::string_view h100_page =
     "nvidia-h100.html";
 constexpr std::string_view rate_1024 = "arithmetic: SMs x 512 FMA x boost clock";
 constexpr std::string_view rate_2048 = "arithmetic: SMs x 1024 FMA x boost clock";
+constexpr std::string_view memory_table = "table of memory sizes, calwoo.github.io/notes, \"NVIDIA GPU Hardware\"";
+constexpr std::string_view h100_memory = "table of GPUs, inferenceengineering.tech/cheat-sheets/hardware";
+constexpr std::string_view a100_memory = "glennklockwood.com/garden/processors/A100: ten 512-bit controllers";
 constexpr std::string_view unverified{};
 
 constexpr std::array gpus{
@@ -61,7 +64,9 @@ constexpr std::array gpus{
         .dram_gb_per_s = {300, l4_page},
         .l2_mb = {48, l4_page},
         .fp16_tensor_tflops = {121, rate_1024},
-        .board_watts = {72, l4_page}},
+        .board_watts = {72, l4_page},
+        .memory_gb = {24, l4_page},
+        .memory_bus_bits = {192, l4_page}},
     Gpu{.id = "l40s",
         .name = "NVIDIA L40S",
         .architecture = "sm_89",
@@ -70,7 +75,9 @@ constexpr std::array gpus{
         .dram_gb_per_s = {864, l40s_page},
         .l2_mb = {96, unverified},  // published tables say 48 or 96
         .fp16_tensor_tflops = {362, l40s_page},
-        .board_watts = {350, l40s_page}},
+        .board_watts = {350, l40s_page},
+        .memory_gb = {48, memory_table},
+        .memory_bus_bits = {384, unverified}},
     Gpu{.id = "rtx4090",
         .name = "NVIDIA GeForce RTX 4090",
         .architecture = "sm_89",
@@ -79,7 +86,9 @@ constexpr std::array gpus{
         .dram_gb_per_s = {1008, ada_paper},
         .l2_mb = {72, unverified},  // 96 is the full chip
         .fp16_tensor_tflops = {165, unverified},
-        .board_watts = {450, ada_paper}},
+        .board_watts = {450, ada_paper},
+        .memory_gb = {24, memory_table},
+        .memory_bus_bits = {384, unverified}},
     Gpu{.id = "a100",
         .name = "NVIDIA A100 40GB SXM",
         .architecture = "sm_80",
@@ -88,7 +97,9 @@ constexpr std::array gpus{
         .dram_gb_per_s = {1555, a100_paper},
         .l2_mb = {40, a100_page},
         .fp16_tensor_tflops = {312, rate_2048},
-        .board_watts = {400, a100_page}},
+        .board_watts = {400, a100_page},
+        .memory_gb = {40, memory_table},
+        .memory_bus_bits = {5120, a100_memory}},
     Gpu{.id = "h100",
         .name = "NVIDIA H100 SXM",
         .architecture = "sm_90",
@@ -97,7 +108,9 @@ constexpr std::array gpus{
         .dram_gb_per_s = {3350, h100_page},
         .l2_mb = {50, h100_page},
         .fp16_tensor_tflops = {989, h100_page},
-        .board_watts = {700, h100_page}},
+        .board_watts = {700, h100_page},
+        .memory_gb = {80, h100_memory},
+        .memory_bus_bits = {5120, unverified}},
 };
 
 Json fact_json(const Fact& fact) {
@@ -147,7 +160,9 @@ Json to_json(const Gpu& gpu) {
           {"dram_gb_per_s", fact_json(gpu.dram_gb_per_s)},
           {"l2_mb", fact_json(gpu.l2_mb)},
           {"fp16_tensor_tflops", fact_json(gpu.fp16_tensor_tflops)},
-          {"board_watts", fact_json(gpu.board_watts)}};
+          {"board_watts", fact_json(gpu.board_watts)},
+          {"memory_gb", fact_json(gpu.memory_gb)},
+          {"memory_bus_bits", fact_json(gpu.memory_bus_bits)}};
 }
 
 }  // namespace flashmoe

@@ -51,6 +51,8 @@ struct Gpu {
   Fact l2_mb;
   Fact fp16_tensor_tflops;  // dense, fp32 accumulation
   Fact board_watts;
+  Fact memory_gb;  // as sold, of 2^30 bytes; a driver keeps a little of it for itself
+  Fact memory_bus_bits;
 };
 
 [[nodiscard]] std::span<const Gpu> all_gpus();
