@@ -8,6 +8,9 @@
 namespace flashmoe::vgpu::ptx {
 namespace {
 
+constexpr int kBefore = 80;              // characters of a line before the place that a message is about
+constexpr std::size_t kMostShown = 120;  // and of the line altogether
+
 enum : std::uint8_t { kDigit = 1, kHex = 2, kFollow = 4, kStart = 8 };
 
 // One table look-up a character: the lexer sees every byte of files that are mostly debug strings.
@@ -116,7 +119,9 @@ Token Lexer::number() {
   }
   length = run(1, kDigit);
   bool decimal = false;
-  if (at(position_ + length) == '.' && is(at(position_ + length + 1), kDigit)) {
+  // "0." is how inline assembly gets the constant 0.f.
+  if (const char after = at(position_ + length + 1);
+      at(position_ + length) == '.' && (!is(after, kStart) || after == 'e' || after == 'E')) {
     decimal = true;
     length = run(length + 1, kDigit);
   }
@@ -175,8 +180,10 @@ std::string_view Lexer::line_of(Location location) const {
     start = newline + 1;
   }
   const std::size_t end = std::min(text_.find_first_of("\r\n", start), text_.size());
+  // Of a long line only what stands around the place.
+  if (location.column > kBefore) start = std::min(end, start + static_cast<std::size_t>(location.column - kBefore));
   start = std::min(text_.find_first_not_of(" \t", start), end);
-  return text_.substr(start, std::min<std::size_t>(end - start, 160));
+  return text_.substr(start, std::min(end - start, kMostShown));
 }
 
 }  // namespace flashmoe::vgpu::ptx

@@ -262,6 +262,9 @@ TEST(Operands, Constants) {
   EXPECT_EQ(operand("-0f3F800000").bits, 0xBF800000U);
   EXPECT_EQ(operand("0d3FF0000000000000").bits, std::bit_cast<std::uint64_t>(1.0));
   EXPECT_EQ(operand("-1.5e1").bits, std::bit_cast<std::uint64_t>(-15.0));
+  EXPECT_EQ(operand("0.").bits, 0U);
+  EXPECT_EQ(operand("{-2., 1.e2}").parts.at(0).bits, std::bit_cast<std::uint64_t>(-2.0));
+  EXPECT_EQ(operand("{-2., 1.e2}").parts.at(1).bits, std::bit_cast<std::uint64_t>(100.0));
   EXPECT_EQ(operand("1.5+0.5").bits, std::bit_cast<std::uint64_t>(2.0));
 }
 
