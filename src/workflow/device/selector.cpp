@@ -66,9 +66,10 @@ Result<DeviceSelector> select_device(const std::string& flag) {
 
 Result<Done> device_available(const DeviceSelector& device) {
   if (device.kind == DeviceKind::cpu) return Done{};
-  if (device.kind == DeviceKind::virtual_gpu)
+  if (device.kind == DeviceKind::virtual_gpu) {
     if (const auto library = runtime::virtual_driver_library(); !library) return library.error();
-  if (device.kind == DeviceKind::virtual_gpu) return Done{};
+    return Done{};
+  }
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (driver == nullptr)
     return Diagnostic{

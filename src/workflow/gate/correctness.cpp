@@ -94,7 +94,7 @@ class Checker {
 
     kernel_.fill(0, seed, one.hard);
     kernel_.seal_inputs_and_poison();
-    const milliseconds limit(static_cast<long>(project_.call_limit_seconds * 1e3));
+    const milliseconds limit(static_cast<long>(project_.call_limit_seconds * kernel_runnable_.limit_factor * 1e3));
     if (!ready(kernel_.run(0, 1, limit).error, one.name, false)) return false;
     const Tensors got = copy_outputs(kernel_, 0);
     if (!ready(kernel_.audit(), one.name, false)) return false;

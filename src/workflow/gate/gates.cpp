@@ -15,6 +15,8 @@
 #include "workflow/gate/performance.hpp"
 #include "workflow/gate/record.hpp"
 #include "workflow/gate/stopped.hpp"
+#include "workflow/gpu/findings.hpp"
+#include "workflow/gpu/launches.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/machine/machine.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -162,22 +164,43 @@ class Sequence {
   }
 
   Result<Done> prepare() {
-    for (auto [target, callable, role] : {std::tuple{&kernel_, &project_.kernel, "kernel"},
-                                          std::tuple{&reference_, &project_.reference, "reference"}}) {
-      auto made = runnable(*callable, role);
-      if (!made) return made.error();
-      *target = *made;
-    }
+    auto reference = runnable(project_.reference, "reference");
+    if (!reference) return reference.error();
+    reference_ = *reference;
+    auto kernel =
+        device_.kind == DeviceKind::virtual_gpu
+            ? gpu_runnable(project_, device_, {.report = report_.path(), .seed = mix_seed(seed_, 3)}, progress_)
+            : runnable(project_.kernel, "kernel");
+    if (!kernel) return kernel.error();
+    kernel_ = *kernel;
     // Its file is hashed before the kernel runs for the first time: a kernel that changes it is found out.
     if (!baseline_) baseline_ = runnable(project_.baseline, "baseline");
     return Done{};
   }
 
   GateResult correctness() {
-    return run_correctness_gate(project_, kernel_, reference_, {.seed = mix_seed(seed_, 1)}, progress_);
+    GateResult result = run_correctness_gate(project_, kernel_, reference_, {.seed = mix_seed(seed_, 1)}, progress_);
+    // What the virtual GPU's checks found is a failure, also where the numbers came out right.
+    if (device_.kind == DeviceKind::virtual_gpu) add_virtual_findings(report_.path(), result);
+    return result;
+  }
+
+  // Its time would be a prediction; this version makes none.
+  GateResult not_timed() const {
+    GateResult result;
+    result.gate = "performance";
+    result.outcome = Outcome::inconclusive;
+    result.summary = fmt::format("not timed: {} is no device with a clock", device_.to_string());
+    result.findings.push_back({.severity = Severity::warning,
+                               .group = "performance",
+                               .what = result.summary,
+                               .fix = fmt::format("cudadent profile {} --device {} shows what it does there",
+                                                  project_.directory, device_.to_string())});
+    return result;
   }
 
   GateResult performance() {
+    if (device_.kind == DeviceKind::virtual_gpu) return not_timed();
     if (!*baseline_) return could_not_run("performance", baseline_->error());
     const Runnable& baseline = **baseline_;
     facts_ = baseline_facts(project_, baseline);
@@ -216,6 +239,7 @@ class Sequence {
   Runnable kernel_, reference_;
   std::optional<Result<Runnable>> baseline_;
   Json facts_ = Json::object();
+  ReportFile report_;  // of a virtual GPU
 };
 
 }  // namespace

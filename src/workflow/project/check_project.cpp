@@ -28,8 +28,9 @@ class Check {
   Check(const Project& project, const Locations& locations) : project_(project), locations_(locations) {}
 
   Failure all() const {
-    for (auto step : {&Check::names, &Check::domains, &Check::expressions, &Check::smallest_first,
-                      &Check::architectures, &Check::thresholds, &Check::hypotheses}) {
+    for (auto step :
+         {&Check::names, &Check::domains, &Check::expressions, &Check::smallest_first, &Check::architectures,
+          &Check::kernels, &Check::launches, &Check::thresholds, &Check::hypotheses}) {
       if (Failure failure = (this->*step)()) return failure;
     }
     return {};
@@ -219,6 +220,47 @@ class Check {
     return {};
   }
 
+  Failure kernels() const {
+    if (project_.kernel.kind != CallableKind::none || !project_.instances.empty()) return {};
+    return locations_.error("kernel", "is missing",
+                            "name a C++ entry, kernel = \"kernel.cpp:function\", or declare CUDA kernels under [cuda]");
+  }
+
+  Failure launches() const {
+    std::vector<std::string> known;
+    for (const CudaInstance& instance : project_.instances) known.push_back(instance.name);
+    for (std::size_t i = 0; i < project_.cuda_launch.size(); ++i) {
+      const std::string& name = project_.cuda_launch[i];
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      return locations_.error(fmt::format("cuda.launch[{}]", i),
+                              fmt::format("\"{}\" is no instance; instances are {}", name, list_of(known)),
+                              suggestion(name, known, "or declare it under [[cuda.instances]]"));
+    }
+    for (std::size_t i = 0; i < project_.instances.size(); ++i) {
+      for (std::size_t k = 0; k < project_.instances[i].args.size(); ++k) {
+        const std::string& text = project_.instances[i].args[k];
+        const std::string key = fmt::format("cuda.instances[{}].args[{}]", i, k);
+        const auto argument = parse_argument(project_, text);
+        if (!argument)
+          return locations_.error(key, fmt::format("\"{}\" is neither a tensor nor a type and an expression", text),
+                                  "name a tensor of [inputs], [outputs] or [stages], or write \"i64 n\" (i32, i64, u8, "
+                                  "f32, f64)");
+        if (argument->tensor) continue;
+        for (const Workload& workload : project_.workloads) {
+          const Result<double> value = evaluate(argument->expression, workload.values);
+          const int offset = static_cast<int>(argument->type.size()) + 1;
+          if (!value)
+            return locations_.error(key, value.error().message, value.error().fix, offset + value.error().column - 1);
+          if (argument->type[0] != 'f' && std::floor(*value) != *value)
+            return locations_.error(
+                key, fmt::format("\"{}\" is {:g} in workload '{}', no integer", text, *value, workload.name),
+                "take f32 or f64, or floor_div");
+        }
+      }
+    }
+    return {};
+  }
+
   Failure thresholds() const {
     const Thresholds& thresholds = project_.thresholds;
     const bool rises =
@@ -269,6 +311,7 @@ Result<Done> check_files(const Project& project, const Locations& locations) {
   std::vector<std::pair<std::string, std::string>> named;  // key, file
   for (const auto& [key, callable] : {std::pair{"kernel", &project.kernel}, std::pair{"reference", &project.reference},
                                       std::pair{"baseline", &project.baseline}}) {
+    if (callable->kind == CallableKind::none) continue;
     named.emplace_back(std::string(key) + ".call", callable->source);
     for (std::size_t i = 0; i < callable->sources.size(); ++i) {
       named.emplace_back(fmt::format("{}.sources[{}]", key, i), callable->sources[i]);

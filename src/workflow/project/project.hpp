@@ -56,6 +56,7 @@ struct CudaInstance {
   std::string grid_x = "1", grid_y = "1", grid_z = "1";
   std::string block_x = "1", block_y = "1", block_z = "1";
   std::string dynamic_shared_bytes = "0";
+  std::vector<std::string> args;  // a tensor's name, or a type and an expression: "i64 cols"
   std::int64_t max_spill_bytes = 0;
   double min_occupancy = 0;  // share of the SM's warps, 0..1
   int line = 0;
@@ -111,8 +112,9 @@ struct Project {
   std::vector<std::string> cuda_sources;
   std::vector<std::string> cuda_flags;
   std::vector<std::string> cuda_architectures;  // "sm_89"
+  std::vector<std::string> cuda_launch;         // instances that make up one call, in this order
   std::string cuda_device = "l4";               // whose limits the build gate checks
-  Callable kernel;                              // the CPU entry under test
+  Callable kernel;                              // the CPU entry under test; may be absent beside [cuda]
   Callable reference;
   Callable baseline;
   std::vector<TensorSpec> tensors;
@@ -137,6 +139,14 @@ struct Project {
 // An expression over the parameters: + - * / % (), comparisons, min, max, ceil_div,
 // floor_div, pow2_ceil, if(c, a, b); integers stay exact or are refused. The error's column counts in the expression.
 [[nodiscard]] Result<double> evaluate(const std::string& expression, const Values& values);
+
+// "x" -> the tensor; "i64 cols" -> type and expression. nullopt: neither.
+struct LaunchArgument {
+  std::optional<std::size_t> tensor{};
+  std::string type{};
+  std::string expression{};
+};
+[[nodiscard]] std::optional<LaunchArgument> parse_argument(const Project& project, const std::string& text);
 
 // The JSON Schema of cudadent.toml, from the same table the reader uses.
 [[nodiscard]] Json project_schema();

@@ -93,6 +93,7 @@ class Reader {
 
   Failure callable(const std::string& key, Callable& callable) {
     const View view = at(key);
+    if (!view) return {};
     const bool is_long = view.is_table();
     const std::string text = text_of(is_long ? view["call"] : view);
     const std::string where = is_long ? key + ".call" : key;
@@ -293,6 +294,9 @@ class Reader {
       if (Failure failure = this->instance(View(node), key, instance)) return failure;
       project_.instances.push_back(std::move(instance));
     }
+    project_.cuda_launch = texts_of(view["launch"]);
+    if (project_.cuda_launch.empty() && !project_.instances.empty())
+      project_.cuda_launch = {project_.instances.front().name};
     return {};
   }
 
@@ -312,6 +316,7 @@ class Reader {
       return failure;
     if (Failure failure = geometry(view, key, "block", instance.block_x, instance.block_y, instance.block_z))
       return failure;
+    instance.args = texts_of(view["args"]);
     if (view["shared_bytes"]) instance.dynamic_shared_bytes = expression_of(view["shared_bytes"]);
     instance.max_spill_bytes = view["max_spill_bytes"].value_or(instance.max_spill_bytes);
     instance.min_occupancy = view["min_occupancy"].value_or(instance.min_occupancy);

@@ -1,19 +1,19 @@
 // Running somebody's kernel without trusting it. The controller (this process) makes inputs, owns the expected values
 // and takes the time; the kernel runs in a worker process and sees only its tensors, in shared memory. The same
-// interface serves a C++ shared library, a Python callable and, later, a virtual or a real GPU.
+// interface serves a C++ shared library, a Python callable and a CUDA kernel on a virtual or a real GPU.
 #pragma once
 
-#include <chrono>
-#include <memory>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "support/json.hpp"
 #include "support/result.hpp"
 #include "workflow/project/project.hpp"
 
 namespace flashmoe::workflow {
 
-// What to run: a built shared library with an entry, or a Python callable.
+// What to run: a built shared library with an entry, a Python callable, or CUDA kernels.
 struct Runnable {
   std::string label{};  // "kernel", "reference", "torch SDPA"
   CallableKind kind = CallableKind::cpp;
@@ -21,6 +21,13 @@ struct Runnable {
   std::string entry{};
   std::string content_hash{};  // SHA-256 of that file when it was built; checked again by the worker when it loads it
   int threads = 1;
+  // CallableKind::cuda: the driver's library, the images with their hashes, and the launches of one call.
+  std::string driver{};
+  int ordinal = 0;
+  Json images = Json::array();
+  std::function<Result<Json>(const Values&)> launches{};
+  std::vector<std::string> environment{};  // "NAME=value" for the worker
+  double limit_factor = 1;                 // on every time limit: a virtual GPU is slower than a device
 };
 
 enum class Failure { none, crashed, hung, refused, could_not_start };

@@ -192,6 +192,7 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
                          "OPENBLAS_NUM_THREADS=" + threads,
                          "LD_PRELOAD",
                          "PYTHONDONTWRITEBYTECODE=1"};
+  command.environment.insert(command.environment.end(), runnable.environment.begin(), runnable.environment.end());
   auto talk = Conversation::start(command, {state.inputs.fd(), state.outputs.fd()});
   if (!talk) {
     Diagnostic problem = talk.error();
@@ -200,12 +201,16 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
   }
   state.talk = std::move(*talk);
   Json reply;
-  RunError error = state.ask({{"cmd", "load"},
-                              {"library", runnable.library},
-                              {"entry", runnable.entry},
-                              {"hash", runnable.content_hash},
-                              {"trusted", trusted}},
-                             load_limit, reply);
+  Json load{{"cmd", "load"},
+            {"library", runnable.library},
+            {"entry", runnable.entry},
+            {"hash", runnable.content_hash},
+            {"trusted", trusted}};
+  if (runnable.kind == CallableKind::cuda) {
+    load = {
+        {"cmd", "load_gpu"}, {"driver", runnable.driver}, {"ordinal", runnable.ordinal}, {"images", runnable.images}};
+  }
+  RunError error = state.ask(load, load_limit, reply);
   if (error.failure == Failure::refused) error.failure = Failure::could_not_start;
   if (error.failure == Failure::none) state.version = reply.value("version", "");
   return error;
@@ -239,17 +244,22 @@ RunError Session::bind(const Project& project, const Values& values, const std::
   }
   Json params = Json::object();
   for (const auto& [name, value] : values) params[name] = value;
+  Json request{{"cmd", "bind"},
+               {"inputs_fd", state.inputs.fd()},
+               {"outputs_fd", state.outputs.fd()},
+               {"input_bytes", state.layout.input_bytes},
+               {"output_bytes", state.layout.output_bytes},
+               {"sets", sets},
+               {"threads", state.runnable.threads},
+               {"params", params},
+               {"tensors", tensors}};
+  if (state.runnable.kind == CallableKind::cuda) {
+    auto launches = state.runnable.launches(values);
+    if (!launches) return {Failure::could_not_start, launches.error()};
+    request["launches"] = std::move(*launches);
+  }
   Json reply;
-  return state.ask({{"cmd", "bind"},
-                    {"inputs_fd", state.inputs.fd()},
-                    {"outputs_fd", state.outputs.fd()},
-                    {"input_bytes", state.layout.input_bytes},
-                    {"output_bytes", state.layout.output_bytes},
-                    {"sets", sets},
-                    {"threads", state.runnable.threads},
-                    {"params", params},
-                    {"tensors", tensors}},
-                   bind_limit, reply);
+  return state.ask(request, bind_limit, reply);
 }
 
 void Session::fill(int set, std::uint64_t seed, const std::string& hard) {

@@ -19,6 +19,7 @@
 #include "cudadent/kernel.h"
 #include "support/json.hpp"
 #include "support/sha256.hpp"
+#include "workflow/runner/gpu_entry.hpp"
 #include "workflow/runner/hardening.hpp"
 
 namespace flashmoe::workflow {
@@ -127,11 +128,13 @@ class Worker {
   }
 
   static Json refusal(const std::string& why) { return Json{{"ok", false}, {"error", why}}; }
+  static Json refusal(const Diagnostic& why) { return Json{{"ok", false}, {"error", why.message}, {"fix", why.fix}}; }
 
   Json answer(const Json& request) {
     const std::string command = request.value("cmd", "");
     try {
       if (command == "load") return load(request);
+      if (command == "load_gpu") return load_gpu(request);
       if (command == "bind") return bind(request);
       if (command == "run") return run(request);
     } catch (const Json::exception& error) {
@@ -158,6 +161,14 @@ class Worker {
     if (!symbol) return refusal(fmt::format("has no function '{}'", entry));
     std::memcpy(&entry_, &symbol, sizeof entry_);
     return Json{{"ok", true}};
+  }
+
+  // The kernel runs on the device, where it can reach nothing of this process.
+  Json load_gpu(const Json& request) {
+    auto loaded = GpuEntry::load(request);
+    if (!loaded) return refusal(loaded.error());
+    gpu_ = std::move(*loaded);
+    return Json{{"ok", true}, {"version", gpu_->device()}};
   }
 
   static bool map(Mapping& mapping, int fd, std::size_t bytes, bool writable) {
@@ -217,11 +228,14 @@ class Worker {
       call.params = params_.data();
       calls_.push_back(call);
     }
+    if (gpu_ && !calls_.empty()) {
+      if (const auto bound = gpu_->bind(request, calls_.front()); !bound) return refusal(bound.error());
+    }
     return Json{{"ok", true}};
   }
 
   Json run(const Json& request) {
-    if (!entry_) return refusal("nothing is loaded");
+    if (!entry_ && !gpu_) return refusal("nothing is loaded");
     const auto first = request.at("first").get<std::size_t>();
     const auto count = request.at("count").get<std::size_t>();
     if (first + count > calls_.size()) return refusal("more sets than there are");
@@ -231,6 +245,11 @@ class Worker {
     }
     const auto start = std::chrono::steady_clock::now();
     for (std::size_t set = first; set < first + count; ++set) {
+      if (gpu_) {
+        const auto ran = gpu_->run(calls_[set]);
+        if (!ran) return refusal(ran.error());
+        continue;
+      }
       const int code = entry_(&calls_[set]);
       if (code != 0) {
         Json reply = refusal(fmt::format("returned {}", code));
@@ -245,6 +264,7 @@ class Worker {
 
   std::FILE* requests_;
   cudadent_entry entry_ = nullptr;
+  std::unique_ptr<GpuEntry> gpu_;
   Mapping inputs_;
   Mapping outputs_;
   std::deque<std::string> names_;  // addresses stay

@@ -1,0 +1,122 @@
+#include "workflow/gpu/launches.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "devices/device.hpp"
+#include "runtime/driver.hpp"
+#include "workflow/build/compiler.hpp"
+#include "workflow/build/kernel_name.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+// The interpreter executes a warp instruction in tens of nanoseconds where a GPU issues four a clock on every SM.
+constexpr double virtual_limit_factor = 60;
+
+const CudaInstance* find_instance(const Project& project, const std::string& name) {
+  const auto found = std::find_if(project.instances.begin(), project.instances.end(),
+                                  [&](const CudaInstance& instance) { return instance.name == name; });
+  return found == project.instances.end() ? nullptr : &*found;
+}
+
+Result<std::array<std::int64_t, 3>> evaluate_axes(const std::array<const std::string*, 3>& axes, const Values& values) {
+  std::array<std::int64_t, 3> result{};
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto value = evaluate(*axes[i], values);
+    if (!value) return value.error();
+    result[i] = static_cast<std::int64_t>(*value);
+  }
+  return result;
+}
+
+Result<Json> arguments_of(const Project& project, const CudaInstance& instance, const Values& values) {
+  Json arguments = Json::array();
+  for (const std::string& text : instance.args) {
+    const auto argument = parse_argument(project, text);
+    if (!argument) return Diagnostic{.message = fmt::format("\"{}\" is no argument", text)};
+    if (argument->tensor) {
+      arguments.push_back({{"tensor", *argument->tensor}});
+      continue;
+    }
+    const auto value = evaluate(argument->expression, values);
+    if (!value) return value.error();
+    const bool is_floating = argument->type[0] == 'f';
+    arguments.push_back({{argument->type, is_floating ? Json(*value) : Json(static_cast<std::int64_t>(*value))}});
+  }
+  return arguments;
+}
+
+}  // namespace
+
+Result<Json> launches_of(const Project& project, const std::vector<CompiledTarget>& targets, const Values& values) {
+  Json launches = Json::array();
+  for (const std::string& name : project.cuda_launch) {
+    const CudaInstance* instance = find_instance(project, name);
+    if (instance == nullptr) return Diagnostic{.message = fmt::format("no instance is called {}", name)};
+    const auto target = std::find_if(targets.begin(), targets.end(), [&](const CompiledTarget& compiled) {
+      return compiled.target.source == instance->source;
+    });
+    const CubinKernel* kernel = target == targets.end() ? nullptr : find_kernel(target->cubin, name);
+    if (kernel == nullptr)
+      return Diagnostic{.message = fmt::format("{} is not in what {} compiles to", name, instance->source),
+                        .fix = "cudadent gate --only build says which line is missing"};
+    const auto grid = evaluate_axes({&instance->grid_x, &instance->grid_y, &instance->grid_z}, values);
+    if (!grid) return grid.error();
+    const auto block = evaluate_axes({&instance->block_x, &instance->block_y, &instance->block_z}, values);
+    if (!block) return block.error();
+    const auto shared_bytes = evaluate(instance->dynamic_shared_bytes, values);
+    if (!shared_bytes) return shared_bytes.error();
+    auto arguments = arguments_of(project, *instance, values);
+    if (!arguments) return arguments.error();
+    launches.push_back({{"image", target - targets.begin()},
+                        {"kernel", kernel->name},
+                        {"grid", *grid},
+                        {"block", *block},
+                        {"shared_bytes", static_cast<std::int64_t>(*shared_bytes)},
+                        {"args", std::move(*arguments)}});
+  }
+  return launches;
+}
+
+Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& device, const VirtualOptions& options,
+                              Progress& progress) {
+  if (project.instances.empty())
+    return Diagnostic{.message = fmt::format("the project has no CUDA kernel that {} could run", device.to_string()),
+                      .fix = "declare [cuda] with sources and instances in cudadent.toml"};
+  for (const std::string& name : project.cuda_launch) {
+    const CudaInstance* instance = find_instance(project, name);
+    if (instance != nullptr && instance->args.empty())
+      return Diagnostic{.message = fmt::format("instance \"{}\" says no arguments, so it cannot be launched", name),
+                        .fix = "add args to it, such as args = [\"x\", \"y\", \"i64 n\"]",
+                        .file = project.file,
+                        .line = instance->line};
+  }
+  const auto gpu = find_gpu(device.gpu);
+  if (!gpu) return gpu.error();
+  const auto toolkit = find_cuda_toolkit();
+  if (!toolkit) return toolkit.error();
+  Project for_device = project;
+  for_device.cuda_architectures = {std::string(gpu->architecture)};
+  auto targets = std::make_shared<std::vector<CompiledTarget>>(compile_cuda(for_device, *toolkit, {}, progress));
+  Runnable runnable{.label = "kernel", .kind = CallableKind::cuda, .limit_factor = virtual_limit_factor};
+  for (const CompiledTarget& target : *targets) {
+    if (!target.compiled) return target.failure;
+    runnable.images.push_back({{"path", target.path}, {"hash", target.content_hash}});
+  }
+  runnable.library = targets->front().path;
+  runnable.content_hash = targets->front().content_hash;
+  auto driver = runtime::virtual_driver_library();
+  if (!driver) return driver.error();
+  runnable.driver = *driver;
+  runnable.environment = {"VGPU_DEVICE=" + device.gpu, "VGPU_CHECK=" + options.checks};
+  if (!options.report.empty()) runnable.environment.push_back("VGPU_REPORT=" + options.report);
+  if (options.seed != 0) runnable.environment.push_back(fmt::format("VGPU_SEED={}", options.seed));
+  runnable.launches = [project, targets](const Values& values) { return launches_of(project, *targets, values); };
+  return runnable;
+}
+
+}  // namespace flashmoe::workflow

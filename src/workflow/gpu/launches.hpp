@@ -1,0 +1,32 @@
+// A project's CUDA kernels as something a session can run: images for the device, and the launches of one call with
+// geometry and arguments evaluated for a workload.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "support/progress.hpp"
+#include "support/result.hpp"
+#include "workflow/build/cuda_compile.hpp"
+#include "workflow/device/selector.hpp"
+#include "workflow/project/project.hpp"
+#include "workflow/runner/runner.hpp"
+
+namespace flashmoe::workflow {
+
+// What a run on a virtual GPU looks for and leaves behind.
+struct VirtualOptions {
+  std::string checks = "all";  // VGPU_CHECK: "all", "none", or a list
+  std::string report{};        // VGPU_REPORT: a file for findings and counters, one JSON object a line
+  std::uint64_t seed = 0;      // VGPU_SEED: of the schedule
+};
+
+// Compiles what is not compiled for the device's architecture yet.
+[[nodiscard]] Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& device,
+                                            const VirtualOptions& options, Progress& progress);
+
+// The launches of one call for these values, as the worker takes them (gpu_entry.hpp).
+[[nodiscard]] Result<Json> launches_of(const Project& project, const std::vector<CompiledTarget>& targets,
+                                       const Values& values);
+
+}  // namespace flashmoe::workflow

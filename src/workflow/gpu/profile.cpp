@@ -1,0 +1,69 @@
+#include "workflow/gpu/profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "workflow/gpu/findings.hpp"
+#include "workflow/gpu/launches.hpp"
+#include "workflow/runner/inputs.hpp"
+#include "workflow/runner/session.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+using std::chrono::milliseconds;
+
+Result<Workload> chosen_workload(const Project& project, const std::string& name) {
+  const std::string wanted = name.empty() ? project.thresholds.target_workload : name;
+  std::string known;
+  for (const Workload& workload : project.workloads) {
+    if (workload.name == wanted) return workload;
+    known += (known.empty() ? "" : ", ") + workload.name;
+  }
+  return Diagnostic{.message = fmt::format("no workload is called {}; there are {}", wanted, known)};
+}
+
+}  // namespace
+
+Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& options, Progress& progress) {
+  const auto device = parse_device(options.device);
+  if (!device) return device.error();
+  if (device->kind != DeviceKind::virtual_gpu)
+    return Diagnostic{.message = fmt::format("profiling on {} is not part of this version", options.device),
+                      .fix = "use --device virtual:l4"};
+  auto workload = chosen_workload(project, options.workload);
+  if (!workload) return workload.error();
+  const std::uint64_t seed = options.seed != 0 ? options.seed : fresh_seed();
+
+  progress.step("build", 10);
+  const ReportFile report;
+  const auto kernel = gpu_runnable(project, *device, {.report = report.path(), .seed = mix_seed(seed, 3)}, progress);
+  if (!kernel) return kernel.error();
+
+  progress.step("run", 10);
+  Session session;
+  if (const RunError error = session.start(project, *kernel, true); error.failure != Failure::none)
+    return error.diagnostic;
+  if (const RunError error = session.bind(project, workload->values, workload->name, 1, false);
+      error.failure != Failure::none)
+    return error.diagnostic;
+  session.fill(0, seed);
+  session.seal_inputs_and_poison();
+  const milliseconds limit(static_cast<long>(project.call_limit_seconds * kernel->limit_factor * 1e3));
+  const Block block = session.run(0, 1, limit);
+  session.stop();
+  progress.done();
+
+  ProfileRun run{.project = project.name, .device = options.device, .workload = workload->name};
+  GateResult checks;
+  add_virtual_findings(report.path(), checks);
+  run.findings = checks.findings;
+  if (!block.ok() && run.findings.empty()) return block.error.diagnostic;
+  for (const Json& launch : read_launches(report.path())) {
+    run.launches.push_back({.kernel = launch.value("kernel", ""), .counters = launch, .advice = advise(launch)});
+  }
+  return run;
+}
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,54 @@
+// What a kernel does on a virtual GPU, and what to change first. The counters are the virtual GPU's; the rules turn
+// them into words, the largest expected gain first: too small a grid, bank conflicts, occupancy, uncoalesced access.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/json.hpp"
+#include "support/progress.hpp"
+#include "support/result.hpp"
+#include "workflow/device/selector.hpp"
+#include "workflow/gate/verdict.hpp"
+#include "workflow/project/project.hpp"
+
+namespace flashmoe::workflow {
+
+struct Advice {
+  std::string rule{};   // "grid", "bank conflicts", "occupancy", "coalescing"
+  std::string says{};   // what was counted, in words with figures
+  std::string where{};  // file:line, when one line is to blame
+  std::string fix{};
+};
+
+struct LaunchProfile {
+  std::string kernel{};
+  Json counters = Json::object();  // as the virtual GPU reports them
+  std::vector<Advice> advice{};    // the most worthwhile first; empty: no rule applies
+  std::string annotated{};         // the source with counts beside each line
+};
+
+struct ProfileRun {
+  std::string project{};
+  std::string device{};
+  std::string workload{};
+  std::vector<LaunchProfile> launches{};
+  std::vector<Finding> findings{};  // of the checks, which run with it
+};
+
+struct ProfileOptions {
+  std::string device = "virtual:l4";
+  std::string workload{};  // empty: the target workload
+  std::uint64_t seed = 0;
+};
+
+// How many steps a Progress for run_profile has.
+inline constexpr int profile_steps = 2;
+
+[[nodiscard]] Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& options, Progress& progress);
+[[nodiscard]] std::vector<Advice> advise(const Json& launch);
+[[nodiscard]] Json to_json(const ProfileRun& run);
+[[nodiscard]] std::string profile_text(const ProfileRun& run);
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,41 @@
+#include "workflow/gpu/program.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "runtime/driver.hpp"
+#include "workflow/device/selector.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+std::string before(const std::string& first, const char* variable) {
+  const char* rest = std::getenv(variable);
+  return fmt::format("{}={}{}", variable, first, rest && *rest ? fmt::format(":{}", rest) : "");
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> program_environment(const ProgramOptions& options) {
+  const auto device = parse_device(options.device);
+  if (!device) return device.error();
+  if (device->kind != DeviceKind::virtual_gpu)
+    return Diagnostic{
+        .message = fmt::format("{} is no virtual GPU; a program on it needs no help from here", options.device),
+        .fix = "use --device virtual:l4"};
+  const auto library = runtime::virtual_driver_library();
+  if (!library) return library.error();
+  const std::filesystem::path directory = std::filesystem::path(*library).parent_path();
+  std::vector<std::string> environment{before(directory.string(), "LD_LIBRARY_PATH"), "VGPU_DEVICE=" + device->gpu,
+                                       "VGPU_CHECK=" + options.checks};
+  if (const auto linker = directory / "libnvJitLink.so.13"; std::filesystem::exists(linker))
+    environment.push_back(before(linker.string(), "LD_PRELOAD"));
+  if (!options.report.empty())
+    environment.push_back("VGPU_REPORT=" + std::filesystem::absolute(options.report).string());
+  if (options.seed != 0) environment.push_back(fmt::format("VGPU_SEED={}", options.seed));
+  return environment;
+}
+
+}  // namespace flashmoe::workflow
