@@ -176,8 +176,10 @@ std::uint8_t* Machine::bytes_at(Thread& thread, std::uint64_t address, std::uint
     found = within(thread.local, local_base);
   else if (address >= shared_base && address < shared_base + space_bytes)
     found = within(shared_, shared_base);
-  else if (auto range = global_.ranges.upper_bound(address); range != global_.ranges.begin())
-    found = within((--range)->second, range->first);
+  else if (auto range = global_.ranges.upper_bound(address); range != global_.ranges.begin()) {
+    --range;
+    found = within(range->second, range->first);
+  }
   if (found == nullptr)
     throw std::runtime_error("oracle: " + std::to_string(count) + " bytes at " + std::to_string(address) +
                              " are nobody's, line " + std::to_string(thread.instruction().at.line));

@@ -25,7 +25,10 @@ bool Natural::bit(int place) const {
 }
 
 bool Natural::any_below(int place) const {
-  for (int i = 0; i < std::min(place, length()); ++i)
+  const int whole = std::min(place / 32, static_cast<int>(digits_.size()));
+  for (int i = 0; i < whole; ++i)
+    if (digits_[static_cast<std::size_t>(i)] != 0) return true;
+  for (int i = whole * 32; i < std::min(place, length()); ++i)
     if (bit(i)) return true;
   return false;
 }
