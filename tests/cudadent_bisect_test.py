@@ -54,7 +54,7 @@ def check_bisect(cudadent: str, project: Path, hashes: list[str]) -> None:
     git(project, "bisect", "start", hashes[-1], hashes[0])
     command = [cudadent, "gate", "--bisect", "--until", "correctness", "--quiet"]
     found = subprocess.run(
-        ["git", "bisect", "run", *command], cwd=project, capture_output=True, text=True, timeout=280
+        ["git", "bisect", "run", *command], cwd=project, capture_output=True, text=True, timeout=400
     )
     first_bad = git(project, "rev-parse", "refs/bisect/bad")
     skipped = git(project, "for-each-ref", "--format=%(objectname)", "refs/bisect/skip-*").splitlines()
@@ -80,7 +80,7 @@ def check_reproduce(cudadent: str, project: Path, hashes: list[str]) -> None:
         cwd=project,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
     )
     if again.returncode != 0:
         fail(f"reproduce: exit code {again.returncode}\n{again.stdout}\n{again.stderr}")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 
 SECTIONS = ("NAME", "SYNOPSIS", "OPTIONS", "EXIT STATUS")
 LATEST_FIRST_OUTPUT_SECONDS = 0.2
+ATTEMPTS = 20
 failures: list[str] = []
 
 
@@ -26,7 +28,7 @@ def expect(holds: bool, what: str) -> None:
 
 def run(*arguments: str, cwd: str | None = None) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"NO_COLOR": "1"}
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=60, cwd=cwd, env=environment)
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=200, cwd=cwd, env=environment)
 
 
 def commands_of(manual: str) -> list[str]:
@@ -103,8 +105,12 @@ def check_completion(cudadent: str, commands: list[str]) -> None:
 
 def check_first_output(cudadent: str, commands: list[str]) -> None:
     for arguments in (["--version"], ["--help"], *([command, "--help"] for command in commands)):
-        # The best of five: what the program takes, not what the machine does at the moment.
-        best = min(seconds_of(cudadent, *arguments) for _ in range(5))
+        # The best of a few: what the program takes, not what the machine does at the moment.
+        best = math.inf
+        for _ in range(ATTEMPTS):
+            best = min(best, seconds_of(cudadent, *arguments))
+            if best <= LATEST_FIRST_OUTPUT_SECONDS:
+                break
         expect(best <= LATEST_FIRST_OUTPUT_SECONDS, f"{arguments}: first output after {best:.3f} s")
 
 

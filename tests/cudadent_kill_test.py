@@ -22,7 +22,7 @@ from pathlib import Path
 
 MARK = "CUDADENT_KILL_TEST"
 LONGEST_ROUND_SECONDS = 4.0
-GONE_WITHIN_SECONDS = 5.0
+GONE_WITHIN_SECONDS = 60.0  # far longer than it takes: only what stays reaches it
 
 
 def fail(what: str) -> None:
@@ -62,7 +62,7 @@ class Bench:
 
     def records(self) -> dict[str, dict]:
         listed = subprocess.run(
-            [self.cudadent, "journal", "--json"], cwd=self.project, capture_output=True, text=True, timeout=60
+            [self.cudadent, "journal", "--json"], cwd=self.project, capture_output=True, text=True, timeout=300
         )
         if listed.returncode != 0:
             fail(f"the journal does not read: {listed.stderr}")
@@ -108,7 +108,7 @@ def run_whole(bench: Bench, commands: list[list[str]]) -> list[float]:
     for arguments in commands:
         began = time.monotonic()
         process = bench.start(arguments)
-        output, _ = process.communicate(timeout=170)
+        output, _ = process.communicate(timeout=500)
         durations.append(time.monotonic() - began)
         identity = record_id(output)
         if identity is None or identity not in bench.records():

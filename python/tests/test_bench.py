@@ -356,7 +356,7 @@ def run_one(ours: StandIn, name: str = "prefill.b1h1s32d64.causal", dtype: str =
 def test_a_right_result_is_timed(dtype: str) -> None:
     row = run_one(StandIn(), dtype=dtype)
     assert row.wrong == "" and len(row.times.log_ratios) == 6
-    assert 0.2 < row.ratio.value < 5  # the same work on both sides; loose, since this machine may be busy
+    assert 0.02 < row.ratio.value < 50  # the same work on both sides; a stalled machine is no wrong unit
 
 
 def one_wrong_value(output: torch.Tensor) -> torch.Tensor:

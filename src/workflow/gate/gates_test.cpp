@@ -11,15 +11,21 @@
 namespace flashmoe::workflow {
 namespace {
 
-// Kernel and baseline sleep: their time is the same on a busy machine.
+// Kernel and baseline sleep, so far apart and so far from what is asked that no load of the machine changes a verdict:
+// a sleep is never shorter than asked for, and a busy machine adds about the same to both.
+constexpr int baseline_microseconds = 20'000;
+constexpr const char* fast_enough_at_a_fifth = "[0.1, 0.2, 1.2, 1.5]";
+
 struct SleepingProject : ProjectForTest {
-  explicit SleepingProject(const std::string& factor) {
+  explicit SleepingProject(const std::string& factor, int kernel_microseconds = baseline_microseconds / 5,
+                           const std::string& ladder = fast_enough_at_a_fifth) {
     write("cudadent.toml",
           "name = \"sleeping\"\nkernel = \"kernel.cpp:kernel\"\nreference = \"reference.cpp:kernel\"\n"
           "baseline = \"baseline.cpp:kernel\"\n[params]\nn = { default = 8 }\n[inputs]\nx = \"f32[n]\"\n"
-          "[outputs]\ny = \"f32[n]\"\n[workloads]\ntiny = { n = 8 }\n[thresholds]\nladder = [0.5, 0.6, 1.2, 1.5]\n");
-    write("kernel.cpp", source(factor, 20000));
-    write("baseline.cpp", source("2", 20000));
+          "[outputs]\ny = \"f32[n]\"\n[workloads]\ntiny = { n = 8 }\n[thresholds]\nladder = " +
+              ladder + "\n");
+    write("kernel.cpp", source(factor, kernel_microseconds));
+    write("baseline.cpp", source("2", baseline_microseconds));
     write("reference.cpp", source("2", 0));
   }
 
@@ -63,18 +69,19 @@ TEST(Gates, AllHoldAndAreRecordedAndADriftedBaselineStopsTheNextRun) {
   EXPECT_EQ(record["verdict"], "holds");
   EXPECT_EQ(record["gates"].size(), 4u);
   ASSERT_TRUE(record["baselines"].contains("tiny"));
-  const double seconds = record["baselines"]["tiny"]["seconds"];
-  EXPECT_GT(seconds, 0.019);
+  constexpr double slept_seconds = baseline_microseconds * 1e-6;
+  EXPECT_GE(record["baselines"]["tiny"]["seconds"].get<double>(), slept_seconds);
 
-  // As if an earlier commit had measured a baseline that was 25 % faster.
+  // As if an earlier commit had measured a baseline that slept a tenth.
   Json drifted = {{"kind", "gate"}, {"device", "cpu"}, {"verdict", "holds"}, {"seconds", 1.0}};
-  drifted["baselines"]["tiny"] = {{"seconds", seconds / 1.25}, {"facts", {{"commit", "0123abcd"}}}};
+  drifted["baselines"]["tiny"] = {{"seconds", slept_seconds / 10}, {"facts", {{"commit", "0123abcd"}}}};
   ASSERT_TRUE(journal.append(drifted));
   const GateRun second = sleeping.run();
   const GateResult& stopped = gate(second, "performance");
   EXPECT_EQ(stopped.outcome, Outcome::could_not_run) << report_text(second, false);
   EXPECT_EQ(stopped.data["failure"], "baseline drift");
-  EXPECT_NE(stopped.summary.find("the baseline drifted +2"), std::string::npos) << stopped.summary;
+  EXPECT_NE(stopped.summary.find("the baseline drifted +"), std::string::npos) << stopped.summary;
+  EXPECT_NE(stopped.summary.find("per call now, 2 ms in record"), std::string::npos) << stopped.summary;
   EXPECT_NE(stopped.summary.find("commit: 0123abcd then"), std::string::npos) << stopped.summary;
   EXPECT_NE(stopped.findings.back().fix.find("--accept-baseline"), std::string::npos);
   EXPECT_EQ(exit_code(second.outcome), 1);
@@ -96,6 +103,15 @@ TEST(Gates, AWrongKernelIsNeverTimed) {
   EXPECT_TRUE(gate(run, "performance").data.contains("not_run"));
   EXPECT_NE(gate(run, "performance").summary.find("not run"), std::string::npos);
   EXPECT_EQ(run.outcome, Outcome::fails);
+  EXPECT_EQ(bisect_code(run), 1);
+}
+
+TEST(Gates, ASlowKernelIsRefusedByTheTiming) {
+  SleepingProject sleeping("2", 3 * baseline_microseconds, "[0.9, 1.0, 1.2, 1.5]");
+  const GateRun run = sleeping.run();
+  EXPECT_EQ(gate(run, "correctness").outcome, Outcome::holds) << report_text(run, false);
+  EXPECT_EQ(gate(run, "performance").outcome, Outcome::fails) << report_text(run, false);
+  EXPECT_NE(gate(run, "performance").summary.find("broken"), std::string::npos) << report_text(run, false);
   EXPECT_EQ(bisect_code(run), 1);
 }
 

@@ -168,6 +168,8 @@ TEST_F(JournalTest, KilledWritersLoseNothingThatWasReported) {
       }
     }
     ::close(ends[1]);
+    // Every third writer is seen writing before it is killed, so that a slow machine cannot empty the test.
+    if (int i = 0; round % 3 == 0 && ::read(ends[0], &i, sizeof i) == sizeof i) reported.insert(i);
     std::this_thread::sleep_for(std::chrono::microseconds(wait_us(random)));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);

@@ -42,15 +42,15 @@ struct DoublingProject : ProjectForTest {
     return session.bind(project, {{"n", 100}}, "tiny", sets);
   }
 
-  // Starts, fills and runs one block.
-  Block run() {
+  // Starts, fills and runs one block. The limit is generous: only a hang may reach it, not a stalled machine.
+  Block run(milliseconds limit = milliseconds(30'000)) {
     Session session;
     Block block;
     block.error = start(session);
     if (!block.ok()) return block;
     for (int set = 0; set < 2; ++set) session.fill(set, static_cast<std::uint64_t>(set));
     session.seal_inputs_and_poison();
-    block = session.run(0, 2, milliseconds(1000));
+    block = session.run(0, 2, limit);
     if (block.ok()) block.error = session.audit();
     if (block.ok()) block.error = session.audit_leftover(milliseconds(30));
     return block;
@@ -68,7 +68,7 @@ TEST(Session, RunsEverySetOnItsOwnInputs) {
   ASSERT_EQ(started.failure, Failure::none) << started.diagnostic.to_string();
   for (int set = 0; set < 2; ++set) session.fill(set, 7 + static_cast<std::uint64_t>(set));
   session.seal_inputs_and_poison();
-  const Block block = session.run(0, 2, milliseconds(5000));
+  const Block block = session.run(0, 2, milliseconds(30'000));
   ASSERT_TRUE(block.ok()) << block.error.diagnostic.to_string();
   EXPECT_EQ(session.audit().failure, Failure::none);
   EXPECT_NE(std::memcmp(session.tensor(0, 0).data(), session.tensor(1, 0).data(), 400), 0);
@@ -81,7 +81,7 @@ TEST(Session, RunsEverySetOnItsOwnInputs) {
 }
 
 TEST(Session, KillsAndNamesAHang) {
-  const Block block = DoublingProject("for (volatile int forever = 1; forever;) {}").run();
+  const Block block = DoublingProject("for (volatile int forever = 1; forever;) {}").run(milliseconds(500));
   EXPECT_EQ(block.error.failure, Failure::hung);
   EXPECT_TRUE(contains(block.error, "hung in workload tiny")) << block.error.diagnostic.message;
   EXPECT_NE(block.error.diagnostic.fix.find("call_limit_seconds"), std::string::npos);
@@ -164,7 +164,7 @@ TEST(Session, RunsAPythonCallable) {
     ASSERT_EQ(session.bind(doubling.project, {{"n", 5}}, "tiny", 3).failure, Failure::none);
     for (int set = 0; set < 3; ++set) session.fill(set, 5 + static_cast<std::uint64_t>(set));
     session.seal_inputs_and_poison();
-    const Block block = session.run(0, 3, milliseconds(10'000));
+    const Block block = session.run(0, 3, milliseconds(30'000));
     ASSERT_TRUE(block.ok()) << block.error.diagnostic.message;
     const double x = load_element(session.tensor(2, 0).data() + 16, CUDADENT_F32);
     EXPECT_EQ(load_element(session.tensor(2, 1).data() + 16, CUDADENT_F32), 2 * x) << entry;
