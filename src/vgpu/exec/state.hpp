@@ -78,6 +78,7 @@ struct Split {
   std::uint32_t barrier = 0;                // Wait::barrier: its number
   std::uint32_t barrier_threads = 0;        // Wait::barrier: the thread count given; 0: the whole CTA
   bool arrives_only = false;                // Wait::barrier: bar.arrive, waits for its own warp only
+  bool counted = false;                     // Wait::barrier: its warp has arrived as a whole
   std::vector<std::uint32_t> reconverge{};  // indices of open reconvergence records, innermost last
   std::uint32_t backward_branches = 0;      // since it was last scheduled
 };

@@ -1,0 +1,215 @@
+#include "vgpu/exec/async_copy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "vgpu/exec/addresses.hpp"
+#include "vgpu/exec/host_access.hpp"
+#include "vgpu/exec/lane_loop.hpp"
+
+namespace flashmoe::vgpu::exec {
+
+namespace {
+
+void copy_bytes(std::uint64_t to, std::uint64_t from, std::uint32_t bytes) {
+  if (bytes % 8 == 0) {
+    for (std::uint32_t at = 0; at < bytes; at += 8) {
+      store_host<std::uint64_t>(to + at, load_host<std::uint64_t>(from + at));
+    }
+  } else if (bytes == 4) {
+    store_host<std::uint32_t>(to, load_host<std::uint32_t>(from));
+  } else {
+    for (std::uint32_t at = 0; at < bytes; ++at) {
+      store_host<std::uint8_t>(to + at, load_host<std::uint8_t>(from + at));
+    }
+  }
+}
+
+void fill_zero(std::uint64_t to, std::uint32_t bytes) {
+  for (std::uint32_t at = 0; at < bytes; ++at) {
+    store_host<std::uint8_t>(to + at, 0);
+  }
+}
+
+void move_bytes(Warp& warp, const AsyncCopy& copy, bool reads) {
+  const std::uint64_t to = reinterpret_cast<std::uint64_t>(warp.shared) + copy.destination;
+  const std::uint32_t copied = reads ? copy.source_bytes : 0;
+  copy_bytes(to, copy.source, copied);
+  fill_zero(to + copied, copy.bytes - copied);
+}
+
+// An observer hears of both sides now, when the bytes move, and both are checked now.
+void land_observed(Warp& warp, const AsyncCopy& copy) {
+  const ir::Inst& inst = warp.kernel->code[copy.pc];
+  const std::uint32_t lane = 1u << copy.lane;
+  std::uint64_t addresses[lanes_per_warp] = {};
+  Targets ignored;
+  const std::uint32_t pc = warp.pc;
+  warp.pc = copy.pc + 1;  // a fault is one of the copy, not of whoever waits for it
+  bool reads = copy.source_bytes != 0;
+  if (reads) {
+    addresses[copy.lane] = copy.source;
+    const Request read{lane, copy.source_bytes, AccessKind::async_read, false, &copy, copy.bytes};
+    reads = resolve_in<Mode::observed>(warp, inst, ir::Space::global, read, addresses, ignored) != 0;
+  }
+  addresses[copy.lane] = copy.destination;
+  const Request write{lane, copy.bytes, AccessKind::async_write, false, &copy, copy.bytes};
+  if (!warp.leave && resolve_in<Mode::observed>(warp, inst, ir::Space::shared, write, addresses, ignored) != 0) {
+    move_bytes(warp, copy, reads);
+  }
+  warp.pc = pc;
+}
+
+void land(Warp& warp, const AsyncCopy& copy) {
+  if (warp.cta->grid->observer != nullptr) {
+    land_observed(warp, copy);
+  } else {
+    move_bytes(warp, copy, true);  // checked when it was issued
+  }
+}
+
+template <class ShouldLand>
+void land_those(Warp& warp, ShouldLand&& should_land) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < warp.copies.size(); ++i) {
+    const AsyncCopy copy = warp.copies[i];
+    if (should_land(copy)) {
+      land(warp, copy);
+    } else {
+      warp.copies[kept++] = copy;
+    }
+  }
+  warp.copies.resize(kept);
+}
+
+// Checks both sides as a load and a store would be checked.
+[[nodiscard]] bool check(Warp& warp, const ir::Inst& inst, std::uint32_t lanes, const std::uint64_t* source,
+                         const std::uint64_t* destination) {
+  Targets ignored;
+  const Request read{lanes, inst.size, AccessKind::async_read, false, nullptr, 0};
+  const Request write{lanes, inst.size, AccessKind::async_write, false, nullptr, 0};
+  return resolve_in<Mode::fast>(warp, inst, ir::Space::shared, write, destination, ignored) == lanes &&
+         (source == nullptr || resolve_in<Mode::fast>(warp, inst, ir::Space::global, read, source, ignored) == lanes);
+}
+
+template <Mode mode>
+void issue(Warp& warp, const ir::Inst& inst) {
+  Grid& grid = *warp.cta->grid;
+  std::uint64_t source[lanes_per_warp], destination[lanes_per_warp];
+  operand_addresses(warp, inst.a, inst.wide_address, inst.imm, destination);
+  operand_addresses(warp, inst.b, inst.b_wide, inst.imm2, source);
+  const std::uint32_t ignored = inst.e == ir::no_slot ? 0 : warp.predicates[inst.e];
+  const std::uint32_t* const sizes = inst.c == ir::no_slot ? nullptr : warp.slot(inst.c);
+  // A lane that reads nothing may hold any address: kernels clamp rows out of range that way.
+  std::uint32_t reading = warp.exec & ~ignored;
+  if (sizes != nullptr) {
+    for_each_lane(reading, [&](int lane) { reading &= sizes[lane] == 0 ? ~(1u << lane) : all_lanes; });
+  }
+  const std::uint32_t lanes = warp.exec;
+  if (mode == Mode::fast || grid.observer == nullptr) {
+    if (!check(warp, inst, lanes, nullptr, destination) ||
+        (reading != 0 && !check(warp, inst, reading, source, destination))) {
+      return;
+    }
+  }
+  const Schedule::Copies when = grid.launch->schedule.copies;
+  for_each_lane(lanes, [&](int lane) {
+    AsyncCopy copy{};
+    copy.source = source[lane];
+    copy.destination = static_cast<std::uint32_t>(destination[lane]);
+    copy.group = warp.committed_groups[lane];
+    copy.pc = warp.pc - 1;
+    copy.bytes = static_cast<std::uint8_t>(inst.size);
+    copy.lane = static_cast<std::uint8_t>(lane);
+    const bool reads = ((reading >> lane) & 1) != 0;
+    const std::uint32_t wanted = sizes != nullptr ? std::min<std::uint32_t>(sizes[lane], inst.size) : inst.size;
+    copy.source_bytes = static_cast<std::uint8_t>(reads ? wanted : 0);
+    if constexpr (mode == Mode::observed) {
+      if (grid.observer != nullptr) {
+        grid.observer->copy_issued(warp, copy);
+      }
+    }
+    warp.copies.push_back(copy);
+  });
+  if (when == Schedule::Copies::earliest) {
+    land_copies(warp, lanes);
+  } else if (when == Schedule::Copies::random) {
+    land_some_copies(warp);
+  }
+}
+
+template <Mode mode>
+void commit(Warp& warp, const ir::Inst&) {
+  for_each_lane(warp.exec, [&](int lane) { ++warp.committed_groups[lane]; });
+  if constexpr (mode == Mode::observed) {
+    if (Observer* const observer = warp.cta->grid->observer) {
+      observer->copies_committed(warp, warp.exec);
+    }
+  }
+}
+
+// Waits until at most N of a lane's latest groups are under way: all before them have landed.
+template <Mode mode>
+void wait_group(Warp& warp, const ir::Inst& inst) {
+  const auto pending = static_cast<std::uint32_t>(inst.imm);
+  land_those(warp, [&](const AsyncCopy& copy) {
+    return ((warp.exec >> copy.lane) & 1) != 0 &&
+           std::uint64_t{copy.group} + pending < warp.committed_groups[copy.lane];
+  });
+  if constexpr (mode == Mode::observed) {
+    if (Observer* const observer = warp.cta->grid->observer) {
+      observer->copies_waited(warp, warp.exec, pending);
+    }
+  }
+}
+
+// Commits what is open, then waits for everything.
+template <Mode mode>
+void wait_all(Warp& warp, const ir::Inst& inst) {
+  commit<mode>(warp, inst);
+  ir::Inst none_pending{};
+  wait_group<mode>(warp, none_pending);
+}
+
+}  // namespace
+
+void land_copies(Warp& warp, std::uint32_t lanes) {
+  land_those(warp, [&](const AsyncCopy& copy) { return ((lanes >> copy.lane) & 1) != 0; });
+}
+
+void finish_copies(Warp& warp) {
+  if (warp.copies.empty()) {
+    return;
+  }
+  if (Observer* const observer = warp.cta->grid->observer) {
+    observer->sync_problem(
+        warp, SyncProblem::missing_wait, warp.copies.front().pc,
+        fmt::format("the warp ended with {} asynchronous copies that nothing waited for", warp.copies.size()));
+  }
+  land_those(warp, [](const AsyncCopy&) { return true; });
+}
+
+void land_some_copies(Warp& warp) {
+  std::uint64_t& random = warp.cta->grid->random_state;
+  land_those(warp, [&](const AsyncCopy&) { return (draw(random) & 3) == 0; });
+}
+
+ir::Handler async_copy_handler(const ir::Form& form, Mode mode) {
+  if (form.opcode != "cp" || !form.has("async") || form.has("mbarrier") || form.has("bulk")) {
+    return nullptr;
+  }
+  const bool fast = mode == Mode::fast;
+  if (form.has("commit_group")) {
+    return fast ? &commit<Mode::fast> : &commit<Mode::observed>;
+  }
+  if (form.has("wait_group")) {
+    return fast ? &wait_group<Mode::fast> : &wait_group<Mode::observed>;
+  }
+  if (form.has("wait_all")) {
+    return fast ? &wait_all<Mode::fast> : &wait_all<Mode::observed>;
+  }
+  return fast ? &issue<Mode::fast> : &issue<Mode::observed>;
+}
+
+}  // namespace flashmoe::vgpu::exec

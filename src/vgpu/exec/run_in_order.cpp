@@ -1,0 +1,115 @@
+// Seeded and observed runs: one host thread, an order that depends on nothing but the schedule.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "vgpu/exec/async_copy.hpp"
+#include "vgpu/exec/cta.hpp"
+#include "vgpu/exec/lane_loop.hpp"
+#include "vgpu/exec/observer.hpp"
+#include "vgpu/exec/schedule.hpp"
+
+namespace flashmoe::vgpu::exec {
+
+namespace {
+
+// Long enough that a CTA's state stays in the host's caches, short enough that CTAs interleave as on a device.
+constexpr std::uint32_t natural_slice = 512;
+constexpr std::uint32_t seeded_slice = 64;
+
+class Turns {
+ public:
+  Turns(Grid& grid, std::uint64_t resident) : grid_(grid), schedule_(grid.launch->schedule) {
+    slice_ = schedule_.slice != 0 ? schedule_.slice : schedule_.seed != 0 ? seeded_slice : natural_slice;
+    for (std::uint64_t i = 0; i < resident; ++i) {
+      ctas_.push_back(begin_cta(grid_, next_++, static_cast<std::uint32_t>(i % grid_.launch->sm_count), nullptr));
+    }
+  }
+
+  std::uint64_t run() {
+    std::size_t turn = 0;
+    while (!ctas_.empty() && !grid_.stopped) {
+      const std::size_t index = schedule_.seed != 0 ? draw(grid_.random_state) % ctas_.size() : turn % ctas_.size();
+      turn = index + 1;
+      Cta& cta = *ctas_[index];
+      if (schedule_.seed != 0) {
+        one_warp(cta);
+      } else {
+        every_warp(cta);
+      }
+      if (cta.live_warps == 0 && !grid_.stopped) {
+        turn = replace(index);
+      }
+    }
+    return executed_;
+  }
+
+ private:
+  void every_warp(Cta& cta) {
+    bool anyone_ran = false;
+    for (Warp& warp : cta.warps) {
+      if (warp.state == WarpState::running && !grid_.stopped) {
+        anyone_ran = true;
+        run_one(warp, slice_);
+      }
+    }
+    if (!anyone_ran && !grid_.stopped) {
+      raise_deadlock(cta);
+    }
+  }
+
+  void one_warp(Cta& cta) {
+    runnable_.clear();
+    for (Warp& warp : cta.warps) {
+      if (warp.state == WarpState::running) {
+        runnable_.push_back(&warp);
+      }
+    }
+    if (runnable_.empty()) {
+      raise_deadlock(cta);
+      return;
+    }
+    Warp& warp = *runnable_[draw(grid_.random_state) % runnable_.size()];
+    run_one(warp, 1 + draw(grid_.random_state) % (2 * std::uint64_t{slice_}));
+  }
+
+  void run_one(Warp& warp, std::uint64_t slice) {
+    executed_ += run_warp(warp, slice);
+    if (schedule_.copies == Schedule::Copies::random && warp.state != WarpState::exited && !warp.copies.empty()) {
+      land_some_copies(warp);
+    }
+    if (executed_ > grid_.launch->instruction_budget) {
+      raise(warp, Fault::Kind::timeout, "the instruction budget is spent; this is where the warp was",
+            warp.active == 0 ? 0 : first_lane(warp.active));
+    }
+  }
+
+  // The CTA has ended; the next one takes its place on the SM. Returns whose turn it is.
+  std::size_t replace(std::size_t index) {
+    if (grid_.observer != nullptr) {
+      grid_.observer->cta_ends(*ctas_[index]);
+    }
+    if (next_ < grid_.launch->grid.count()) {
+      const std::uint32_t sm = ctas_[index]->sm;
+      ctas_[index] = begin_cta(grid_, next_++, sm, std::move(ctas_[index]));
+      return index + 1;
+    }
+    ctas_.erase(ctas_.begin() + static_cast<std::ptrdiff_t>(index));
+    return index;
+  }
+
+  Grid& grid_;
+  const Schedule& schedule_;
+  std::uint32_t slice_ = 0;
+  std::uint64_t next_ = 0, executed_ = 0;
+  std::vector<std::unique_ptr<Cta>> ctas_{};
+  std::vector<Warp*> runnable_{};
+};
+
+}  // namespace
+
+std::uint64_t run_in_order(Grid& grid, std::uint64_t resident) {
+  return Turns(grid, resident).run();
+}
+
+}  // namespace flashmoe::vgpu::exec
