@@ -1,0 +1,48 @@
+#include "vgpu/observe/counters/coalescing.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "vgpu/observe/lanes.hpp"
+
+namespace flashmoe::vgpu::observe {
+
+void coalesce(std::uint32_t lanes, const std::uint64_t* address, std::uint32_t bytes, Coalesced& out) {
+  out.lines = 0;
+  std::uint32_t at = 0;  // the line met last: neighbours in a warp are neighbours in memory
+  const auto touch = [&](std::uint64_t begin, std::uint32_t length) {  // inside one sector
+    const std::uint64_t line = begin / line_bytes;
+    if (at >= out.lines || out.line[at].line != line) {
+      for (at = 0; at < out.lines && out.line[at].line != line; ++at) {
+      }
+      if (at == out.lines) {
+        out.line[out.lines++] = {};
+        out.line[at].line = line;
+      }
+    }
+    const std::uint32_t sector = begin / sector_bytes % sectors_per_line;
+    const std::uint64_t ones = (std::uint64_t{1} << length) - 1;
+    out.line[at].sectors = static_cast<std::uint8_t>(out.line[at].sectors | 1u << sector);
+    out.line[at].bytes[sector] |= static_cast<std::uint32_t>(ones << begin % sector_bytes);
+  };
+  for_each_lane(lanes, [&](int lane) {
+    std::uint64_t begin = address[lane];
+    std::uint32_t left = bytes;
+    while (left > 0) {
+      const auto room = static_cast<std::uint32_t>(sector_bytes - begin % sector_bytes);
+      const std::uint32_t length = std::min(left, room);
+      touch(begin, length);
+      begin += length;
+      left -= length;
+    }
+  });
+  out.sectors = 0;
+  out.distinct_bytes = 0;
+  for (std::uint32_t i = 0; i < out.lines; ++i) {
+    out.sectors += static_cast<std::uint32_t>(std::popcount(out.line[i].sectors));
+    for (const std::uint32_t mask : out.line[i].bytes)
+      out.distinct_bytes += static_cast<std::uint32_t>(std::popcount(mask));
+  }
+}
+
+}  // namespace flashmoe::vgpu::observe

@@ -1,0 +1,139 @@
+#include "vgpu/observe/counters/counters.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace flashmoe::vgpu::observe {
+
+MemoryCounts& MemoryCounts::operator+=(const MemoryCounts& other) {
+  shared_requests += other.shared_requests;
+  shared_wavefronts += other.shared_wavefronts;
+  shared_ideal += other.shared_ideal;
+  global_requests += other.global_requests;
+  global_sectors += other.global_sectors;
+  global_ideal_sectors += other.global_ideal_sectors;
+  global_lines += other.global_lines;
+  local_requests += other.local_requests;
+  local_bytes += other.local_bytes;
+  return *this;
+}
+
+Counters::Counters(const MachineShape& machine, bool cold) : machine_(machine), cold_(cold) {}
+
+void Counters::grid_begins(const exec::Grid& grid) {
+  const ir::Kernel& kernel = *grid.kernel;
+  const std::uint32_t dynamic = grid.launch->dynamic_shared_bytes;
+  counts_ = {};
+  counts_.instructions.resize(kernel.code.size());
+  counts_.memory.resize(kernel.code.size());
+  counts_.grid = grid.launch->grid;
+  counts_.block = grid.launch->block;
+  counts_.shared_bytes = dynamic > 0 ? kernel.dynamic_shared_offset + dynamic : kernel.static_shared_bytes;
+  counts_.is_cold = cold_;
+  past_l1_.assign(kernel.code.size(), false);
+  for (std::size_t pc = 0; pc < kernel.info.size(); ++pc) {
+    const ir::Form& form = kernel.info[pc].form;
+    past_l1_[pc] =
+        form.has("cg") || form.has("cv") || form.has("volatile") || form.has("relaxed") || form.has("acquire");
+  }
+  if (!model_) {
+    MemoryModel::Shape shape;
+    shape.sms = machine_.sms;
+    shape.l2_bytes = machine_.l2_bytes;
+    // What one CTA's shared memory leaves; the carve-out of real devices has steps this model has not.
+    const std::uint64_t used = std::min<std::uint64_t>(counts_.shared_bytes, machine_.l1_and_shared_bytes_per_sm / 2);
+    shape.l1_bytes = machine_.l1_and_shared_bytes_per_sm - used;
+    model_ = std::make_unique<MemoryModel>(shape);
+  }
+  model_->launch_begins(cold_);
+}
+
+void Counters::grid_ends() {
+  counts_.traffic = model_->traffic();
+}
+
+void Counters::branch(const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken, std::uint32_t not_taken) {
+  const auto count = [&](std::uint32_t to, std::uint32_t lanes) {
+    if (lanes == 0) return;
+    EdgeCounts& edge = counts_.edges[{pc, to}];
+    ++edge.warps;
+    edge.threads += static_cast<std::uint32_t>(std::popcount(lanes));
+  };
+  count(inst.target, taken);
+  count(pc + 1, not_taken);
+  if (taken != 0 && not_taken != 0) ++counts_.divergent_branches[pc];
+}
+
+void Counters::global(const exec::Warp& warp, std::uint32_t pc, std::uint32_t lanes, const std::uint64_t* address,
+                      std::uint32_t bytes, MemoryModel::Kind kind) {
+  coalesce(lanes, address, bytes, coalesced_);
+  MemoryCounts& counts = counts_.memory[pc];
+  ++counts.global_requests;
+  counts.global_sectors += coalesced_.sectors;
+  counts.global_ideal_sectors += coalesced_.ideal_sectors();
+  counts.global_lines += coalesced_.lines;
+  model_->request(warp.cta->sm, kind, coalesced_);
+}
+
+void Counters::shared(std::uint32_t pc, std::uint32_t lanes, const std::uint64_t* address, std::uint32_t bytes,
+                      SharedKind kind) {
+  const Wavefronts wavefronts = shared_wavefronts(lanes, address, bytes, kind);
+  MemoryCounts& counts = counts_.memory[pc];
+  ++counts.shared_requests;
+  counts.shared_wavefronts += wavefronts.total;
+  counts.shared_ideal += wavefronts.ideal;
+}
+
+void Counters::access(const exec::Warp& warp, const exec::Access& access) {
+  if (access.lanes == 0) return;
+  const bool is_atomic = access.kind == exec::AccessKind::atomic;
+  switch (access.space) {
+    case ir::Space::shared: {
+      const SharedKind kind = is_atomic          ? SharedKind::atomic
+                              : access.is_matrix ? SharedKind::matrix
+                                                 : SharedKind::access;
+      shared(access.pc, access.lanes, access.address, access.is_matrix ? 16 : access.bytes, kind);
+      break;
+    }
+    case ir::Space::global:
+    case ir::Space::generic: {
+      const bool is_load = access.kind == exec::AccessKind::load;
+      const bool past_l1 = past_l1_[access.pc] || access.is_volatile;
+      const MemoryModel::Kind kind = is_atomic  ? MemoryModel::Kind::atomic
+                                     : !is_load ? MemoryModel::Kind::store
+                                     : past_l1  ? MemoryModel::Kind::load_past_l1
+                                                : MemoryModel::Kind::load;
+      global(warp, access.pc, access.lanes, access.address, access.bytes, kind);
+      break;
+    }
+    case ir::Space::local:
+      ++counts_.memory[access.pc].local_requests;
+      counts_.memory[access.pc].local_bytes += static_cast<std::uint64_t>(std::popcount(access.lanes)) * access.bytes;
+      break;
+    case ir::Space::constant:
+    case ir::Space::param:
+      break;
+  }
+}
+
+void Counters::copy_issued(const exec::AsyncCopy& copy) {
+  copy_.lanes |= 1u << copy.lane;
+  if (copy.source_bytes > 0) copy_.reading_lanes |= 1u << copy.lane;
+  copy_.pc = copy.pc;
+  copy_.bytes = copy.bytes;
+  copy_.source[copy.lane] = copy.source;
+  copy_.destination[copy.lane] = copy.destination;
+  copy_.source_bytes = std::max<std::uint32_t>(copy_.source_bytes, copy.source_bytes);
+}
+
+void Counters::copies_end(const exec::Warp& warp) {
+  if (copy_.lanes == 0) return;
+  shared(copy_.pc, copy_.lanes, copy_.destination, copy_.bytes, SharedKind::access);
+  if (copy_.reading_lanes != 0) {
+    const MemoryModel::Kind kind = past_l1_[copy_.pc] ? MemoryModel::Kind::load_past_l1 : MemoryModel::Kind::load;
+    global(warp, copy_.pc, copy_.reading_lanes, copy_.source, copy_.source_bytes, kind);
+  }
+  copy_.lanes = copy_.reading_lanes = copy_.source_bytes = 0;
+}
+
+}  // namespace flashmoe::vgpu::observe

@@ -1,0 +1,82 @@
+// What a launch did, counted per instruction. Counting is exact for the PTX that ran; only the caches are a model.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "vgpu/exec/observer.hpp"
+#include "vgpu/observe/counters/bank_conflicts.hpp"
+#include "vgpu/observe/counters/cache.hpp"
+#include "vgpu/observe/counters/occupancy.hpp"
+
+namespace flashmoe::vgpu::observe {
+
+struct InstructionCounts {
+  std::uint64_t warps = 0;    // executions by a warp
+  std::uint64_t threads = 0;  // executions by a thread: lanes that passed the guard
+};
+
+struct MemoryCounts {
+  std::uint64_t shared_requests = 0, shared_wavefronts = 0, shared_ideal = 0;
+  std::uint64_t global_requests = 0, global_sectors = 0, global_ideal_sectors = 0, global_lines = 0;
+  std::uint64_t local_requests = 0, local_bytes = 0;
+
+  MemoryCounts& operator+=(const MemoryCounts& other);
+};
+
+struct EdgeCounts {
+  std::uint64_t warps = 0, threads = 0;
+};
+
+// Of one launch. Kernel and launch are copied where a report needs them after the grid is gone.
+struct LaunchCounts {
+  std::vector<InstructionCounts> instructions{};                          // by pc
+  std::vector<MemoryCounts> memory{};                                     // by pc
+  std::map<std::pair<std::uint32_t, std::uint32_t>, EdgeCounts> edges{};  // of branches: (from, to)
+  std::map<std::uint32_t, std::uint64_t> divergent_branches{};            // by pc: lanes of one warp went both ways
+  MemoryTraffic traffic{};
+  exec::Dim3 grid{}, block{};
+  std::uint32_t shared_bytes = 0;
+  bool is_cold = true;
+};
+
+class Counters {
+ public:
+  Counters(const MachineShape& machine, bool cold);
+
+  void grid_begins(const exec::Grid& grid);
+  void grid_ends();
+  void instruction(std::uint32_t pc, std::uint32_t lanes) {
+    InstructionCounts& counts = counts_.instructions[pc];
+    ++counts.warps;
+    counts.threads += static_cast<std::uint32_t>(__builtin_popcount(lanes));
+  }
+  void branch(const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken, std::uint32_t not_taken);
+  void access(const exec::Warp& warp, const exec::Access& access);  // all but asynchronous copies
+  void copy_issued(const exec::AsyncCopy& copy);
+  void copies_end(const exec::Warp& warp);  // the cp.async instruction is over
+
+  [[nodiscard]] const LaunchCounts& counts() const { return counts_; }
+
+ private:
+  void global(const exec::Warp& warp, std::uint32_t pc, std::uint32_t lanes, const std::uint64_t* address,
+              std::uint32_t bytes, MemoryModel::Kind kind);
+  void shared(std::uint32_t pc, std::uint32_t lanes, const std::uint64_t* address, std::uint32_t bytes,
+              SharedKind kind);
+
+  MachineShape machine_;
+  bool cold_;
+  std::unique_ptr<MemoryModel> model_{};
+  LaunchCounts counts_{};
+  std::vector<bool> past_l1_{};  // by pc
+  struct {
+    std::uint32_t lanes = 0, reading_lanes = 0, pc = 0, bytes = 0, source_bytes = 0;
+    std::uint64_t source[32] = {}, destination[32] = {};
+  } copy_{};
+  Coalesced coalesced_{};
+};
+
+}  // namespace flashmoe::vgpu::observe

@@ -1,0 +1,160 @@
+#include "vgpu/observe/finding.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace flashmoe::vgpu::observe {
+namespace {
+
+constexpr std::size_t dropped_index = std::numeric_limits<std::size_t>::max();
+
+std::string coordinates(const exec::Dim3& at) {
+  return fmt::format("({},{},{})", at.x, at.y, at.z);
+}
+
+}  // namespace
+
+std::string_view name_of(Check check) {
+  switch (check) {
+    case Check::memcheck:
+      return "memcheck";
+    case Check::initcheck:
+      return "initcheck";
+    case Check::racecheck:
+      return "racecheck";
+    case Check::synccheck:
+      return "synccheck";
+  }
+  return "?";
+}
+
+std::string Party::place() const {
+  const std::string shown = instruction.empty() ? "" : ": " + instruction;
+  if (source_line == 0) return fmt::format("PTX line {}{}", ptx_line, shown);
+  std::string text = fmt::format("{}:{} (PTX line {}{})", source_file, source_line, ptx_line, shown);
+  if (!inlined.empty()) text += fmt::format(" [{}]", inlined);
+  return text;
+}
+
+nlohmann::ordered_json Party::to_json() const {
+  nlohmann::ordered_json json = {{"what", what}};
+  if (source_line != 0) {
+    json["source_file"] = source_file;
+    json["source_line"] = source_line;
+  }
+  if (!inlined.empty()) json["inlined"] = inlined;
+  json["ptx_line"] = ptx_line;
+  json["instruction"] = instruction;
+  json["block"] = {block.x, block.y, block.z};
+  json["thread"] = {thread.x, thread.y, thread.z};
+  return json;
+}
+
+std::string Finding::to_text() const {
+  std::string text = fmt::format("{}: {}", name_of(check), message);
+  if (address) text += fmt::format(" at {} address 0x{:x}", space, *address);
+  if (kernel.empty()) {
+    if (!advice.empty()) text += fmt::format("\n  {}\n", advice);
+    return text;
+  }
+  text += fmt::format("\n  in {} at {}, block {} thread {}", kernel, at.place(), coordinates(at.block),
+                      coordinates(at.thread));
+  if (other) {
+    text += fmt::format("\n  against {} at {}, block {} thread {}", other->what, other->place(),
+                        coordinates(other->block), coordinates(other->thread));
+  }
+  if (!advice.empty()) text += fmt::format("\n  {}", advice);
+  if (times > 1) text += fmt::format("\n  seen {} times", times);
+  return text + "\n";
+}
+
+nlohmann::ordered_json Finding::to_json() const {
+  nlohmann::ordered_json json = {{"check", name_of(check)}, {"message", message}};
+  if (!kernel.empty()) {
+    json["kernel"] = kernel;
+    json["at"] = at.to_json();
+  }
+  if (address) {
+    json["space"] = space;
+    json["address"] = fmt::format("0x{:x}", *address);
+  }
+  if (other) json["other"] = other->to_json();
+  if (!advice.empty()) json["advice"] = advice;
+  json["times"] = times;
+  return json;
+}
+
+exec::Dim3 thread_of(const exec::Dim3& block, std::uint32_t number) {
+  return {number % block.x, number / block.x % block.y, number / block.x / block.y};
+}
+
+exec::Dim3 block_of(const exec::Dim3& grid, std::uint64_t linear) {
+  return {static_cast<std::uint32_t>(linear % grid.x), static_cast<std::uint32_t>(linear / grid.x % grid.y),
+          static_cast<std::uint32_t>(linear / grid.x / grid.y)};
+}
+
+Party party(const ir::Kernel& kernel, std::uint32_t pc, const exec::Dim3& block, const exec::Dim3& thread) {
+  Party party;
+  party.pc = pc;
+  party.block = block;
+  party.thread = thread;
+  if (pc >= kernel.info.size()) return party;
+  const ir::InstInfo& info = kernel.info[pc];
+  party.what = info.form.text();
+  party.ptx_line = info.at.line;
+  party.instruction = info.text;
+  party.inlined = info.inlined;
+  if (info.source_line > 0 && static_cast<std::size_t>(info.source_file) < kernel.files.size()) {
+    party.source_file = kernel.files[static_cast<std::size_t>(info.source_file)];
+    party.source_line = info.source_line;
+  }
+  return party;
+}
+
+bool FindingLog::is_new(Check check, std::uint32_t pc, std::uint32_t other_pc, std::uint32_t detail) {
+  const auto [place, inserted] = known_.try_emplace(Key{check, pc, other_pc, detail}, dropped_index);
+  if (!inserted) {
+    if (place->second != dropped_index) {
+      ++findings_[place->second].times;
+    } else {
+      ++dropped_;
+    }
+    return false;
+  }
+  if (findings_.size() >= most_) {
+    ++dropped_;
+    return false;
+  }
+  place->second = findings_.size();
+  return true;
+}
+
+void FindingLog::add(Finding finding) {
+  findings_.push_back(std::move(finding));
+}
+
+void FindingLog::next_kernel() {
+  known_.clear();
+}
+
+std::string FindingLog::to_text() const {
+  std::string text;
+  for (const Finding& finding : findings_) text += finding.to_text() + "\n";
+  if (dropped_ > 0) text += fmt::format("{} further findings are not shown\n", dropped_);
+  return text;
+}
+
+nlohmann::ordered_json FindingLog::to_json() const {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Finding& finding : findings_) list.push_back(finding.to_json());
+  return {{"findings", std::move(list)}, {"not_shown", dropped_}};
+}
+
+void FindingLog::clear() {
+  findings_.clear();
+  known_.clear();
+  dropped_ = 0;
+}
+
+}  // namespace flashmoe::vgpu::observe

@@ -1,0 +1,83 @@
+// One thing the checks found, as its reader wants it: what and where, who else took part, what to do about it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "vgpu/exec/state.hpp"
+
+namespace flashmoe::vgpu::observe {
+
+enum class Check : std::uint8_t { memcheck, initcheck, racecheck, synccheck };
+[[nodiscard]] std::string_view name_of(Check check);
+
+// One party: an instruction, and the thread that ran it.
+struct Party {
+  std::string what{};  // "write of 4 bytes", "cp.async of 16 bytes"
+  std::string source_file{};
+  int source_line = 0;    // 0: the image has no line information
+  std::string inlined{};  // how it came to stand there, empty when it was not inlined
+  int ptx_line = 0;
+  std::string instruction{};
+  exec::Dim3 block{0, 0, 0}, thread{0, 0, 0};
+  std::uint32_t pc = 0;
+
+  [[nodiscard]] std::string place() const;  // "softmax.cu:41 (PTX line 120: st.shared.f32 ...)"
+  [[nodiscard]] nlohmann::ordered_json to_json() const;
+};
+
+struct Finding {
+  Check check = Check::memcheck;
+  std::string kernel{};
+  std::string message{};  // "write of 4 bytes outside any allocation"
+  Party at{};
+  std::optional<std::uint64_t> address{};
+  std::string space{};  // of the address: "global", "shared", "local"
+  std::optional<Party> other{};
+  std::string advice{};     // one sentence
+  std::uint64_t times = 1;  // this finding was met so often, over all threads
+
+  [[nodiscard]] std::string to_text() const;
+  [[nodiscard]] nlohmann::ordered_json to_json() const;
+};
+
+// The thread of a lane, from its number in the block.
+[[nodiscard]] exec::Dim3 thread_of(const exec::Dim3& block, std::uint32_t number);
+[[nodiscard]] exec::Dim3 block_of(const exec::Dim3& grid, std::uint64_t linear);
+[[nodiscard]] Party party(const ir::Kernel& kernel, std::uint32_t pc, const exec::Dim3& block,
+                          const exec::Dim3& thread);
+
+// Keeps each finding once per (check, place, other place) and counts repetitions. A key is asked for before the text is
+// made, so that a finding in a hot loop costs a lookup.
+class FindingLog {
+ public:
+  explicit FindingLog(std::size_t most = 1000) : most_(most) {}
+
+  // True: new, so describe it and add it. False: counted.
+  [[nodiscard]] bool is_new(Check check, std::uint32_t pc, std::uint32_t other_pc, std::uint32_t detail = 0);
+  void add(Finding finding);  // after is_new said so
+  void next_kernel();         // places mean other instructions from now on
+
+  [[nodiscard]] std::span<const Finding> findings() const { return findings_; }
+  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
+  [[nodiscard]] std::string to_text() const;
+  [[nodiscard]] nlohmann::ordered_json to_json() const;
+  void clear();
+
+ private:
+  using Key = std::tuple<Check, std::uint32_t, std::uint32_t, std::uint32_t>;
+  std::size_t most_;
+  std::vector<Finding> findings_{};
+  std::map<Key, std::size_t> known_{};  // -> index in findings_, or npos when dropped
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace flashmoe::vgpu::observe

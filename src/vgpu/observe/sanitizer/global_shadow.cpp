@@ -1,0 +1,102 @@
+#include "vgpu/observe/sanitizer/global_shadow.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace flashmoe::vgpu::observe {
+namespace {
+
+// Room behind the last byte, so that eight bytes can be read at once anywhere.
+constexpr std::size_t slack = 64;
+
+}  // namespace
+
+Result<std::unique_ptr<GlobalShadow>> GlobalShadow::create(std::uint64_t base, std::uint64_t bytes) {
+  std::unique_ptr<GlobalShadow> shadow(new GlobalShadow());
+  shadow->base_ = base;
+  shadow->size_ = bytes;
+  shadow->mapped_ = bytes / 8 + slack;
+  void* place =
+      mmap(nullptr, shadow->mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) {
+    return Diagnostic{.message = "no address space for the record of initialised bytes",
+                      .fix = "give the virtual device less memory, or switch initcheck off"};
+  }
+  shadow->bits_ = static_cast<std::uint8_t*>(place);
+  return shadow;
+}
+
+GlobalShadow::~GlobalShadow() {
+  if (bits_ != nullptr) munmap(bits_, mapped_);
+}
+
+bool GlobalShadow::clamp(std::uint64_t& address, std::uint64_t& bytes) const {
+  if (address < base_ || address - base_ >= size_) return false;
+  address -= base_;
+  bytes = std::min(bytes, size_ - address);
+  return bytes > 0;
+}
+
+void GlobalShadow::set(std::uint64_t offset, std::uint64_t bytes, bool value) {
+  std::uint64_t end = offset + bytes;
+  const auto put = [&](std::uint64_t at) {
+    const auto bit = static_cast<std::uint8_t>(1u << (at & 7));
+    bits_[at >> 3] = static_cast<std::uint8_t>(value ? bits_[at >> 3] | bit : bits_[at >> 3] & ~bit);
+  };
+  for (; offset < end && (offset & 7) != 0; ++offset) put(offset);
+  for (; end > offset && (end & 7) != 0; --end) put(end - 1);
+  if (end > offset) std::memset(bits_ + (offset >> 3), value ? 0xff : 0, (end - offset) >> 3);
+}
+
+void GlobalShadow::mark_initialised(std::uint64_t address, std::uint64_t bytes) {
+  if (clamp(address, bytes)) set(address, bytes, true);
+}
+
+void GlobalShadow::mark_uninitialised(std::uint64_t address, std::uint64_t bytes) {
+  if (clamp(address, bytes)) set(address, bytes, false);
+}
+
+void GlobalShadow::copy(std::uint64_t destination, std::uint64_t source, std::uint64_t bytes) {
+  if (trusts_all_ || is_initialised(source, bytes)) {
+    mark_initialised(destination, bytes);
+    return;
+  }
+  for (std::uint64_t i = 0; i < bytes; ++i) {
+    if (is_initialised(source + i, 1)) {
+      mark_initialised(destination + i, 1);
+    } else {
+      mark_uninitialised(destination + i, 1);
+    }
+  }
+}
+
+std::uint32_t GlobalShadow::initialised_bytes(std::uint64_t address, std::uint32_t bytes) const {
+  const std::uint32_t all = bytes >= 32 ? 0xffffffffu : (1u << bytes) - 1u;
+  if (trusts_all_ || address < base_ || address - base_ >= size_) return all;
+  const std::uint64_t offset = address - base_;
+  std::uint64_t word = 0;
+  std::memcpy(&word, bits_ + (offset >> 3), sizeof word);
+  return static_cast<std::uint32_t>(word >> (offset & 7)) & all;
+}
+
+bool GlobalShadow::is_initialised(std::uint64_t address, std::uint64_t bytes) const {
+  if (trusts_all_ || !clamp(address, bytes)) return true;
+  const std::uint64_t end = address + bytes;
+  std::uint64_t at = address;
+  for (; at < end && (at & 63) != 0; ++at) {
+    if ((bits_[at >> 3] >> (at & 7) & 1) == 0) return false;
+  }
+  for (; at + 64 <= end; at += 64) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bits_ + (at >> 3), sizeof word);
+    if (word != ~std::uint64_t{0}) return false;
+  }
+  for (; at < end; ++at) {
+    if ((bits_[at >> 3] >> (at & 7) & 1) == 0) return false;
+  }
+  return true;
+}
+
+}  // namespace flashmoe::vgpu::observe

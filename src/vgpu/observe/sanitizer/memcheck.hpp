@@ -1,0 +1,41 @@
+// Every access lies inside one live allocation, is aligned to its own size, and does not write constants. A lane that
+// fails is reported and left out: it reads zero and writes nothing, so that one bad index does not hide the next.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "vgpu/exec/observer.hpp"
+#include "vgpu/observe/finding.hpp"
+
+namespace flashmoe::vgpu::observe {
+
+class Memcheck {
+ public:
+  explicit Memcheck(FindingLog& log) : log_(log) {}
+
+  void grid_begins(const exec::Grid& grid);
+  // The lanes whose access may be carried out.
+  [[nodiscard]] std::uint32_t allowed(const exec::Warp& warp, const exec::Access& access);
+
+ private:
+  struct Range {  // of the allocation the instruction hit last
+    std::uint64_t begin = 0, end = 0;
+    bool is_constant = false;
+  };
+  [[nodiscard]] std::uint32_t allowed_global(const exec::Warp& warp, const exec::Access& access);
+  [[nodiscard]] std::uint32_t allowed_window(const exec::Warp& warp, const exec::Access& access, std::uint64_t size);
+  void report(const exec::Warp& warp, const exec::Access& access, int lane, std::uint32_t reason, std::string message,
+              std::string advice);
+
+  FindingLog& log_;
+  const exec::Grid* grid_ = nullptr;
+  std::uint64_t shared_bytes_ = 0;
+  std::vector<Range> last_{};  // by pc
+};
+
+// Allocations that the program never freed, one finding each.
+void report_leaks(const memory::DeviceMemory& memory, FindingLog& log);
+
+}  // namespace flashmoe::vgpu::observe

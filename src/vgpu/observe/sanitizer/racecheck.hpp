@@ -1,0 +1,102 @@
+// Two accesses to the same bytes, one of them a write, with nothing that orders them. Order comes from
+//   the warp's own program, lane by lane: different lanes of a warp meet only at bar.warp.sync or a CTA barrier;
+//   barriers, named ones too: those who wait come after those who arrived;
+//   fences with an atomic, volatile or relaxed access of one location on both sides (PTX ISA 8.7 to 8.10: release and
+//   acquire patterns), or acquire and release accesses, within the scopes they name;
+//   cp.async: an actor of its own that begins where it was issued and joins its thread at the wait for its group.
+// A copy is judged and recorded when it is issued, so a finding does not depend on when the schedule lets it land.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "vgpu/exec/observer.hpp"
+#include "vgpu/observe/finding.hpp"
+#include "vgpu/observe/sanitizer/access_history.hpp"
+#include "vgpu/observe/sanitizer/vector_clock.hpp"
+
+namespace flashmoe::vgpu::observe {
+
+// Of one warp.
+struct WarpClock {
+  struct CopyGroup {
+    std::uint32_t waited_lanes = 0;
+    std::uint32_t waited_at = 0;  // clock after the wait
+  };
+  VectorClock knows{};
+  std::uint32_t actor = 0, id = 0, first_actor = 0;
+  std::array<std::uint32_t, 32> last_sync{};  // clock after the lane last met the others of its warp
+  std::vector<CopyGroup> groups{};
+  std::array<std::uint32_t, 32> groups_done{};  // per lane: groups known to be complete
+  // Release side: what was known at the last fence. Acquire side: what strong reads saw and a fence will make known.
+  VectorClock at_fence{};
+  bool fenced = false, fenced_for_gpu = false;
+  VectorClock seen_in_cta{};
+  std::shared_ptr<const SparseClock> seen_in_gpu{};
+
+  [[nodiscard]] std::uint32_t clock() const { return knows.own[id]; }
+  void tick() { ++knows.own[id]; }
+};
+
+// Of one CTA.
+struct CtaClock {
+  CtaClock(std::uint32_t warp_count, std::uint64_t shared_bytes) : shared(warp_count, shared_bytes) {}
+  SharedHistory shared;
+  std::array<VectorClock, 16> arriving{}, released{};
+  std::unordered_map<std::uint64_t, VectorClock> locations{};  // what releases at CTA scope left, by generic address
+  std::vector<WarpClock*> warps{};
+};
+
+class Racecheck {
+ public:
+  explicit Racecheck(FindingLog& log) : log_(log) {}
+
+  void grid_begins(const exec::Grid& grid);
+  void grid_ends();
+  void cta_begins(const exec::Cta& cta, CtaClock& clocks);
+  void warp_begins(const exec::Warp& warp, CtaClock& cta, WarpClock& clock);
+
+  void access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, WarpClock& clock, CtaClock& cta);
+  void copy_issued(exec::Warp& warp, const exec::AsyncCopy& copy, WarpClock& clock, CtaClock& cta);
+  void copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, WarpClock& clock);
+  void barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock& cta);
+  void barrier_completes(std::uint32_t number, CtaClock& cta);
+  void barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta, std::uint32_t lanes);
+  void fence(exec::Scope scope, WarpClock& clock);
+  void warp_syncs(std::uint32_t lanes, WarpClock& clock);
+
+ private:
+  enum class Verdict : std::uint8_t { ordered, copy_under_way, unsynchronised_copy, within_warp, unordered, scope };
+  struct Now {  // the access being judged
+    exec::Warp& warp;
+    const ir::Inst* inst;
+    WarpClock& clock;
+    CtaClock& cta;
+    ir::Space space;
+    AccessRecord record;
+    bool is_write;
+    std::uint64_t address;  // of the lane
+    std::uint32_t bytes;
+  };
+
+  [[nodiscard]] Verdict judge(const AccessRecord& before, const Now& now) const;
+  void touch(AccessHistory& history, Cell& cell, Now& now);
+  void touch_lane(Now& now);
+  void same_instruction(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, std::uint32_t actor);
+  void synchronise(const exec::Access& access, WarpClock& clock, CtaClock& cta);
+  void report(const Now& now, const AccessRecord& before, bool before_writes, Verdict verdict);
+
+  FindingLog& log_;
+  const exec::Grid* grid_ = nullptr;
+  std::uint32_t warps_per_cta_ = 1;
+  std::unique_ptr<GlobalHistory> global_{};
+  // What releases at GPU scope left at a location.
+  std::unordered_map<std::uint64_t, std::shared_ptr<const SparseClock>> locations_{};
+};
+
+}  // namespace flashmoe::vgpu::observe

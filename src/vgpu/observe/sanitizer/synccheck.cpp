@@ -1,0 +1,51 @@
+#include "vgpu/observe/sanitizer/synccheck.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <utility>
+
+namespace flashmoe::vgpu::observe {
+namespace {
+
+struct Words {
+  const char* message;
+  const char* advice;
+};
+
+Words words(exec::SyncProblem problem) {
+  switch (problem) {
+    case exec::SyncProblem::divergent_barrier:
+      return {"barrier reached by some lanes of a warp only",
+              "Move the barrier out of the branch, so that every thread of the block reaches it."};
+    case exec::SyncProblem::barrier_count:
+      return {"the threads that arrive do not fit the barrier's count",
+              "Give the barrier the number of threads that really arrive, a multiple of 32."};
+    case exec::SyncProblem::bad_mask:
+      return {"the member mask does not name the lanes that execute the instruction",
+              "Name exactly the lanes that reach the instruction, for instance with __ballot_sync before the branch."};
+    case exec::SyncProblem::missing_wait:
+      return {"asynchronous copies are still under way",
+              "Wait with cp.async.wait_group or wait_all before the data is used and before the block ends."};
+    case exec::SyncProblem::deadlock:
+      return {"threads wait for each other for ever",
+              "Check that every thread that is waited for can reach the barrier, and that locks are released."};
+  }
+  return {"", ""};
+}
+
+}  // namespace
+
+void Synccheck::problem(const exec::Warp& warp, exec::SyncProblem problem, std::uint32_t pc, std::string_view detail) {
+  if (!log_.is_new(Check::synccheck, pc, ir::no_slot, static_cast<std::uint32_t>(problem))) return;
+  const auto [message, advice] = words(problem);
+  const std::uint32_t lanes = warp.exec != 0 ? warp.exec : warp.active != 0 ? warp.active : 1u;
+  const std::uint32_t number = warp.id * exec::lanes_per_warp + static_cast<std::uint32_t>(std::countr_zero(lanes));
+  Finding finding{.check = Check::synccheck, .kernel = warp.kernel->name};
+  finding.message = detail.empty() ? message : fmt::format("{}: {}", message, detail);
+  finding.at = party(*warp.kernel, pc, warp.cta->block, thread_of(warp.cta->grid->launch->block, number));
+  finding.advice = advice;
+  log_.add(std::move(finding));
+}
+
+}  // namespace flashmoe::vgpu::observe

@@ -1,0 +1,167 @@
+#include "vgpu/observe/watch.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace flashmoe::vgpu::observe {
+
+struct Watch::WarpShadow {
+  WarpClock clock{};
+  WarpPoison poison{};
+};
+
+struct Watch::CtaShadow {
+  CtaShadow(std::uint32_t warp_count, std::size_t shared_bytes)
+      : clock(warp_count, shared_bytes), poison(shared_bytes), warps(warp_count) {}
+  CtaClock clock;
+  CtaPoison poison;
+  std::vector<WarpShadow> warps;
+};
+
+Watch::Watch(WatchOptions options)
+    : options_(std::move(options)),
+      log_(options_.most_findings),
+      memcheck_(log_),
+      initcheck_(log_, options_.global),
+      racecheck_(log_),
+      synccheck_(log_),
+      counters_(options_.machine, options_.cold_caches) {}
+
+Watch::~Watch() = default;
+
+void Watch::grid_begins(exec::Grid& grid) {
+  // Another kernel may stand where one was: compare what it is, too.
+  if (grid.kernel != kernel_ || grid.kernel->name != kernel_name_) log_.next_kernel();
+  kernel_ = grid.kernel;
+  kernel_name_ = grid.kernel->name;
+  notes_.clear();
+  for (const ir::InstInfo& info : grid.kernel->info) {
+    const ir::Form& form = info.form;
+    Note note{};
+    note.is_pseudo = info.is_pseudo;
+    note.is_warp_barrier = (form.opcode == "bar" || form.opcode == "barrier") && form.has("warp");
+    note.is_async_copy = form.opcode == "cp" && form.has("async");
+    notes_.push_back(note);
+  }
+  memcheck_.grid_begins(grid);
+  initcheck_.grid_begins(grid);
+  racecheck_.grid_begins(grid);
+  if (options_.counters) counters_.grid_begins(grid);
+}
+
+void Watch::grid_ends(exec::Grid& grid) {
+  racecheck_.grid_ends();
+  if (options_.counters) counters_.grid_ends();
+  ctas_.clear();
+  report_fault(grid);
+}
+
+// Faults that stop the grid before a check could see them: addresses that no lane can be spared for.
+void Watch::report_fault(const exec::Grid& grid) {
+  using Kind = exec::Fault::Kind;
+  const exec::Fault& fault = grid.fault;
+  const bool is_address = fault.kind == Kind::illegal_address || fault.kind == Kind::misaligned_address ||
+                          fault.kind == Kind::stack_overflow;
+  if (!is_address || !options_.memcheck) return;
+  for (const Finding& finding : log_.findings()) {
+    if (finding.check == Check::memcheck && finding.kernel == grid.kernel->name && finding.at.pc == fault.pc) return;
+  }
+  if (!log_.is_new(Check::memcheck, fault.pc, ir::no_slot, 1000)) return;
+  Finding finding{.check = Check::memcheck, .kernel = grid.kernel->name, .message = fault.message};
+  finding.at = party(*grid.kernel, fault.pc, fault.block, fault.thread);
+  if (fault.kind != Kind::stack_overflow) {
+    finding.address = fault.address;
+    finding.space = "device";
+  }
+  finding.advice = fault.kind == Kind::misaligned_address ? "Align the address to the size of the access."
+                   : fault.kind == Kind::stack_overflow   ? "Call less deeply, or use smaller local arrays."
+                                                          : "Check the pointer and the index against the real extent.";
+  log_.add(std::move(finding));
+}
+
+void Watch::cta_begins(exec::Cta& cta) {
+  auto shadow = std::make_unique<CtaShadow>(static_cast<std::uint32_t>(cta.warps.size()), cta.shared.size());
+  cta.shadow = shadow.get();
+  racecheck_.cta_begins(cta, shadow->clock);
+  for (exec::Warp& warp : cta.warps) {
+    WarpShadow& of_warp = shadow->warps[warp.id];
+    warp.shadow = &of_warp;
+    racecheck_.warp_begins(warp, shadow->clock, of_warp.clock);
+  }
+  ctas_[cta.shadow] = std::move(shadow);
+}
+
+void Watch::cta_ends(exec::Cta& cta) {
+  ctas_.erase(cta.shadow);
+  cta.shadow = nullptr;
+  for (exec::Warp& warp : cta.warps) warp.shadow = nullptr;
+}
+
+void Watch::before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) {
+  const Note note = notes_[pc];
+  WarpShadow& shadow = shadow_of(warp);
+  if (options_.counters && !note.is_pseudo) counters_.instruction(pc, warp.exec);
+  if (options_.initcheck) initcheck_.instruction(warp, inst, pc, shadow.poison);
+  // Its lanes have met by now: a semantic wait stands before it.
+  if (note.is_warp_barrier && options_.racecheck) racecheck_.warp_syncs(warp.exec, shadow.clock);
+}
+
+void Watch::after(exec::Warp& warp, const ir::Inst&, std::uint32_t pc) {
+  if (notes_[pc].is_async_copy && options_.counters) counters_.copies_end(warp);
+}
+
+std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access) {
+  exec::Access allowed = access;
+  if (options_.memcheck) allowed.lanes = memcheck_.allowed(warp, access);
+  if (allowed.lanes == 0) return 0;
+  WarpShadow& of_warp = shadow_of(warp);
+  CtaShadow& of_cta = *static_cast<CtaShadow*>(warp.cta->shadow);
+  if (options_.counters && access.copy == nullptr) counters_.access(warp, allowed);
+  if (options_.racecheck) racecheck_.access(warp, inst, allowed, of_warp.clock, of_cta.clock);
+  if (options_.initcheck) initcheck_.access(warp, inst, allowed, of_warp.poison, of_cta.poison);
+  return allowed.lanes;
+}
+
+void Watch::branch(exec::Warp&, const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken, std::uint32_t not_taken) {
+  if (options_.counters) counters_.branch(inst, pc, taken, not_taken);
+}
+
+void Watch::frame_begins(exec::Warp& warp, exec::Frame& frame) {
+  if (options_.initcheck) initcheck_.frame_begins(frame, shadow_of(warp).poison);
+}
+
+void Watch::barrier_arrives(exec::Warp& warp, const ir::Inst&, std::uint32_t number, std::uint32_t, bool) {
+  if (options_.racecheck) {
+    racecheck_.barrier_arrives(number, shadow_of(warp).clock, static_cast<CtaShadow*>(warp.cta->shadow)->clock);
+  }
+}
+
+void Watch::barrier_completes(exec::Cta& cta, std::uint32_t number) {
+  if (options_.racecheck) racecheck_.barrier_completes(number, static_cast<CtaShadow*>(cta.shadow)->clock);
+}
+
+void Watch::barrier_passes(exec::Warp& warp, std::uint32_t number) {
+  if (!options_.racecheck) return;
+  racecheck_.barrier_passes(number, shadow_of(warp).clock, static_cast<CtaShadow*>(warp.cta->shadow)->clock,
+                            warp.valid);
+}
+
+void Watch::fence(exec::Warp& warp, exec::Scope scope) {
+  if (options_.racecheck) racecheck_.fence(scope, shadow_of(warp).clock);
+}
+
+void Watch::copy_issued(exec::Warp& warp, const exec::AsyncCopy& copy) {
+  if (options_.counters) counters_.copy_issued(copy);
+  if (!options_.racecheck) return;
+  racecheck_.copy_issued(warp, copy, shadow_of(warp).clock, static_cast<CtaShadow*>(warp.cta->shadow)->clock);
+}
+
+void Watch::copies_waited(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending) {
+  if (options_.racecheck) racecheck_.copies_waited(warp, lanes, pending, shadow_of(warp).clock);
+}
+
+void Watch::sync_problem(exec::Warp& warp, exec::SyncProblem problem, std::uint32_t pc, std::string_view detail) {
+  if (options_.synccheck) synccheck_.problem(warp, problem, pc, detail);
+}
+
+}  // namespace flashmoe::vgpu::observe

@@ -1,0 +1,80 @@
+// The observer of an observed run: hands every event to the checks and counters that are switched on.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "vgpu/exec/observer.hpp"
+#include "vgpu/observe/counters/counters.hpp"
+#include "vgpu/observe/finding.hpp"
+#include "vgpu/observe/sanitizer/global_shadow.hpp"
+#include "vgpu/observe/sanitizer/initcheck.hpp"
+#include "vgpu/observe/sanitizer/memcheck.hpp"
+#include "vgpu/observe/sanitizer/racecheck.hpp"
+#include "vgpu/observe/sanitizer/synccheck.hpp"
+
+namespace flashmoe::vgpu::observe {
+
+struct WatchOptions {
+  bool memcheck = true, initcheck = true, racecheck = true, synccheck = true;
+  bool counters = true;
+  bool cold_caches = true;         // false: L2 keeps what earlier launches of this watch left
+  GlobalShadow* global = nullptr;  // nullptr: all of global memory counts as initialised
+  MachineShape machine{};
+  std::size_t most_findings = 1000;
+};
+
+// One watch sees any number of launches, one after another. Findings add up; counts are those of the last launch.
+class Watch final : public exec::Observer {
+ public:
+  explicit Watch(WatchOptions options = {});
+  ~Watch() override;
+
+  [[nodiscard]] FindingLog& log() { return log_; }
+  [[nodiscard]] const LaunchCounts& counts() const { return counters_.counts(); }
+
+  void grid_begins(exec::Grid& grid) override;
+  void grid_ends(exec::Grid& grid) override;
+  void cta_begins(exec::Cta& cta) override;
+  void cta_ends(exec::Cta& cta) override;
+  void before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) override;
+  void after(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) override;
+  std::uint32_t access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access) override;
+  void branch(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken,
+              std::uint32_t not_taken) override;
+  void frame_begins(exec::Warp& warp, exec::Frame& frame) override;
+  void barrier_arrives(exec::Warp& warp, const ir::Inst& inst, std::uint32_t number, std::uint32_t lanes,
+                       bool waits) override;
+  void barrier_completes(exec::Cta& cta, std::uint32_t number) override;
+  void barrier_passes(exec::Warp& warp, std::uint32_t number) override;
+  void fence(exec::Warp& warp, exec::Scope scope) override;
+  void copy_issued(exec::Warp& warp, const exec::AsyncCopy& copy) override;
+  void copies_waited(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending) override;
+  void sync_problem(exec::Warp& warp, exec::SyncProblem problem, std::uint32_t pc, std::string_view detail) override;
+
+ private:
+  struct CtaShadow;
+  struct WarpShadow;
+  struct Note {  // what every event asks of an instruction
+    bool is_pseudo = false, is_warp_barrier = false, is_async_copy = false;
+  };
+  [[nodiscard]] static WarpShadow& shadow_of(const exec::Warp& warp) { return *static_cast<WarpShadow*>(warp.shadow); }
+  void report_fault(const exec::Grid& grid);
+
+  WatchOptions options_;
+  FindingLog log_;
+  Memcheck memcheck_;
+  Initcheck initcheck_;
+  Racecheck racecheck_;
+  Synccheck synccheck_;
+  Counters counters_;
+  const ir::Kernel* kernel_ = nullptr;  // of the last launch
+  std::string kernel_name_{};
+  std::vector<Note> notes_{};  // by pc
+  std::unordered_map<const void*, std::unique_ptr<CtaShadow>> ctas_{};
+};
+
+}  // namespace flashmoe::vgpu::observe
