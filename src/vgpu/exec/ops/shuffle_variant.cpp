@@ -1,0 +1,64 @@
+// shfl (PTX ISA 9.7.9.5, 9.7.9.6): each lane reads another lane of its segment. A source outside the segment leaves the
+// lane its own value and p false. What an inactive source lane holds is undefined on a device; here it is read as it
+// is.
+#include "vgpu/exec/ops/lanes.hpp"
+#include "vgpu/exec/ops/variants.hpp"
+
+namespace flashmoe::vgpu::exec::ops::VGPU_VARIANT {
+namespace {
+
+enum class Shuffle { up, down, bfly, idx };
+
+struct Source {
+  std::int32_t lane;
+  bool in_range;
+};
+
+template <Shuffle S>
+VGPU_INLINE Source source_of(std::int32_t lane, std::uint32_t b, std::uint32_t c) {
+  const auto offset = static_cast<std::int32_t>(b & 31u);
+  const auto clamp = static_cast<std::int32_t>(c & 31u);
+  const auto segment = static_cast<std::int32_t>(c >> 8 & 31u);
+  const std::int32_t last = (lane & segment) | (clamp & ~segment);
+  const std::int32_t first = lane & segment;
+  if constexpr (S == Shuffle::up) return {lane - offset, lane - offset >= last};
+  if constexpr (S == Shuffle::down) return {lane + offset, lane + offset <= last};
+  if constexpr (S == Shuffle::bfly) return {lane ^ offset, (lane ^ offset) <= last};
+  const std::int32_t chosen = first | (offset & ~segment);
+  return {chosen, chosen <= last};
+}
+
+template <Shuffle S>
+void shfl(Warp& warp, const Inst& inst) {
+  alignas(64) std::uint32_t values[lanes_per_warp];
+  alignas(64) std::int32_t lanes[lanes_per_warp];
+  alignas(64) std::int32_t in_range[lanes_per_warp];
+  const std::uint32_t* a = warp.slot(inst.a);
+  const std::uint32_t* b = warp.slot(inst.b);
+  const std::uint32_t* c = warp.slot(inst.c);
+  for (int lane = 0; lane < lanes_per_warp; ++lane) {
+    values[lane] = a[lane];
+    const Source source = source_of<S>(lane, b[lane], c[lane]);
+    lanes[lane] = (source.in_range ? source.lane : lane) & 31;
+    in_range[lane] = source.in_range ? -1 : 0;
+  }
+  if (inst.d != ir::no_slot) {
+    write_lanes<std::uint32_t>(warp, inst.d, [&](int lane) { return values[lanes[lane]]; });
+  }
+  if (inst.e != ir::no_slot) {
+    write_predicate(warp, inst.e, mask_of([&](int lane) { return in_range[lane] != 0; }));
+  }
+}
+
+}  // namespace
+
+Handler find_shuffle(const Key& key) {
+  if (key.op != Op::shfl) return nullptr;
+  if (key.has(Modifier::up)) return shfl<Shuffle::up>;
+  if (key.has(Modifier::down)) return shfl<Shuffle::down>;
+  if (key.has(Modifier::bfly)) return shfl<Shuffle::bfly>;
+  if (key.has(Modifier::idx)) return shfl<Shuffle::idx>;
+  return nullptr;
+}
+
+}  // namespace flashmoe::vgpu::exec::ops::VGPU_VARIANT
