@@ -1,0 +1,152 @@
+#include "vgpu/ir/slots.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace flashmoe::vgpu::ir {
+namespace {
+
+class BitSet {
+ public:
+  explicit BitSet(std::size_t size) : words_((size + 63) / 64, 0) {}
+  void insert(std::uint32_t bit) { words_[bit / 64] |= std::uint64_t{1} << (bit % 64); }
+  void erase(std::uint32_t bit) { words_[bit / 64] &= ~(std::uint64_t{1} << (bit % 64)); }
+  [[nodiscard]] bool holds(std::uint32_t bit) const { return (words_[bit / 64] >> (bit % 64) & 1) != 0; }
+  // this |= (other - without); true: it grew.
+  bool add(const BitSet& other, const BitSet& without) {
+    bool grew = false;
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      const std::uint64_t joined = words_[i] | (other.words_[i] & ~without.words_[i]);
+      grew |= joined != words_[i];
+      words_[i] = joined;
+    }
+    return grew;
+  }
+  void add(const BitSet& other) {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+  }
+  template <class Do>
+  void for_each(const Do& act) const {
+    for (std::size_t i = 0; i < words_.size(); ++i)
+      for (std::uint64_t word = words_[i]; word != 0; word &= word - 1)
+        act(static_cast<std::uint32_t>(i * 64 + static_cast<std::size_t>(__builtin_ctzll(word))));
+  }
+
+ private:
+  std::vector<std::uint64_t> words_;
+};
+
+struct Liveness {
+  std::vector<BitSet> in{}, out{};
+};
+
+// Per thread: slots are lane-wise, so splits of a warp at different places do not disturb each other, and the control
+// flow graph of one thread says all. A guarded definition keeps the old value of the lanes that do not pass: it ends no
+// lifetime.
+Liveness live_registers(const FunctionDraft& draft, const FlowGraph& graph) {
+  const std::size_t registers = draft.registers.size();
+  const std::size_t count = graph.blocks.size();
+  Liveness live{std::vector<BitSet>(count, BitSet(registers)), std::vector<BitSet>(count, BitSet(registers))};
+  std::vector<BitSet> defined(count, BitSet(registers));
+  for (std::size_t b = 0; b < count; ++b) {
+    for (std::uint32_t i = graph.blocks[b].first; i < graph.blocks[b].end; ++i) {
+      const Draft& one = draft.code[i];
+      for (const Reference& reference : one.references)
+        if (!reference.is_written && !defined[b].holds(reference.name)) live.in[b].insert(reference.name);
+      if (one.is_guarded()) continue;
+      for (const Reference& reference : one.references)
+        if (reference.is_written) defined[b].insert(reference.name);
+    }
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t b = count; b-- > 0;) {
+      for (const std::uint32_t next : graph.blocks[b].successors) live.out[b].add(live.in[next]);
+      changed |= live.in[b].add(live.out[b], defined[b]);
+    }
+  }
+  return live;
+}
+
+// Slots one after another, taken from the lowest free one so that a frame stays short.
+class Pool {
+ public:
+  std::uint32_t take(std::uint32_t width) {
+    for (auto slot = free_.begin(); slot != free_.end(); ++slot) {
+      if (width == 2 && !free_.contains(*slot + 1)) continue;
+      const std::uint32_t first = *slot;
+      free_.erase(first);
+      if (width == 2) free_.erase(first + 1);
+      return first;
+    }
+    // A free last slot can be the first of a pair.
+    std::uint32_t first = end_;
+    if (width == 2 && end_ > 0 && free_.erase(end_ - 1) != 0) first = end_ - 1;
+    end_ = first + width;
+    return first;
+  }
+  void give_back(std::uint32_t first, std::uint32_t width) {
+    free_.insert(first);
+    if (width == 2) free_.insert(first + 1);
+  }
+  [[nodiscard]] std::uint32_t end() const { return end_; }
+
+ private:
+  std::set<std::uint32_t> free_{};
+  std::uint32_t end_ = 0;
+};
+
+}  // namespace
+
+std::vector<Lifetime> lifetimes(const FunctionDraft& draft, const FlowGraph& graph) {
+  const Liveness live = live_registers(draft, graph);
+  std::vector<Lifetime> times(draft.registers.size(), {no_slot, 0});
+  const auto touch = [&](std::uint32_t name, std::uint32_t at) {
+    times[name].first = std::min(times[name].first, at);
+    times[name].second = std::max(times[name].second, at);
+  };
+  for (std::size_t b = 0; b < graph.blocks.size(); ++b) {
+    const BasicBlock& block = graph.blocks[b];
+    live.in[b].for_each([&](std::uint32_t name) { touch(name, block.first); });
+    live.out[b].for_each([&](std::uint32_t name) { touch(name, block.end - 1); });
+    for (std::uint32_t i = block.first; i < block.end; ++i)
+      for (const Reference& reference : draft.code[i].references) touch(reference.name, i);
+  }
+  return times;
+}
+
+Placement place_registers(const FunctionDraft& draft, const FlowGraph& graph) {
+  Placement placement;
+  placement.places.assign(draft.registers.size(), no_slot);
+  Pool slots, predicates;
+  // Constants are filled once when a frame begins and stay.
+  for (const ConstantRegister& constant : draft.constants)
+    placement.places[constant.name] = slots.take(draft.registers[constant.name].is_wide() ? 2 : 1);
+  if (draft.true_predicate != no_slot) placement.places[draft.true_predicate] = predicates.take(1);
+
+  const std::vector<Lifetime> times = lifetimes(draft, graph);
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t name = 0; name < times.size(); ++name)
+    if (times[name].first != no_slot && placement.places[name] == no_slot) order.push_back(name);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::pair(times[a].first, a) < std::pair(times[b].first, b);
+  });
+  std::set<std::pair<std::uint32_t, std::uint32_t>> alive;  // end of life, register
+  for (const std::uint32_t name : order) {
+    // Ends at or after this instruction: still in the way, so that no destination lies on another register's source.
+    while (!alive.empty() && alive.begin()->first < times[name].first) {
+      const std::uint32_t gone = alive.begin()->second;
+      const Register& reg = draft.registers[gone];
+      (reg.is_predicate() ? predicates : slots).give_back(placement.places[gone], reg.is_wide() ? 2 : 1);
+      alive.erase(alive.begin());
+    }
+    const Register& reg = draft.registers[name];
+    placement.places[name] = (reg.is_predicate() ? predicates : slots).take(reg.is_wide() ? 2 : 1);
+    alive.emplace(times[name].second, name);
+  }
+  placement.slots = slots.end();
+  placement.predicates = predicates.end();
+  return placement;
+}
+
+}  // namespace flashmoe::vgpu::ir
