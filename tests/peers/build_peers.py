@@ -102,6 +102,7 @@ PEER_FLAGS = {
     "flashinfer": [],
     "flash-attn": [f"-DFLASHATTENTION_DISABLE_{what}" for what in ("DROPOUT", "ALIBI", "UNEVEN_K", "SOFTCAP", "LOCAL")],
 }
+PEER_HEADERS = {"flashinfer": [HERE / "flashinfer_common.cuh"], "flash-attn": []}
 
 
 def find_nvcc() -> str:
@@ -139,7 +140,7 @@ def build_key(name: str, nvcc: str) -> str:
     instance = INSTANCES[name]
     version = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=True).stdout
     digest = hashlib.sha256(repr([instance, version, COMMON_FLAGS, PEER_FLAGS, PEERS[instance.peer], STUBS]).encode())
-    for file in sorted(HERE.glob("*.h")) + sorted(HERE.glob("*.cu*")):
+    for file in [HERE / "peer.h", HERE / instance.source, *PEER_HEADERS[instance.peer]]:
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 

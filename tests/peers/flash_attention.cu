@@ -1,23 +1,24 @@
-// FlashAttention-2 forward, fp16, head size 64, through its own dispatch; PEER_SPLIT=1: split keys and combine, with the
-// number of splits from its own heuristic (cut out of flash_api.cpp when the plug-in is built).
-// -DPEER_CAUSAL=0|1 -DPEER_SPLIT=0|1 -DPEER_IsEvenMNConst=true|false
+// FlashAttention-2 forward, fp16, head size 64, through its own dispatch; PEER_SPLIT=1: split keys and combine, with
+// the number of splits from its own heuristic (cut out of flash_api.cpp when the plug-in is built). -DPEER_CAUSAL=0|1
+// -DPEER_SPLIT=0|1 -DPEER_IsEvenMNConst=true|false
 #include <stdexcept>
 #include <string>
 
 #include "namespace_config.h"
 #include "static_switch.h"
 
-// Each switch of the dispatch doubles the instances of a kernel that takes half a minute to compile: the plug-in carries
-// one side of each, and a problem that wants the other is refused. The other switches have build options of their own.
+// Each switch of the dispatch doubles the instances of a kernel that takes half a minute to compile: the plug-in
+// carries one side of each, and a problem that wants the other is refused. The other switches have build options of
+// their own.
 #define PEER_ReturnSoftmaxConst false
 #define PEER_Append_KV false
 #define PEER_Split true
 #undef BOOL_SWITCH
-#define BOOL_SWITCH(COND, NAME, ...)                                                        \
-  [&] {                                                                                     \
+#define BOOL_SWITCH(COND, NAME, ...)                                                         \
+  [&] {                                                                                      \
     if ((COND) != PEER_##NAME) throw std::runtime_error("this plug-in has " #NAME " fixed"); \
-    constexpr static bool NAME = PEER_##NAME;                                               \
-    return __VA_ARGS__();                                                                   \
+    constexpr static bool NAME = PEER_##NAME;                                                \
+    return __VA_ARGS__();                                                                    \
   }()
 
 #include <algorithm>
@@ -32,7 +33,9 @@ namespace {
 
 constexpr int kHeadDim = 64;
 
-int rounded_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
+int rounded_up(int value, int multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 // What set_params_fprop of flash_api.cpp does with tensors.
 flash::Flash_fwd_params fill(const PeerProblem& p) {
@@ -74,8 +77,8 @@ flash::Flash_fwd_params fill(const PeerProblem& p) {
 // What set_params_splitkv of flash_api.cpp does; the accumulators lie in the workspace.
 void split(flash::Flash_fwd_params& params, const PeerProblem& p) {
   const int key_blocks = (params.seqlen_k + 255) / 256, query_blocks = (params.seqlen_q + 63) / 64;
-  params.num_splits = num_splits_heuristic(params.b * params.h * query_blocks, get_num_sm(get_current_device()) * 2,
-                                           key_blocks, 128);
+  params.num_splits =
+      num_splits_heuristic(params.b * params.h * query_blocks, get_num_sm(get_current_device()) * 2, key_blocks, 128);
   const size_t rows = static_cast<size_t>(params.num_splits) * params.b * params.h * params.seqlen_q;
   if (rows * (kHeadDim + 1) * sizeof(float) > p.workspace_bytes) throw std::runtime_error("the workspace is too small");
   params.oaccum_ptr = p.workspace;

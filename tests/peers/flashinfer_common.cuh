@@ -1,5 +1,5 @@
-// FlashInfer's dispatch macros cut down to the instances a plug-in carries: its plan still runs as it stands, and a plan
-// that asks for anything else ends in an exception instead of an hour of nvcc.
+// FlashInfer's dispatch macros cut down to the instances a plug-in carries: its plan still runs as it stands, and a
+// plan that asks for anything else ends in an exception instead of an hour of nvcc.
 #pragma once
 
 #include <sstream>
@@ -10,14 +10,14 @@
 
 #include "peer.h"
 
-#define PEER_ONLY(wanted, NAME, VALUE, ...)                                                              \
-  if ((wanted) == (VALUE)) {                                                                             \
-    constexpr size_t NAME = VALUE;                                                                       \
-    __VA_ARGS__                                                                                          \
-  } else {                                                                                               \
-    std::ostringstream message;                                                                          \
-    message << "the plan asks for " #NAME " = " << (wanted) << ", this plug-in carries " << (VALUE);     \
-    throw std::runtime_error(message.str());                                                             \
+#define PEER_ONLY(wanted, NAME, VALUE, ...)                                                          \
+  if ((wanted) == (VALUE)) {                                                                         \
+    constexpr size_t NAME = VALUE;                                                                   \
+    __VA_ARGS__                                                                                      \
+  } else {                                                                                           \
+    std::ostringstream message;                                                                      \
+    message << "the plan asks for " #NAME " = " << (wanted) << ", this plug-in carries " << (VALUE); \
+    throw std::runtime_error(message.str());                                                         \
   }
 
 #undef DISPATCH_CTA_TILE_Q
@@ -33,7 +33,9 @@
   PEER_ONLY((capability).first >= 8 ? 2U : 1U, NAME, 2U, __VA_ARGS__)
 
 // FlashInfer rounds the number of KV steps down to 8, 4, 2 or 1.
-inline uint32_t peer_power_of_two(uint32_t most) { return most >= 8 ? 8 : most >= 4 ? 4 : most >= 2 ? 2 : 1; }
+inline uint32_t peer_power_of_two(uint32_t most) {
+  return most >= 8 ? 8 : most >= 4 ? 4 : most >= 2 ? 2 : 1;
+}
 
 // Runs the peer's code and keeps what it throws.
 template <class Launch>

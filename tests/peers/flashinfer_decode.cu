@@ -6,7 +6,9 @@
 #include <flashinfer/attention/default_decode_params.cuh>
 #include <flashinfer/attention/variants.cuh>
 
-extern "C" const char* peer_name(void) { return "FlashInfer single decode"; }
+extern "C" const char* peer_name(void) {
+  return "FlashInfer single decode";
+}
 
 extern "C" const char* peer_run(const PeerProblem* p) {
   using namespace flashinfer;

@@ -6,7 +6,9 @@
 #include <flashinfer/attention/prefill.cuh>
 #include <flashinfer/attention/variants.cuh>
 
-extern "C" const char* peer_name(void) { return "FlashInfer single prefill"; }
+extern "C" const char* peer_name(void) {
+  return "FlashInfer single prefill";
+}
 
 extern "C" const char* peer_run(const PeerProblem* p) {
   using namespace flashinfer;
