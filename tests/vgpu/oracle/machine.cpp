@@ -87,7 +87,7 @@ bool Machine::run_thread(Thread& thread) {
     progress = true;
     if (control_op(step)) continue;
     if (!integer_op(step) && !logic_op(step) && !float_op(step) && !compare_op(step) && !convert_op(step) &&
-        !move_op(step) && !memory_op(step))
+        !move_op(step) && !mbarrier_op(step) && !memory_op(step))
       step.unknown("the oracle does not know it");
     ++thread.frame().pc;
   }

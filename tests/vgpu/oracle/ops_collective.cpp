@@ -144,6 +144,7 @@ bool is_collective(const ptx::Instruction& instruction) {
 std::uint32_t member_mask(Step& s) {
   const std::string& opcode = s.instruction.opcode;
   const auto last = [&] { return static_cast<std::uint32_t>(s.read(s.operands() - 1, "b32")); };
+  if (!s.has("sync")) return 0xffffffffu;  // the forms before .sync: the whole warp, in step
   if (opcode == "shfl" || opcode == "vote" || opcode == "match" || opcode == "redux" || opcode == "elect")
     return last();
   if (opcode == "bar" || opcode == "barrier") return last();

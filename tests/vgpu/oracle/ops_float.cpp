@@ -87,8 +87,18 @@ Number approximate(const std::string& opcode, const Number& x) {
   throw std::runtime_error("oracle: no function " + opcode);
 }
 
+// rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 look at the upper word only and leave the lower one zero (9.7.3.14).
+Bits upper_word_only(const Scalar& n, Bits bits) {
+  const Bits upper = mask_of(64) - mask_of(32);
+  const Number x = decode(n.in(bits & upper), n.format);
+  const Number result =
+      n.s.instruction.opcode == "rcp" ? divide(integer(false, 1), x) : approximate(n.s.instruction.opcode, x);
+  return n.out(result, Round::zero) & upper;
+}
+
 Bits calculate(const Scalar& n, const std::vector<Bits>& in) {
   const std::string& opcode = n.s.instruction.opcode;
+  if (n.type == "f64" && n.s.has("approx") && n.s.has("ftz")) return upper_word_only(n, in[0]);
   const Round round = n.s.round();
   if (opcode == "min" || opcode == "max") return minimum_or_maximum(n, in);
   if (opcode == "abs") return with_sign(n.in(in[0]), n.format, false);

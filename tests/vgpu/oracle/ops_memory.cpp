@@ -141,6 +141,11 @@ void copy_async(Step& s) {
 
 }  // namespace
 
+void land_copies(Step& s) {
+  for (const PendingCopy& copy : s.thread.copies) land(s, copy);
+  s.thread.copies.clear();
+}
+
 bool memory_op(Step& s) {
   const std::string& opcode = s.instruction.opcode;
   if (opcode == "ld" || opcode == "ldu") {
@@ -152,8 +157,11 @@ bool memory_op(Step& s) {
   } else if (opcode == "cp" && s.has("async")) {
     copy_async(s);
   } else if (opcode == "prefetch" || opcode == "prefetchu" || opcode == "applypriority" || opcode == "fence" ||
-             opcode == "membar" || opcode == "nanosleep" || opcode == "pmevent" || opcode == "griddepcontrol") {
+             opcode == "membar" || opcode == "nanosleep" || opcode == "pmevent" || opcode == "griddepcontrol" ||
+             opcode == "setmaxnreg" || opcode == "discard") {
     return true;  // hints and orderings: one thread after another is ordered already
+  } else if (opcode == "createpolicy") {
+    s.write(0, 0);  // opaque, and only ever a hint
   } else {
     return false;
   }

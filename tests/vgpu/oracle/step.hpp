@@ -65,6 +65,8 @@ class Step {
 [[nodiscard]] bool convert_op(Step& step);
 [[nodiscard]] bool move_op(Step& step);
 [[nodiscard]] bool memory_op(Step& step);
+[[nodiscard]] bool mbarrier_op(Step& step);
+void land_copies(Step& step);               // all that the thread has issued
 [[nodiscard]] bool control_op(Step& step);  // moves the pc itself
 
 // Warp-wide instructions. The mask of lanes that have to arrive; false: the instruction is not warp-wide.

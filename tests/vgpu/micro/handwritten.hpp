@@ -1,0 +1,18 @@
+// Micro-kernels for what cannot be made from a list of operands: control flow, barriers, asynchronous copies, address
+// spaces, and instructions that change nothing one can see in a register.
+#pragma once
+
+#include <optional>
+
+#include "vgpu/micro/form_text.hpp"
+#include "vgpu/micro/micro_kernel.hpp"
+#include "vgpu/micro/values.hpp"
+
+namespace flashmoe::vgpu::micro {
+
+[[nodiscard]] std::optional<MicroKernel> handwritten_form(const FormText& form, Random& random);
+
+// Forms that end the grid; they have a test of their own. {"trap", "brkpt"}
+[[nodiscard]] bool ends_the_grid(const FormText& form);
+
+}  // namespace flashmoe::vgpu::micro

@@ -1,0 +1,92 @@
+// One micro-kernel per form, on the virtual GPU and on the scalar oracle. VGPU_ISA chooses the host's instruction set
+// for the arithmetic; CMake runs these tests once for each.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <map>
+
+#include "support/sanitizers.hpp"
+#include "vgpu/micro/bench.hpp"
+#include "vgpu/micro/forms.hpp"
+#include "vgpu/micro/handwritten.hpp"
+#include "vgpu/micro/memory_forms.hpp"
+#include "vgpu/micro/register_forms.hpp"
+
+namespace flashmoe::vgpu::micro {
+namespace {
+
+constexpr std::size_t shown_failures = 40;
+
+enum class Group { registers, memory, other };
+
+struct Made {
+  std::optional<MicroKernel> kernel{};
+  Group group = Group::other;
+};
+
+Made make(const FormText& form, Random& random) {
+  if (auto kernel = memory_form(form, random)) return {std::move(kernel), Group::memory};
+  if (auto kernel = handwritten_form(form, random)) return {std::move(kernel), Group::other};
+  return {register_form(form, random), Group::registers};
+}
+
+// Judges the forms of one group; every form without a micro-kernel is a failure of its own.
+void judge_all(const std::vector<FormText>& forms, const std::function<bool(Group)>& wanted, std::size_t stride) {
+  Bench bench;
+  std::map<std::string, std::size_t> failures;
+  std::size_t judged = 0, failed = 0, number = 0;
+  for (const FormText& form : forms) {
+    if (ends_the_grid(form)) continue;
+    Random random(std::hash<std::string>{}(form.text));
+    const Made made = make(form, random);
+    if (!made.kernel) {
+      ADD_FAILURE() << form.text << " has no micro-kernel";
+      continue;
+    }
+    if (!wanted(made.group) || number++ % stride != 0) continue;
+    ++judged;
+    const std::string problem = bench.judge(*made.kernel);
+    if (problem.empty()) continue;
+    ++failed;
+    if (++failures[form.opcode] <= 3 && failed <= shown_failures * 4)
+      ADD_FAILURE() << problem << (std::getenv("VGPU_MICRO_TEXT") != nullptr ? "\n" + made.kernel->text : "");
+  }
+  for (const auto& [opcode, count] : failures) std::printf("%s: %zu forms differ\n", opcode.c_str(), count);
+  std::printf("forms: %zu, micro-kernels run: %zu, differing: %zu\n", forms.size(), judged, failed);
+  EXPECT_GT(judged, 0u);
+  EXPECT_EQ(failed, 0u);
+}
+
+// Thousands of loads and stores differ in hints only; a sanitizer sees enough in every eleventh.
+std::size_t stride() {
+  return test::runs_under_sanitizer ? 11 : 1;
+}
+
+TEST(MicroKernels, RegisterForms) {
+  judge_all(
+      forms_of_the_table(), [](Group g) { return g == Group::registers; }, stride());
+}
+
+TEST(MicroKernels, MemoryForms) {
+  judge_all(
+      forms_of_the_table(), [](Group g) { return g == Group::memory; }, stride());
+}
+
+TEST(MicroKernels, HandwrittenForms) {
+  judge_all(
+      forms_of_the_table(), [](Group g) { return g == Group::other; }, 1);
+}
+
+TEST(MicroKernels, FormsThatPublishedAttentionKernelsUse) {
+  std::vector<std::string> unsupported;
+  const std::vector<FormText> forms = forms_of_the_list(VGPU_FORM_LIST, unsupported);
+  EXPECT_EQ(unsupported, std::vector<std::string>{});
+  EXPECT_EQ(forms.size(), 148u);
+  judge_all(
+      forms, [](Group) { return true; }, 1);
+}
+
+}  // namespace
+}  // namespace flashmoe::vgpu::micro
