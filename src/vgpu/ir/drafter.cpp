@@ -71,7 +71,7 @@ void Drafter::block(const ptx::Block& block) {
       std::uint32_t& position = draft_.labels[scopes_.find(label->name).number];
       if (position != no_slot) fail(label->at, fmt::format("label {} stands twice in one block", label->name));
       position = static_cast<std::uint32_t>(draft_.code.size());
-      converged_ = false;
+      met_ = Met::not_yet;
     }
   }
   scopes_.close();
@@ -97,7 +97,7 @@ const Drafter::Known* Drafter::known(const std::string& opcode, const std::vecto
   if (known.row != nullptr) return &known;
   const OpRow& nearest = nearest_row(known.form);
   fail(at_->at, fmt::format("unknown instruction form {}", known.form.text()),
-       fmt::format("the nearest known one is {}{}", nearest.opcode, nearest.pattern));
+       fmt::format("the nearest known one is {}", shown(nearest)));
   return nullptr;
 }
 
@@ -150,7 +150,7 @@ void Drafter::instruction(const ptx::Instruction& instruction) {
   if (!guard(instruction, draft)) return;
   if (instruction.opcode == "call") {
     call(instruction, std::move(draft));
-    converged_ = false;
+    met_ = Met::not_yet;
     return;
   }
   const std::optional<Bound> bound = bind(instruction, *form);
@@ -166,7 +166,7 @@ void Drafter::instruction(const ptx::Instruction& instruction) {
   if (draft.inst.size == 0) draft.inst.size = bytes_moved(draft.info.form);
   set_flow(draft);
   if (waits_for_warp(draft.info.form)) converge_before(draft);
-  if (draft.flow != Flow::next) converged_ = false;
+  if (draft.flow != Flow::next) met_ = Met::not_yet;
   draft_.code.push_back(std::move(draft));
 }
 
@@ -188,18 +188,19 @@ bool Drafter::is_full_mask(std::uint32_t name) const {
 
 void Drafter::converge_before(const Draft& draft) {
   Draft pseudo;
-  bool whole_warp = true, is_guarded = false;
+  bool is_whole_warp = true;
+  Met meeting = Met::unmasked;
   for (const Reference& reference : draft.references) {
-    const bool is_guard = reference.where == Reference::Where::guard;
-    if (!is_guard && reference.where != Reference::Where::m) continue;
+    const bool is_mask = reference.where == Reference::Where::m;
+    if (!is_mask && reference.where != Reference::Where::guard) continue;
     pseudo.references.push_back(reference);
-    is_guarded |= is_guard;
-    whole_warp &= is_guard || is_full_mask(reference.name);
+    is_whole_warp &= is_mask && is_full_mask(reference.name);
+    if (is_mask) meeting = Met::full_mask;
   }
   // Within a basic block lanes stay together: a second meeting of the whole warp adds nothing. bar.warp.sync keeps its
   // own, for it orders memory as well.
-  if (whole_warp && !is_guarded && converged_ && draft.info.form.opcode != "bar") return;
-  converged_ |= whole_warp && !is_guarded;
+  if (is_whole_warp && met_ >= meeting && draft.info.form.opcode != "bar") return;
+  if (is_whole_warp) met_ = std::max(met_, meeting);
   pseudo.info = draft.info;
   pseudo.info.form = pseudo_form("converge");
   pseudo.info.is_pseudo = true;

@@ -88,7 +88,8 @@ class Drafter {
   std::unordered_map<std::string, Known> known_{};
   std::map<std::tuple<std::uint64_t, bool, bool>, std::uint32_t> constants_{};
   std::uint32_t carry_ = no_slot;
-  bool converged_ = false;  // the whole warp met in this basic block already
+  enum class Met : std::uint8_t { not_yet, unmasked, full_mask };
+  Met met_ = Met::not_yet;  // whether the whole warp met in this basic block already, and with what mask
   const ptx::Instruction* at_ = nullptr;
 };
 

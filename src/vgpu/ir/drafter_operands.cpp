@@ -57,7 +57,7 @@ std::optional<Drafter::Bound> Drafter::bind(const ptx::Instruction& instruction,
        fmt::format("operand {}: {} wanted, {} found", operand + 1,
                    has_spec ? describe(known.specs[spec], known.form) : "nothing more",
                    has_operand ? describe(instruction.operands[operand]) : "nothing"),
-       fmt::format("operands of {}{}: {}", known.row->opcode, known.row->pattern, known.row->operands));
+       fmt::format("operands of {}: {}", shown(*known.row), known.row->operands));
   return std::nullopt;
 }
 

@@ -35,6 +35,17 @@ struct OpRow {
 [[nodiscard]] const OpRow& nearest_row(const Form& form);
 // Every form of a row, written out (without what stands in <>): {"fma.rn.f32", "fma.rn.ftz.f32", ...}
 [[nodiscard]] std::vector<std::string> expand(const OpRow& row);
+// "ld[.weak][.global]...<hint>.b32": a row for a reader, cache hints not spelled out.
+[[nodiscard]] std::string shown(const OpRow& row);
+
+// What of the PTX ISA is not executed, so that nobody has to find out: a form that fails, and what it belongs to.
+struct UnsupportedRow {
+  std::string_view what;     // "texture fetches"
+  std::string_view example;  // "tex.1d.v4.f32.s32"
+  std::string_view section;
+};
+[[nodiscard]] std::span<const UnsupportedRow> unsupported_table();
+
 // docs/ptx-forms.md, generated.
 [[nodiscard]] std::string op_table_markdown();
 
