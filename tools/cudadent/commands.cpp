@@ -9,6 +9,8 @@ void add_all_commands(CLI::App& app, int& exit_code) {
   add_doctor(app, exit_code);
   add_new(app, exit_code);
   add_gate(app, exit_code);
+  add_profile(app, exit_code);
+  add_run(app, exit_code);
   add_compare(app, exit_code);
   add_journal(app, exit_code);
   add_reproduce(app, exit_code);

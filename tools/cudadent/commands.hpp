@@ -13,6 +13,8 @@ void add_all_commands(CLI::App& app, int& exit_code);
 void add_new(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_gate(CLI::App& app, int& exit_code);
+void add_profile(CLI::App& app, int& exit_code);
+void add_run(CLI::App& app, int& exit_code);
 void add_worker(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
 void add_journal(CLI::App& app, int& exit_code);

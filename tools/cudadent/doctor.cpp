@@ -75,7 +75,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
     if (*devices) {
       if (*json) {
         Json list = Json::array();
-        for (const Gpu& gpu : all_gpus()) list.push_back(workflow::to_json(gpu));
+        for (const Gpu& gpu : all_gpus()) list.push_back(to_json(gpu));
         fmt::print("{}\n", list.dump(2));
       } else {
         print_devices();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "workflow/build/json_text.hpp"
 #include "workflow/gpu/findings.hpp"
 #include "workflow/gpu/launches.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -64,6 +65,45 @@ Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& opt
     run.launches.push_back({.kernel = launch.value("kernel", ""), .counters = launch, .advice = advise(launch)});
   }
   return run;
+}
+
+Json to_json(const ProfileRun& run) {
+  Json launches = Json::array();
+  for (const LaunchProfile& launch : run.launches) {
+    Json advice = Json::array();
+    for (const Advice& one : launch.advice)
+      advice.push_back({{"rule", one.rule}, {"says", one.says}, {"where", one.where}, {"fix", one.fix}});
+    launches.push_back({{"kernel", launch.kernel}, {"advice", advice}, {"counters", launch.counters}});
+  }
+  Json findings = Json::array();
+  for (const Finding& finding : run.findings)
+    findings.push_back(
+        {{"check", finding.group}, {"what", finding.what}, {"where", finding.where}, {"fix", finding.fix}});
+  return {{"project", run.project},
+          {"device", run.device},
+          {"workload", run.workload},
+          {"findings", findings},
+          {"launches", launches}};
+}
+
+std::string profile_text(const ProfileRun& run) {
+  std::string text = fmt::format("{}, workload {}, on {}\n\n", run.project, run.workload, run.device);
+  for (const LaunchProfile& launch : run.launches) {
+    text += text_in(launch.counters, "summary");
+    for (const Json& source : launch.counters.value("annotated_sources", Json::array()))
+      text += "\n" + source.get<std::string>();
+    text += "\n";
+    if (launch.advice.empty()) text += "No rule finds a bottleneck in these counters.\n";
+    for (const Advice& advice : launch.advice) {
+      text += fmt::format("{}: {}{}\n  {}\n", advice.rule, advice.says,
+                          advice.where.empty() ? "" : fmt::format(", most at {}", advice.where), advice.fix);
+    }
+    text += "\n";
+  }
+  for (const Finding& finding : run.findings)
+    text += fmt::format("{}: {}\n  at {}\n  {}\n", finding.group, finding.what, finding.where, finding.fix);
+  text += "Counted on a virtual GPU: exact for the PTX that ran, caches modelled, no time claimed.\n";
+  return text;
 }
 
 }  // namespace flashmoe::workflow

@@ -26,7 +26,6 @@ struct LaunchProfile {
   std::string kernel{};
   Json counters = Json::object();  // as the virtual GPU reports them
   std::vector<Advice> advice{};    // the most worthwhile first; empty: no rule applies
-  std::string annotated{};         // the source with counts beside each line
 };
 
 struct ProfileRun {
