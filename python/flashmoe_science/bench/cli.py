@@ -22,6 +22,8 @@ EXIT_INTERRUPTED = 130
 PACKAGE_NAME = "flashmoe_science"  # other sides (ctypes) are not a Python call as a user makes it
 
 EPILOG = """\
+--check: the musts are the prefill means, 1.1 in every prefill cell and in every fp16 decode cell; bf16 decode cells
+are held against 1.1 as a goal, which is printed and does not count. Goals are never in the exit code.
 exit codes: 0 done (--check: every must holds), 1 a must fails or a result is wrong, 2 usage, 3 inconclusive,
 130 interrupted (what was measured is still reported; with --check: 3).
 cells are named <kind>.b<B>h<H>s<S>d<D>[.causal][.gqa4]; --list prints them.

@@ -68,7 +68,7 @@ def measure(ours: Implementation, dtype: str, threads: int) -> dict[str, Any]:
 def text(figures: dict[str, Any]) -> str:
     if "skipped" in figures:
         return f"peak extra memory: not measured: {figures['skipped']}"
-    word = "reached" if figures["reached"] else "not reached"
+    word = "reached" if figures["reached"] else "missed"
     ours_mib, materialised_mib = figures["ours_bytes"] / 2**20, figures["materialised_bytes"] / 2**20
     return (
         f"goal  {word:<12} peak extra memory at {figures['cell']}, {figures['dtype']}: {ours_mib:.1f} MiB, the "

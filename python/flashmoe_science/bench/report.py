@@ -102,7 +102,7 @@ def table(rows: Sequence[Row], ours: Implementation) -> str:
 
 WORDS = {
     True: {Outcome.HOLDS: "holds", Outcome.FAILS: "FAILS", Outcome.INCONCLUSIVE: "INCONCLUSIVE"},
-    False: {Outcome.HOLDS: "reached", Outcome.FAILS: "not reached", Outcome.INCONCLUSIVE: "open"},
+    False: {Outcome.HOLDS: "reached", Outcome.FAILS: "missed", Outcome.INCONCLUSIVE: "open"},
 }
 
 
