@@ -74,7 +74,7 @@ class Watch final : public exec::Observer {
   const ir::Kernel* kernel_ = nullptr;  // of the last launch
   std::string kernel_name_{};
   std::vector<Note> notes_{};  // by pc
-  std::unordered_map<const void*, std::unique_ptr<CtaShadow>> ctas_{};
+  std::unordered_map<const void*, std::unique_ptr<CtaShadow>> ctas_;  // no initialiser: the type is incomplete here
 };
 
 }  // namespace flashmoe::vgpu::observe
