@@ -86,7 +86,8 @@ ir::Handler with_space(Space space, Pick&& pick) {
   return nullptr;
 }
 
-template <class Pick>
+// A vector has at most 32 bytes, and eight elements are of 32 bits (PTX ISA 9.7.9.8).
+template <std::size_t element_bytes, class Pick>
 ir::Handler with_count(int count, Pick&& pick) {
   switch (count) {
     case 1:
@@ -96,7 +97,10 @@ ir::Handler with_count(int count, Pick&& pick) {
     case 4:
       return pick.template operator()<4>();
     case 8:
-      return pick.template operator()<8>();
+      if constexpr (element_bytes == 4) {
+        return pick.template operator()<8>();
+      }
+      return nullptr;
     default:
       return nullptr;
   }
@@ -138,8 +142,13 @@ ir::Handler pick_load(const ir::Form& form, bool polls) {
     return nullptr;
   } else {
     return with_space(form.space, [&]<Space space>() {
-      return with_count(form.vector, [&]<int count>() -> ir::Handler {
-        return polls ? &load<mode, space, T, Value, count, true> : &load<mode, space, T, Value, count, false>;
+      return with_count<sizeof(T)>(form.vector, [&]<int count>() -> ir::Handler {
+        constexpr bool can_poll = space == Space::global || space == Space::shared || space == Space::generic;
+        if constexpr (can_poll && count == 1) {
+          return polls ? &load<mode, space, T, Value, count, true> : &load<mode, space, T, Value, count, false>;
+        } else {
+          return &load<mode, space, T, Value, count, false>;
+        }
       });
     });
   }
@@ -170,7 +179,7 @@ ir::Handler pick_store(const ir::Form& form) {
   const bool wide = form.source_bits != 0 ? form.source_bits == 64 : bits == 64;
   return with_memory_type(form.last_type(), bits, [&]<class T>(Named<T>) {
     return with_space(form.space, [&]<Space space>() {
-      return with_count(form.vector, [&]<int count>() -> ir::Handler {
+      return with_count<sizeof(T)>(form.vector, [&]<int count>() -> ir::Handler {
         if (wide) {
           return &store<mode, space, T, std::uint64_t, count>;
         }
