@@ -62,6 +62,7 @@ Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& opt
   run.findings = checks.findings;
   if (!block.ok() && run.findings.empty()) return block.error.diagnostic;
   for (const Json& launch : read_launches(report.path())) {
+    if (!launch.contains("kernel")) continue;  // what the context says at its end
     run.launches.push_back({.kernel = launch.value("kernel", ""), .counters = launch, .advice = advise(launch)});
   }
   return run;
