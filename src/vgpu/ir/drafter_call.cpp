@@ -21,6 +21,10 @@ std::optional<Drafter::Callee> Drafter::callee(const ptx::Instruction& instructi
   const ptx::Operand& target = instruction.operands[operand];
   const Symbol symbol = scopes_.find(target.name);
   if (target.kind == ptx::Operand::Kind::identifier && symbol.kind == Symbol::Kind::function) {
+    if (symbol.function->is_entry) {
+      fail(target.at, fmt::format("{} is an entry: only .func functions can be called", target.name));
+      return std::nullopt;
+    }
     if (symbol.function->is_declaration && !is_builtin(symbol.function->name)) {
       fail(target.at, fmt::format("function {} is declared but defined nowhere", target.name));
       return std::nullopt;

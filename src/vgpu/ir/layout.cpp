@@ -10,8 +10,11 @@ namespace flashmoe::vgpu::ir {
 
 std::uint32_t bytes_of(const ptx::Variable& variable) {
   std::int64_t bytes = std::max(bits_of(type_of(variable.type)) / 8, 1) * std::int64_t{variable.vector};
-  for (const std::int64_t dim : variable.dims) bytes *= std::max<std::int64_t>(dim, 0);
-  return static_cast<std::uint32_t>(bytes);
+  for (const std::int64_t dim : variable.dims) {
+    if (dim > kMostBytes / std::max<std::int64_t>(bytes, 1)) return kMostBytes;
+    bytes *= std::max<std::int64_t>(dim, 0);
+  }
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(bytes, kMostBytes));
 }
 
 std::uint32_t align_of(const ptx::Variable& variable) {

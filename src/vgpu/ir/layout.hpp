@@ -10,7 +10,9 @@
 
 namespace flashmoe::vgpu::ir {
 
-// [] counts as nothing: its size is known at launch.
+// The most that a variable in .shared, .local or .param may have; no device has as much.
+inline constexpr std::uint32_t kMostBytes = 1u << 26;
+// Never more than kMostBytes. [] counts as nothing: its size is known at launch.
 [[nodiscard]] std::uint32_t bytes_of(const ptx::Variable& variable);
 [[nodiscard]] std::uint32_t align_of(const ptx::Variable& variable);
 [[nodiscard]] constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t align) {

@@ -56,6 +56,10 @@ void Scopes::declare(const ptx::Variable& variable) {
   Symbol symbol;
   symbol.variable = &variable;
   if (variable.space == "reg") return declare_registers(variable);
+  if (bytes_of(variable) == kMostBytes)
+    draft_.errors.push_back(
+        {fmt::format("variable {} is larger than any device's .{} memory", variable.name, variable.space), "",
+         index_.module->name, variable.at.line, variable.at.column, ""});
   if (variable.space == "shared") {
     symbol.kind = Symbol::Kind::shared;
     symbol.offset = shared_.offsets.at(&variable);
@@ -85,7 +89,7 @@ void Scopes::declare_registers(const ptx::Variable& variable) {
     draft_.errors.push_back(
         {fmt::format("registers {} of type .{}{}: only scalars of up to 64 bits, up to {} of them", variable.name,
                      variable.vector > 1 ? "vN ." : "", variable.type, kMostRegisters),
-         "", index_.module->name, variable.at.line, variable.at.column});
+         "", index_.module->name, variable.at.line, variable.at.column, ""});
     return;
   }
   const Register reg{variable.name, bits == 1 ? 1 : std::max(bits, 16)};

@@ -40,6 +40,8 @@ TEST(Verify, EveryMistakeIsToldWhereAndWhat) {
       {"selp.b32 %r1, %r2, %r3, %r1;", {"a predicate wanted, %r1 (32 bits) found"}},
       {"add.s32 %r1, %p1, %r2;", {"the predicate %p1 found"}},
       {"cp.async.cg.shared.global [%r1], [%rd1], 8;", {"cannot copy 8 bytes"}},
+      {"call k, (%rd1, %r1);", {"k is an entry"}},
+      {".local .b8 huge[99999999999999];", {"larger than any device's .local memory"}},
       {"call nowhere;", {"nowhere is neither a function nor a 64-bit register"}},
       {"add.s32 %r1, %r2, 1.5;", {"1.5 cannot be a .s32"}},
       {"A: bra A; A: ret;", {"label A stands twice"}},
