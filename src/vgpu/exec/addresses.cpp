@@ -257,8 +257,40 @@ template <Mode mode>
 
 }  // namespace
 
+namespace {
+
+// All 32 lanes at once, address, check and host address in one pass; false: something needs a closer look. Nearly every
+// access of a fast run ends here.
+template <class Address>
+[[nodiscard]] bool resolve_whole_warp(const Warp& warp, const ir::Inst& inst, const Range& range, Targets& targets) {
+  const Address* const base = warp.lanes<Address>(inst.a);
+  const auto add = static_cast<Address>(inst.imm);
+  const std::uint64_t last = range.bytes - inst.size;
+  const std::uint64_t host = reinterpret_cast<std::uint64_t>(range.host);
+  std::uint64_t outside = last, misaligned = 0;
+  for (int lane = 0; lane < lanes_per_warp; ++lane) {
+    const std::uint64_t address = static_cast<Address>(base[lane] + add);
+    const std::uint64_t offset = address - range.first;
+    outside |= offset | (last - offset);
+    misaligned |= address;
+    targets.host[lane] = offset + host;
+  }
+  return (outside >> 63) == 0 && (misaligned & (inst.size - 1u)) == 0;
+}
+
+}  // namespace
+
 template <Mode mode, ir::Space space>
 std::uint32_t resolve(Warp& warp, const ir::Inst& inst, AccessKind kind, Targets& targets) {
+  if constexpr (mode == Mode::fast && (space == ir::Space::global || space == ir::Space::shared)) {
+    if (warp.exec == all_lanes && inst.a != ir::no_slot) {
+      const Range range = range_of(warp, inst, space);
+      if (inst.wide_address ? resolve_whole_warp<std::uint64_t>(warp, inst, range, targets)
+                            : resolve_whole_warp<std::uint32_t>(warp, inst, range, targets)) {
+        return all_lanes;
+      }
+    }
+  }
   std::uint64_t addresses[lanes_per_warp];
   std::int64_t offset = inst.imm;
   if constexpr (space == ir::Space::local) {

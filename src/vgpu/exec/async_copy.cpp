@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "vgpu/exec/addresses.hpp"
 #include "vgpu/exec/host_access.hpp"
@@ -13,16 +14,8 @@ namespace flashmoe::vgpu::exec {
 namespace {
 
 void copy_bytes(std::uint64_t to, std::uint64_t from, std::uint32_t bytes) {
-  if (bytes % 8 == 0) {
-    for (std::uint32_t at = 0; at < bytes; at += 8) {
-      store_host<std::uint64_t>(to + at, load_host<std::uint64_t>(from + at));
-    }
-  } else if (bytes == 4) {
-    store_host<std::uint32_t>(to, load_host<std::uint32_t>(from));
-  } else {
-    for (std::uint32_t at = 0; at < bytes; ++at) {
-      store_host<std::uint8_t>(to + at, load_host<std::uint8_t>(from + at));
-    }
+  for (std::uint32_t at = 0; at < bytes; ++at) {
+    store_host<std::uint8_t>(to + at, load_host<std::uint8_t>(from + at));
   }
 }
 
@@ -32,9 +25,14 @@ void fill_zero(std::uint64_t to, std::uint32_t bytes) {
   }
 }
 
-void move_bytes(Warp& warp, const AsyncCopy& copy, bool reads) {
+inline void move_bytes(const Warp& warp, const AsyncCopy& copy, bool reads) {
   const std::uint64_t to = reinterpret_cast<std::uint64_t>(warp.shared) + copy.destination;
   const std::uint32_t copied = reads ? copy.source_bytes : 0;
+  if (copied == 16) {  // nearly all of them
+    store_host<std::uint64_t>(to, load_host<std::uint64_t>(copy.source));
+    store_host<std::uint64_t>(to + 8, load_host<std::uint64_t>(copy.source + 8));
+    return;
+  }
   copy_bytes(to, copy.source, copied);
   fill_zero(to + copied, copy.bytes - copied);
 }
@@ -61,36 +59,29 @@ void land_observed(Warp& warp, const AsyncCopy& copy) {
   warp.pc = pc;
 }
 
-void land(Warp& warp, const AsyncCopy& copy) {
-  if (warp.cta->grid->observer != nullptr) {
-    land_observed(warp, copy);
-  } else {
-    move_bytes(warp, copy, true);  // checked when it was issued
-  }
-}
-
 template <class ShouldLand>
 void land_those(Warp& warp, ShouldLand&& should_land) {
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < warp.copies.size(); ++i) {
-    const AsyncCopy copy = warp.copies[i];
-    if (should_land(copy)) {
-      land(warp, copy);
+  const bool observed = warp.cta->grid->observer != nullptr;
+  AsyncCopy* kept = warp.copies.data();
+  for (const AsyncCopy& copy : warp.copies) {
+    if (!should_land(copy)) {
+      *kept++ = copy;
+    } else if (observed) {
+      const AsyncCopy landing = copy;  // an observer may keep the pointer for the time of the call only
+      land_observed(warp, landing);
     } else {
-      warp.copies[kept++] = copy;
+      move_bytes(warp, copy, true);  // checked when it was issued
     }
   }
-  warp.copies.resize(kept);
+  warp.copies.resize(static_cast<std::size_t>(kept - warp.copies.data()));
 }
 
-// Checks both sides as a load and a store would be checked.
-[[nodiscard]] bool check(Warp& warp, const ir::Inst& inst, std::uint32_t lanes, const std::uint64_t* source,
-                         const std::uint64_t* destination) {
+// Checks one side as a load or a store would be checked.
+[[nodiscard]] bool check(Warp& warp, const ir::Inst& inst, ir::Space space, AccessKind kind, std::uint32_t lanes,
+                         const std::uint64_t* addresses) {
   Targets ignored;
-  const Request read{lanes, inst.size, AccessKind::async_read, false, nullptr, 0};
-  const Request write{lanes, inst.size, AccessKind::async_write, false, nullptr, 0};
-  return resolve_in<Mode::fast>(warp, inst, ir::Space::shared, write, destination, ignored) == lanes &&
-         (source == nullptr || resolve_in<Mode::fast>(warp, inst, ir::Space::global, read, source, ignored) == lanes);
+  const Request request{lanes, inst.size, kind, false, nullptr, 0};
+  return resolve_in<Mode::fast>(warp, inst, space, request, addresses, ignored) == lanes;
 }
 
 template <Mode mode>
@@ -108,14 +99,17 @@ void issue(Warp& warp, const ir::Inst& inst) {
   }
   const std::uint32_t lanes = warp.exec;
   if (mode == Mode::fast || grid.observer == nullptr) {
-    if (!check(warp, inst, lanes, nullptr, destination) ||
-        (reading != 0 && !check(warp, inst, reading, source, destination))) {
+    if (!check(warp, inst, ir::Space::shared, AccessKind::async_write, lanes, destination) ||
+        !check(warp, inst, ir::Space::global, AccessKind::async_read, reading, source)) {
       return;
     }
   }
   const Schedule::Copies when = grid.launch->schedule.copies;
+  const std::size_t begin = warp.copies.size();
+  warp.copies.resize(begin + static_cast<std::size_t>(std::popcount(lanes)));
+  AsyncCopy* next = warp.copies.data() + begin;
   for_each_lane(lanes, [&](int lane) {
-    AsyncCopy copy{};
+    AsyncCopy& copy = *next++;
     copy.source = source[lane];
     copy.destination = static_cast<std::uint32_t>(destination[lane]);
     copy.group = warp.committed_groups[lane];
@@ -130,7 +124,6 @@ void issue(Warp& warp, const ir::Inst& inst) {
         grid.observer->copy_issued(warp, copy);
       }
     }
-    warp.copies.push_back(copy);
   });
   if (when == Schedule::Copies::earliest) {
     land_copies(warp, lanes);
@@ -153,10 +146,12 @@ void commit(Warp& warp, const ir::Inst&) {
 template <Mode mode>
 void wait_group(Warp& warp, const ir::Inst& inst) {
   const auto pending = static_cast<std::uint32_t>(inst.imm);
-  land_those(warp, [&](const AsyncCopy& copy) {
-    return ((warp.exec >> copy.lane) & 1) != 0 &&
-           std::uint64_t{copy.group} + pending < warp.committed_groups[copy.lane];
-  });
+  std::uint32_t waited[lanes_per_warp];  // groups of the lane with a lower number must have landed
+  for (int lane = 0; lane < lanes_per_warp; ++lane) {
+    const std::uint32_t committed = warp.committed_groups[lane];
+    waited[lane] = ((warp.exec >> lane) & 1) != 0 && committed > pending ? committed - pending : 0;
+  }
+  land_those(warp, [&](const AsyncCopy& copy) { return copy.group < waited[copy.lane]; });
   if constexpr (mode == Mode::observed) {
     if (Observer* const observer = warp.cta->grid->observer) {
       observer->copies_waited(warp, warp.exec, pending);

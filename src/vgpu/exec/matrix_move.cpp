@@ -20,13 +20,28 @@ constexpr std::uint32_t row_bytes = 16;
 
 using Matrix = std::array<std::uint16_t, 64>;  // (8, 8)
 
-[[nodiscard]] Matrix transposed(const Matrix& from) {
-  Matrix to;
-  for (std::size_t row = 0; row < rows_per_matrix; ++row) {
-    for (std::size_t column = 0; column < rows_per_matrix; ++column) {
-      to[column * rows_per_matrix + row] = from[row * rows_per_matrix + column];
+// Rows of eight elements as the compiler's own vectors: three rounds of interleaving transpose them.
+using Row = std::uint16_t __attribute__((vector_size(16)));
+
+[[nodiscard]] inline Row low_halves(Row x, Row y) {
+  return __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11);
+}
+[[nodiscard]] inline Row high_halves(Row x, Row y) {
+  return __builtin_shufflevector(x, y, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+
+[[nodiscard]] inline Matrix transposed(const Matrix& from) {
+  Row row[8], step[8];
+  std::memcpy(row, from.data(), sizeof(row));
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 4; ++i) {
+      step[2 * i] = low_halves(row[i], row[i + 4]);
+      step[2 * i + 1] = high_halves(row[i], row[i + 4]);
     }
+    std::memcpy(row, step, sizeof(row));
   }
+  Matrix to;
+  std::memcpy(to.data(), row, sizeof(row));
   return to;
 }
 
@@ -34,17 +49,39 @@ using Matrix = std::array<std::uint16_t, 64>;  // (8, 8)
   return inst.list == ir::no_slot ? single : warp.kernel->lists[inst.list + static_cast<std::uint32_t>(index)];
 }
 
+// The usual case, all lanes and 32-bit addresses, in one pass; false: something needs a closer look.
+template <int matrices>
+[[nodiscard]] bool resolve_whole_warp(const Warp& warp, const ir::Inst& inst, Targets& rows) {
+  if (warp.exec != all_lanes || inst.wide_address || inst.a == ir::no_slot) {
+    return false;
+  }
+  const std::uint32_t* const base = warp.slot(inst.a);
+  const auto add = static_cast<std::uint32_t>(inst.imm);
+  const std::uint32_t last = warp.shared_bytes - row_bytes;
+  const std::uint64_t host = reinterpret_cast<std::uint64_t>(warp.shared);
+  std::uint32_t outside = last, misaligned = 0;
+  for (std::uint32_t lane = 0; lane < rows_per_matrix * matrices; ++lane) {
+    const std::uint32_t offset = base[lane] + add;
+    outside |= offset | (last - offset);  // the top bit: beyond the end
+    misaligned |= offset;
+    rows.host[lane] = host + offset;
+  }
+  return (outside >> 31) == 0 && misaligned % row_bytes == 0;
+}
+
 // Lanes 8 i to 8 i + 7 hold the row addresses of matrix i; the addresses of other lanes are not used.
-template <Mode mode>
-[[nodiscard]] std::uint32_t resolve_rows(Warp& warp, const ir::Inst& inst, int matrices, AccessKind kind,
-                                         Targets& rows) {
+template <Mode mode, int matrices>
+[[nodiscard]] std::uint32_t resolve_rows(Warp& warp, const ir::Inst& inst, AccessKind kind, Targets& rows) {
+  const std::uint32_t row_lanes = matrices == 4 ? all_lanes : (1u << (rows_per_matrix * matrices)) - 1;
+  if (mode == Mode::fast && resolve_whole_warp<matrices>(warp, inst, rows)) {
+    return row_lanes;
+  }
   std::uint64_t addresses[lanes_per_warp];
   operand_addresses(warp, inst.a, inst.wide_address, inst.imm, addresses);
   // A generic address (ldmatrix without a space) must lie in the shared window; its offset is the low half.
   for (std::uint64_t& address : addresses) {
     address = address >> 56 == memory::shared_window >> 56 ? address - memory::shared_window : address;
   }
-  const std::uint32_t row_lanes = matrices == 4 ? all_lanes : (1u << (rows_per_matrix * matrices)) - 1;
   const Request request{warp.exec & row_lanes, row_bytes, kind, true, nullptr, 0};
   return resolve_in<mode>(warp, inst, ir::Space::shared, request, addresses, rows);
 }
@@ -52,7 +89,7 @@ template <Mode mode>
 template <Mode mode, int matrices, bool transpose>
 void load_matrices(Warp& warp, const ir::Inst& inst) {
   Targets rows;
-  const std::uint32_t lanes = resolve_rows<mode>(warp, inst, matrices, AccessKind::load, rows);
+  const std::uint32_t lanes = resolve_rows<mode, matrices>(warp, inst, AccessKind::load, rows);
   if (lanes == 0) {
     return;
   }
@@ -81,7 +118,7 @@ void load_matrices(Warp& warp, const ir::Inst& inst) {
 template <Mode mode, int matrices, bool transpose>
 void store_matrices(Warp& warp, const ir::Inst& inst) {
   Targets rows;
-  const std::uint32_t lanes = resolve_rows<mode>(warp, inst, matrices, AccessKind::store, rows);
+  const std::uint32_t lanes = resolve_rows<mode, matrices>(warp, inst, AccessKind::store, rows);
   for (int m = 0; m < matrices && lanes != 0; ++m) {
     Matrix matrix;
     std::memcpy(matrix.data(), warp.slot(element(warp, inst, inst.b, m)), sizeof(matrix));
