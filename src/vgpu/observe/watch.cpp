@@ -41,6 +41,7 @@ void Watch::grid_begins(exec::Grid& grid) {
     note.is_pseudo = info.is_pseudo;
     note.is_warp_barrier = (form.opcode == "bar" || form.opcode == "barrier") && form.has("warp");
     note.is_async_copy = form.opcode == "cp" && form.has("async");
+    note.is_memory_barrier_object = form.opcode == "mbarrier" || (note.is_async_copy && form.has("mbarrier"));
     notes_.push_back(note);
   }
   memcheck_.grid_begins(grid);
@@ -99,6 +100,7 @@ void Watch::cta_ends(exec::Cta& cta) {
 
 void Watch::before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) {
   const Note note = notes_[pc];
+  pc_ = pc;
   WarpShadow& shadow = shadow_of(warp);
   if (options_.counters && !note.is_pseudo) counters_.instruction(pc, warp.exec);
   if (options_.initcheck) initcheck_.instruction(warp, inst, pc, shadow.poison);
@@ -112,7 +114,11 @@ void Watch::after(exec::Warp& warp, const ir::Inst&, std::uint32_t pc) {
 
 std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access) {
   exec::Access allowed = access;
-  if (options_.memcheck) allowed.lanes = memcheck_.allowed(warp, access);
+  // An arrival releases and a wait acquires (PTX ISA 9.7.13.15.13 and 16), whether that is written or not.
+  if (notes_[access.pc].is_memory_barrier_object && access.kind == exec::AccessKind::atomic) {
+    allowed.order = exec::Order::acq_rel;
+  }
+  if (options_.memcheck) allowed.lanes = memcheck_.allowed(warp, allowed);
   if (allowed.lanes == 0) return 0;
   WarpShadow& of_warp = shadow_of(warp);
   CtaShadow& of_cta = *static_cast<CtaShadow*>(warp.cta->shadow);
@@ -157,7 +163,10 @@ void Watch::copy_issued(exec::Warp& warp, const exec::AsyncCopy& copy) {
 }
 
 void Watch::copies_waited(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending) {
-  if (options_.racecheck) racecheck_.copies_waited(warp, lanes, pending, shadow_of(warp).clock);
+  if (!options_.racecheck) return;
+  // cp.async.mbarrier.arrive stands for all copies so far, of groups that are still open as well.
+  const bool open_too = notes_[pc_].is_memory_barrier_object;
+  racecheck_.copies_waited(warp, lanes, pending, open_too, shadow_of(warp).clock);
 }
 
 void Watch::sync_problem(exec::Warp& warp, exec::SyncProblem problem, std::uint32_t pc, std::string_view detail) {

@@ -59,7 +59,7 @@ class Watch final : public exec::Observer {
   struct CtaShadow;
   struct WarpShadow;
   struct Note {  // what every event asks of an instruction
-    bool is_pseudo = false, is_warp_barrier = false, is_async_copy = false;
+    bool is_pseudo = false, is_warp_barrier = false, is_async_copy = false, is_memory_barrier_object = false;
   };
   [[nodiscard]] static WarpShadow& shadow_of(const exec::Warp& warp) { return *static_cast<WarpShadow*>(warp.shadow); }
   void report_fault(const exec::Grid& grid);
@@ -73,7 +73,8 @@ class Watch final : public exec::Observer {
   Counters counters_;
   const ir::Kernel* kernel_ = nullptr;  // of the last launch
   std::string kernel_name_{};
-  std::vector<Note> notes_{};  // by pc
+  std::vector<Note> notes_{};                                         // by pc
+  std::uint32_t pc_ = 0;                                              // of the instruction that runs
   std::unordered_map<const void*, std::unique_ptr<CtaShadow>> ctas_;  // no initialiser: the type is incomplete here
 };
 

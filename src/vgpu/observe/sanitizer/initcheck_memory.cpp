@@ -53,6 +53,14 @@ void Initcheck::access(const exec::Warp& warp, const ir::Inst& inst, const exec:
   if (access.space == ir::Space::param || access.space == ir::Space::constant) return;
   RegisterPoison& poison = registers(warp, of_warp);
   if (access.is_matrix) return matrix_rows(warp, inst, access, poison, cta);
+  if (kernel_->info[access.pc].form.opcode == "mbarrier" || kernel_->info[access.pc].form.opcode == "cp") {
+    // The object is opaque: init defines it, everything else counts on it.
+    if (access.kind != exec::AccessKind::store) return;
+    for_each_lane(access.lanes, [&](int lane) {
+      if (std::uint8_t* const to = memory(access, lane, warp, of_warp, cta)) std::memset(to, 0, access.bytes);
+    });
+    return;
+  }
   switch (access.kind) {
     case exec::AccessKind::load:
       return load(warp, inst, access, poison, of_warp, cta);

@@ -200,11 +200,13 @@ void Racecheck::copy_issued(exec::Warp& warp, const exec::AsyncCopy& copy, WarpC
   touch_lane(now);
 }
 
-void Racecheck::copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, WarpClock& clock) {
+void Racecheck::copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, bool open_too,
+                              WarpClock& clock) {
   clock.tick();
   for_each_lane(lanes, [&](int lane) {
     const std::uint32_t committed = warp.committed_groups[lane];
-    const std::uint32_t done = committed > pending ? committed - pending : 0;
+    const std::uint32_t closed = committed > pending ? committed - pending : 0;
+    const std::uint32_t done = open_too ? committed + 1 : closed;
     std::uint32_t& known = clock.groups_done[static_cast<std::size_t>(lane)];
     for (; known < done; ++known) {
       if (known >= clock.groups.size()) continue;

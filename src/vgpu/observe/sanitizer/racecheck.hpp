@@ -63,7 +63,8 @@ class Racecheck {
 
   void access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, WarpClock& clock, CtaClock& cta);
   void copy_issued(exec::Warp& warp, const exec::AsyncCopy& copy, WarpClock& clock, CtaClock& cta);
-  void copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, WarpClock& clock);
+  void copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, bool open_too,
+                     WarpClock& clock);
   void barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock& cta);
   void barrier_completes(std::uint32_t number, CtaClock& cta);
   void barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta, std::uint32_t lanes);

@@ -1,0 +1,131 @@
+// The musts of the checks: correct kernels give no finding under any schedule, wrong ones are caught by the right
+// check.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "vgpu/mutants/bench.hpp"
+#include "vgpu/ptx/parser.hpp"
+
+namespace flashmoe::vgpu::corpus {
+namespace {
+
+constexpr std::uint64_t schedules = 20;
+
+exec::Schedule schedule(std::uint64_t number) {
+  return number == 0 ? exec::Schedule{} : exec::Schedule::adversarial(number);
+}
+
+const Case& case_of(const std::string& name) {
+  for (const Case& how : cases()) {
+    if (how.name == name) return how;
+  }
+  ADD_FAILURE() << "no case " << name;
+  return cases().front();
+}
+
+std::string edited(const Mutant& mutant, std::string source) {
+  const auto at = source.find(mutant.from);
+  EXPECT_NE(at, std::string::npos) << mutant.name << ": \"" << mutant.from << "\" is not in " << mutant.kernel << ".cu";
+  if (at != std::string::npos) source.replace(at, mutant.from.size(), mutant.to);
+  return source;
+}
+
+// All variants in one compilation: seconds, not minutes.
+ptx::Module build(const std::string& text, const std::string& name) {
+  const auto ptx = compile(headers() + text, name);
+  if (!ptx) {
+    ADD_FAILURE() << ptx.error().to_string();
+    return {};
+  }
+  auto module = ptx::parse(*ptx, name + ".ptx");
+  if (!module) {
+    ADD_FAILURE() << module.error().to_string();
+    return {};
+  }
+  return std::move(*module);
+}
+
+std::string all_text(const std::vector<observe::Finding>& findings) {
+  std::string text;
+  for (const observe::Finding& finding : findings) text += finding.to_text() + "\n";
+  return text;
+}
+
+TEST(Corpus, CorrectKernelsGiveNoFinding) {
+  ASSERT_GE(cases().size(), 30u);
+  std::string text;
+  for (const Case& how : cases()) {
+    const auto source = kernel_source(how.name);
+    ASSERT_TRUE(source) << source.error().to_string();
+    text += variant(*source, how.name, how.name);
+  }
+  const ptx::Module module = build(text, "kernels");
+  if (HasFailure()) return;
+  for (const Case& how : cases()) {
+    SCOPED_TRACE(how.name);
+    const auto program = Program::load(module, how.name);
+    if (!program) {
+      ADD_FAILURE() << program.error().to_string();
+      continue;
+    }
+    for (std::uint64_t number = 0; number < schedules; ++number) {
+      const auto seen = (*program)->run(how, schedule(number));
+      ASSERT_TRUE(seen) << seen.error().to_string();
+      const std::string problem = wrong(how, *seen);
+      if (!problem.empty() || !seen->findings.empty()) {
+        ADD_FAILURE() << "schedule " << number << ": " << problem << "\n" << all_text(seen->findings);
+        break;
+      }
+    }
+  }
+  std::printf("%zu correct kernels under %d schedules each\n", cases().size(), static_cast<int>(schedules));
+}
+
+TEST(Corpus, EveryMutantIsCaughtByItsCheck) {
+  ASSERT_GE(mutants().size(), 40u);
+  std::string text;
+  for (const Mutant& mutant : mutants()) {
+    const auto source = kernel_source(mutant.kernel);
+    ASSERT_TRUE(source) << source.error().to_string();
+    text += variant(edited(mutant, *source), mutant.kernel, mutant.name);
+  }
+  if (HasFailure()) return;
+  const ptx::Module module = build(text, "mutants");
+  if (HasFailure()) return;
+  std::size_t caught = 0;
+  for (const Mutant& mutant : mutants()) {
+    SCOPED_TRACE(mutant.name);
+    const auto program = Program::load(module, mutant.name);
+    if (!program) {
+      ADD_FAILURE() << program.error().to_string();
+      continue;
+    }
+    // Checks do not wait for the bug to strike: the natural schedule is enough.
+    const auto seen = (*program)->run(case_of(mutant.kernel), schedule(0));
+    ASSERT_TRUE(seen) << seen.error().to_string();
+    bool right = false;
+    for (const observe::Finding& finding : seen->findings) {
+      const bool says = finding.message.find(mutant.says) != std::string::npos;
+      if (finding.check != mutant.check || !says) continue;
+      right = true;
+      EXPECT_EQ(finding.at.source_file.substr(finding.at.source_file.rfind('/') + 1), mutant.kernel + ".cu")
+          << finding.to_text();
+      EXPECT_GT(finding.at.source_line, 0);
+      EXPECT_GT(finding.at.ptx_line, 0);
+      EXPECT_FALSE(finding.advice.empty());
+      if (finding.check == observe::Check::racecheck) {
+        EXPECT_TRUE(finding.other.has_value()) << finding.to_text();
+      }
+      break;
+    }
+    EXPECT_TRUE(right) << "not caught by " << observe::name_of(mutant.check) << "; fault: " << seen->fault.message
+                       << "\n"
+                       << all_text(seen->findings);
+    caught += right ? 1 : 0;
+  }
+  std::printf("%zu of %zu mutants caught\n", caught, mutants().size());
+}
+
+}  // namespace
+}  // namespace flashmoe::vgpu::corpus
