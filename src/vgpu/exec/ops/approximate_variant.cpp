@@ -120,7 +120,7 @@ float trigonometric(float a) {
   return float_of((bits_of(a) & ~sign_f32) >= infinity_f32 ? nan_f32 : bits_of(flush<Ftz>(result)));
 }
 
-// tanh(x) = 1 - 2 / (1 + e^2x), near zero by its series: the bound is 2^-11 (9.7.3.23).
+// tanh(x) = 1 - 2 / (1 + e^2x), near zero by its series: the bound is 2^-11 (9.7.3.22).
 float tanh(float a) {
   const float square = a * a;
   float p = 2.18694885e-2f;  // 62/2835

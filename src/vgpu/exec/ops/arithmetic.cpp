@@ -20,7 +20,12 @@ constexpr Find avx2_finders[] = VGPU_FINDERS(avx2);
 constexpr Find avx512_finders[] = VGPU_FINDERS(avx512);
 #undef VGPU_FINDERS
 
-constexpr Find common_finders[] = {common::find_predicate, common::find_move, common::find_division};
+constexpr Find common_finders[] = {
+    common::find_predicate,       common::find_move,          common::find_division,
+    common::find_extended,        common::find_bits,          common::find_directed,
+    common::find_float64,         common::find_select,        common::find_vote,
+    common::find_integer_convert, common::find_float_convert,
+};
 
 std::span<const Find> finders_of(Isa isa) {
   switch (isa) {
@@ -39,7 +44,7 @@ std::span<const Find> finders_of(Isa isa) {
 ir::Handler arithmetic_handler_for(const ir::Form& form, Isa isa) {
   Key key;
   if (!make_key(form, key)) return nullptr;
-  for (const std::span<const Find> finders : {std::span<const Find>(common_finders), finders_of(isa)}) {
+  for (const std::span<const Find> finders : {finders_of(isa), std::span<const Find>(common_finders)}) {
     for (const Find find : finders) {
       if (const ir::Handler found = find(key)) return found;
     }

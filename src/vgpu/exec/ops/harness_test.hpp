@@ -115,8 +115,17 @@ inline std::vector<std::uint64_t> special_bits(int width) {
   const auto floats = {0x00000001u, 0x007fffffu, 0x00800000u, 0x3f800000u, 0x3f7fffffu, 0x3f000000u, 0x40490fdbu,
                        0x7f7fffffu, 0x7f800000u, 0x7f800001u, 0x7fc00000u, 0x4f000000u, 0x4b000000u, 0x42fc0000u,
                        0x33800000u, 0x387fc000u, 0x477fe000u, 0x477ff000u, 0x7e800000u, 0x7e800001u, 0x3f801000u};
-  const auto doubles = {1.0, 0.5, 1.5, 2.5, 4294967296.0, 1e308, 5e-324, 2.2250738585072014e-308, 1.0 / 3,
-                        std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()};
+  const auto doubles = {1.0,
+                        0.5,
+                        1.5,
+                        2.5,
+                        4294967296.0,
+                        1e308,
+                        5e-324,
+                        2.2250738585072014e-308,
+                        1.0 / 3,
+                        std::numeric_limits<double>::infinity(),
+                        std::numeric_limits<double>::quiet_NaN()};
   if (width == 16) {
     for (const int half : halves) bits.insert(bits.end(), {std::uint64_t(half), std::uint64_t(half | 0x8000)});
   }

@@ -55,9 +55,8 @@ TEST_P(IntegerOps, MadAndWide) {
            [&](auto a, auto b, auto c, auto) {
              return cut(exact(a) * exact(b) + number(c, 2 * t.width, t.is_signed), 2 * t.width);
            });
-  check_op(std::string("mad.hi.") + t.name, t.width, {t.width, t.width, t.width}, [&](auto a, auto b, auto c, auto) {
-    return cut(((exact(a) * exact(b)) >> t.width) + exact(c), t.width);
-  });
+  check_op(std::string("mad.hi.") + t.name, t.width, {t.width, t.width, t.width},
+           [&](auto a, auto b, auto c, auto) { return cut(((exact(a) * exact(b)) >> t.width) + exact(c), t.width); });
 }
 
 TEST_P(IntegerOps, DivisionNeverTraps) {
@@ -69,9 +68,8 @@ TEST_P(IntegerOps, DivisionNeverTraps) {
 TEST_P(IntegerOps, Shifts) {
   const IntegerType t = GetParam();
   const auto at_most_width = [&](std::uint64_t b) { return static_cast<int>(b < 64u ? b : 64u); };
-  check_op("shl.b" + std::to_string(t.width), t.width, {t.width, 32}, [&](auto a, auto b, auto, auto) {
-    return cut(number(a, t.width, false) << at_most_width(b), t.width);
-  });
+  check_op("shl.b" + std::to_string(t.width), t.width, {t.width, 32},
+           [&](auto a, auto b, auto, auto) { return cut(number(a, t.width, false) << at_most_width(b), t.width); });
   check_op(std::string("shr.") + t.name, t.width, {t.width, 32}, [&](auto a, auto b, auto, auto) {
     return cut(number(a, t.width, t.is_signed) >> at_most_width(b), t.width);
   });
@@ -89,7 +87,7 @@ TEST_P(IntegerOps, OneSource) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, IntegerOps, testing::ValuesIn(integer_types),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& type) { return std::string(type.param.name); });
 
 TEST(LogicOps, BitByBit) {
   for (const int width : {16, 32, 64}) {
@@ -116,14 +114,15 @@ TEST(LogicOps, Bfi) {
 }
 
 TEST(LogicOps, FunnelShift) {
-  const auto both = [](std::uint64_t a, std::uint64_t b) { return static_cast<Exact>(b) << 32 | static_cast<Exact>(a); };
+  const auto both = [](std::uint64_t a, std::uint64_t b) {
+    return static_cast<Exact>(b) << 32 | static_cast<Exact>(a);
+  };
   check_op("shf.l.wrap.b32", 32, {32, 32, 32},
            [&](auto a, auto b, auto c, auto) { return cut((both(a, b) << (c % 32)) >> 32, 32); });
   check_op("shf.r.wrap.b32", 32, {32, 32, 32},
            [&](auto a, auto b, auto c, auto) { return cut(both(a, b) >> (c % 32), 32); });
-  check_op("shf.l.clamp.b32", 32, {32, 32, 32}, [&](auto a, auto b, auto c, auto) {
-    return cut((both(a, b) << (c < 32 ? c : 32)) >> 32, 32);
-  });
+  check_op("shf.l.clamp.b32", 32, {32, 32, 32},
+           [&](auto a, auto b, auto c, auto) { return cut((both(a, b) << (c < 32 ? c : 32)) >> 32, 32); });
   check_op("shf.r.clamp.b32", 32, {32, 32, 32},
            [&](auto a, auto b, auto c, auto) { return cut(both(a, b) >> (c < 32 ? c : 32), 32); });
 }

@@ -101,7 +101,7 @@ std::uint32_t shf_right(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   return static_cast<std::uint32_t>(both >> amount);
 }
 
-// bfi: the low `length` bits of a into b from bit `position` on; both count modulo 256 (9.7.1.22).
+// bfi: the low `length` bits of a into b from bit `position` on; both count modulo 256 (9.7.1.20).
 template <class T>
 T bfi(T a, T b, std::uint32_t position, std::uint32_t length) {
   const T ones = static_cast<T>(~T(0));
