@@ -61,7 +61,7 @@ void judge_all(const std::vector<FormText>& forms, const std::function<bool(Grou
 
 // Thousands of loads and stores differ in hints only; a sanitizer sees enough in every eleventh.
 std::size_t stride() {
-  return test::runs_under_sanitizer ? 11 : 1;
+  return testing::kSlowBuild ? 11 : 1;
 }
 
 TEST(MicroKernels, RegisterForms) {
