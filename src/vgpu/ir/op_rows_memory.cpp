@@ -14,7 +14,8 @@ constexpr auto copy = PoisonRule::async_copy;
 constexpr auto none = PoisonRule::none;
 
 #define MEMORY_TYPES "{.b8,.b16,.b32,.b64,.u8,.u16,.u32,.u64,.s8,.s16,.s32,.s64,.f32,.f64}"
-#define VECTOR "[.v2,.v4,.v8]"
+#define VECTOR "[.v2,.v4]"
+#define EIGHT ".v8{.b32,.u32,.s32,.f32}"  // 256 bits at once, global memory only
 #define SHARED ".shared,.shared::cta,.shared::cluster"
 #define SCOPE ".cta,.cluster,.gpu,.sys"
 #define HINTS                                                                                                    \
@@ -36,16 +37,21 @@ constexpr OpRow rows[] = {
      "[.weak][.global," SHARED
      ",.local,.const,.param,.param::entry,.param::func][.ca,.cg,.cs,.lu,.cv]" HINTS VECTOR MEMORY_TYPES,
      LOAD, lsu, load, "9.7.9.8"},
+    {"ld", "[.weak][.global][.ca,.cg,.cs,.lu,.cv]" HINTS EIGHT, LOAD, lsu, load, "9.7.9.8"},
     {"ld", ".volatile[.global," SHARED ",.local]" VECTOR MEMORY_TYPES, LOAD, lsu, load, "9.7.9.8"},
     {"ld", "{.relaxed,.acquire}{" SCOPE "}[.global," SHARED "]" HINTS VECTOR MEMORY_TYPES, LOAD, lsu, load, "9.7.9.8"},
+    {"ld", "{.relaxed,.acquire}{" SCOPE "}[.global]" HINTS EIGHT, LOAD, lsu, load, "9.7.9.8"},
     {"ld", ".mmio.relaxed.sys[.global]" MEMORY_TYPES, LOAD, lsu, load, "9.7.9.8"},
     {"ld", ".global.nc[.ca,.cg,.cs]" HINTS VECTOR MEMORY_TYPES, LOAD, lsu, load, "9.7.9.9"},
+    {"ld", ".global.nc[.ca,.cg,.cs]" HINTS EIGHT, LOAD, lsu, load, "9.7.9.9"},
     {"ldu", "[.global]" VECTOR MEMORY_TYPES, LOAD, lsu, load, "9.7.9.10"},
     {"st", "[.weak][.global," SHARED ",.local,.param,.param::func][.wb,.cg,.cs,.wt]" HINTS VECTOR MEMORY_TYPES, STORE,
      lsu, store, "9.7.9.11"},
+    {"st", "[.weak][.global][.wb,.cg,.cs,.wt]" HINTS EIGHT, STORE, lsu, store, "9.7.9.11"},
     {"st", ".volatile[.global," SHARED ",.local]" VECTOR MEMORY_TYPES, STORE, lsu, store, "9.7.9.11"},
     {"st", "{.relaxed,.release}{" SCOPE "}[.global," SHARED "]" HINTS VECTOR MEMORY_TYPES, STORE, lsu, store,
      "9.7.9.11"},
+    {"st", "{.relaxed,.release}{" SCOPE "}[.global]" HINTS EIGHT, STORE, lsu, store, "9.7.9.11"},
     {"st", ".mmio.relaxed.sys[.global]" MEMORY_TYPES, STORE, lsu, store, "9.7.9.11"},
 
     {"prefetch", "[.global,.local]{.L1,.L2}", "a:addr", lsu, none, "9.7.9.15"},

@@ -25,8 +25,8 @@ constexpr OpRow rows[] = {
     {"shfl", ".sync{.up,.down,.bfly,.idx}.b32", "d:T|e:pred a:T b:u32 c:u32 m:mask", lsu, move, "9.7.9.6"},
     {"isspacep", "{.const,.global,.local,.shared,.shared::cta,.shared::cluster,.param,.param::entry}", "d:pred a:any",
      alu, all, "9.7.9.19"},
-    {"cvta", "[.to]{.const,.global,.local,.shared,.shared::cta,.shared::cluster,.param,.param::entry}{.u32,.u64}",
-     "d:T a:T", uniform, move, "9.7.9.20"},
+    {"cvta", "[.to]{.const,.global,.local,.shared,.shared::cta,.shared::cluster,.param,.param::entry}.u64", "d:T a:T",
+     uniform, move, "9.7.9.20"},
 
     {"cvt", INTEGERS INTEGERS, CONVERT, alu, move, "9.7.9.21"},
     {"cvt", ".sat" INTEGERS INTEGERS, CONVERT, alu, all, "9.7.9.21"},

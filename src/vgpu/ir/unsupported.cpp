@@ -8,6 +8,7 @@ constexpr UnsupportedRow rows[] = {
     {"packed pairs of f32 (sm_100)", "add.rn.f32x2", "9.7.3"},
     {"mixed-precision add, sub, fma (sm_100)", "add.rn.f32.f16", "9.7.5"},
     {"128-bit registers, loads and atomics", "atom.global.cas.b128", "9.7.13.5"},
+    {"generic addresses of 32 bits", "cvta.global.u32", "9.7.9.20"},
     {"mapa, getctarank and other accesses to the shared memory of another CTA", "mapa.shared::cluster.u64", "9.7.9.23"},
     {"st.async, red.async, st.bulk", "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32", "9.7.9.12"},
     {"bulk and tensor copies (TMA)", "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", "9.7.9.25.4"},
