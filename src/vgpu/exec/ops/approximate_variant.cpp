@@ -127,7 +127,7 @@ float tanh(float a) {
   p = __builtin_fmaf(p, square, -5.39682540e-2f);
   p = __builtin_fmaf(p, square, 1.33333333e-1f);
   p = __builtin_fmaf(p, square, -3.33333333e-1f);
-  const float near_zero = __builtin_fmaf(p * square, a, a);
+  const float near_zero = a * __builtin_fmaf(p, square, 1.0f);  // -0 stays -0
   const float magnitude = float_of(bits_of(a) & ~sign_f32);
   const float x = magnitude < 16.0f ? magnitude : 16.0f;
   const float far = 1.0f - 2.0f / (1.0f + exp2_of(x * 2.88539008f));
