@@ -165,8 +165,11 @@ void Drafter::instruction(const ptx::Instruction& instruction) {
   }
   if (draft.inst.size == 0) draft.inst.size = bytes_moved(draft.info.form);
   set_flow(draft);
-  if (waits_for_warp(draft.info.form)) converge_before(draft);
-  if (draft.flow != Flow::next) met_ = Met::not_yet;
+  if (waits_for_warp(draft.info.form)) {
+    converge_before(draft);
+  } else if (draft.flow != Flow::next || draft.info.pipe == Pipe::barrier) {
+    met_ = Met::not_yet;
+  }
   draft_.code.push_back(std::move(draft));
 }
 
@@ -198,9 +201,9 @@ void Drafter::converge_before(const Draft& draft) {
     if (is_mask) meeting = Met::full_mask;
   }
   // Within a basic block lanes stay together: a second meeting of the whole warp adds nothing. bar.warp.sync keeps its
-  // own, for it orders memory as well.
+  // own, for it orders memory as well. Where only some wait, the others run ahead.
   if (is_whole_warp && met_ >= meeting && draft.info.form.opcode != "bar") return;
-  if (is_whole_warp) met_ = std::max(met_, meeting);
+  met_ = is_whole_warp ? std::max(met_, meeting) : Met::not_yet;
   pseudo.info = draft.info;
   pseudo.info.form = pseudo_form("converge");
   pseudo.info.is_pseudo = true;

@@ -147,6 +147,23 @@ TEST(Lower, VectorsAndMatricesAreLists) {
             1);
 }
 
+TEST(Lower, TheWarpMeetsAgainWhereItMayHaveParted) {
+  const auto meetings = [](const std::string& between) {
+    const Kernel kernel =
+        lowered(in_kernel(".reg .b32 %r<4>; .reg .pred %p<2>;\nshfl.sync.idx.b32 %r1, %r1, 0, 31, -1;\n" + between +
+                          "\nshfl.sync.idx.b32 %r2, %r1, 0, 31, -1;\nret;"));
+    return std::count_if(kernel.info.begin(), kernel.info.end(),
+                         [](const InstInfo& info) { return info.form.text() == "vgpu.converge"; });
+  };
+  EXPECT_EQ(meetings("add.s32 %r1, %r1, 1;"), 1);
+  EXPECT_EQ(meetings("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r1];"), 1);
+  EXPECT_EQ(meetings("@%p1 shfl.sync.idx.b32 %r1, %r1, 0, 31, -1;"), 3);  // lanes that skip it run ahead
+  EXPECT_EQ(meetings("shfl.sync.idx.b32 %r1, %r1, 0, 31, %r2;"), 3);
+  EXPECT_EQ(meetings("bar.warp.sync -1;"), 2);
+  EXPECT_EQ(meetings("@%p1 barrier.sync 0;"), 2);
+  EXPECT_EQ(meetings("@%p1 bra L; mov.u32 %r2, 1; L:"), 2);
+}
+
 TEST(Lower, BranchesKnowWhereLanesMeet) {
   const Kernel kernel = lowered(in_kernel(R"(
     .reg .b32 %r<4>; .reg .pred %p<3>;
