@@ -53,7 +53,9 @@ void land_observed(Warp& warp, const AsyncCopy& copy) {
   }
   addresses[copy.lane] = copy.destination;
   const Request write{lane, copy.bytes, AccessKind::async_write, false, &copy, copy.bytes};
-  if (!warp.leave && resolve_in<Mode::observed>(warp, inst, ir::Space::shared, write, addresses, ignored) != 0) {
+  // Between two slices `leave` says nothing about faults; the grid does.
+  if (!warp.cta->grid->stopped &&
+      resolve_in<Mode::observed>(warp, inst, ir::Space::shared, write, addresses, ignored) != 0) {
     move_bytes(warp, copy, reads);
   }
   warp.pc = pc;
