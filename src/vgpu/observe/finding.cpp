@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <utility>
+
+#include "vgpu/observe/source_place.hpp"
 
 namespace flashmoe::vgpu::observe {
 namespace {
@@ -104,11 +107,10 @@ Party party(const ir::Kernel& kernel, std::uint32_t pc, const exec::Dim3& block,
   party.what = info.form.text();
   party.ptx_line = info.at.line;
   party.instruction = info.text;
-  party.inlined = info.inlined;
-  if (info.source_line > 0 && static_cast<std::size_t>(info.source_file) < kernel.files.size()) {
-    party.source_file = kernel.files[static_cast<std::size_t>(info.source_file)];
-    party.source_line = info.source_line;
-  }
+  SourcePlace place = source_place(kernel, info);
+  party.source_file = std::move(place.file);
+  party.source_line = place.line;
+  party.inlined = std::move(place.inlined);
   return party;
 }
 

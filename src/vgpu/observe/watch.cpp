@@ -8,6 +8,8 @@ namespace flashmoe::vgpu::observe {
 struct Watch::WarpShadow {
   WarpClock clock{};
   WarpPoison poison{};
+  PartialArrival arrival{};
+  exec::Warp* warp = nullptr;
 };
 
 struct Watch::CtaShadow {
@@ -53,6 +55,11 @@ void Watch::grid_begins(exec::Grid& grid) {
 void Watch::grid_ends(exec::Grid& grid) {
   racecheck_.grid_ends();
   if (options_.counters) counters_.grid_ends();
+  for (const auto& [key, cta] : ctas_) {  // a fault left them as they were
+    for (WarpShadow& warp : cta->warps) {
+      if (options_.synccheck && warp.warp != nullptr) synccheck_.ends(*warp.warp, warp.arrival);
+    }
+  }
   ctas_.clear();
   report_fault(grid);
 }
@@ -87,12 +94,16 @@ void Watch::cta_begins(exec::Cta& cta) {
   for (exec::Warp& warp : cta.warps) {
     WarpShadow& of_warp = shadow->warps[warp.id];
     warp.shadow = &of_warp;
+    of_warp.warp = &warp;
     racecheck_.warp_begins(warp, shadow->clock, of_warp.clock);
   }
   ctas_[cta.shadow] = std::move(shadow);
 }
 
 void Watch::cta_ends(exec::Cta& cta) {
+  if (options_.synccheck) {
+    for (const exec::Warp& warp : cta.warps) synccheck_.ends(warp, shadow_of(warp).arrival);
+  }
   ctas_.erase(cta.shadow);
   cta.shadow = nullptr;
   for (exec::Warp& warp : cta.warps) warp.shadow = nullptr;
@@ -136,13 +147,17 @@ void Watch::frame_begins(exec::Warp& warp, exec::Frame& frame) {
   if (options_.initcheck) initcheck_.frame_begins(frame, shadow_of(warp).poison);
 }
 
-void Watch::barrier_arrives(exec::Warp& warp, const ir::Inst&, std::uint32_t number, std::uint32_t, bool) {
+void Watch::barrier_arrives(exec::Warp& warp, const ir::Inst&, std::uint32_t number, std::uint32_t lanes, bool) {
+  if (options_.synccheck) synccheck_.arrives(warp, number, lanes, shadow_of(warp).arrival);
   if (options_.racecheck) {
     racecheck_.barrier_arrives(number, shadow_of(warp).clock, static_cast<CtaShadow*>(warp.cta->shadow)->clock);
   }
 }
 
 void Watch::barrier_completes(exec::Cta& cta, std::uint32_t number) {
+  if (options_.synccheck) {
+    for (const exec::Warp& warp : cta.warps) synccheck_.completes(warp, number, shadow_of(warp).arrival);
+  }
   if (options_.racecheck) racecheck_.barrier_completes(number, static_cast<CtaShadow*>(cta.shadow)->clock);
 }
 
@@ -170,7 +185,9 @@ void Watch::copies_waited(exec::Warp& warp, std::uint32_t lanes, std::uint32_t p
 }
 
 void Watch::sync_problem(exec::Warp& warp, exec::SyncProblem problem, std::uint32_t pc, std::string_view detail) {
-  if (options_.synccheck) synccheck_.problem(warp, problem, pc, detail);
+  if (!options_.synccheck) return;
+  if (problem == exec::SyncProblem::divergent_barrier) return;  // arrives() sees it, and whether the others follow
+  synccheck_.problem(warp, problem, pc, detail);
 }
 
 }  // namespace flashmoe::vgpu::observe

@@ -7,5 +7,6 @@ extern "C" __global__ void partial_masks(const float* in, float* out, unsigned* 
   } else {
     for (int d = 16; d > 1; d >>= 1) value = fmaxf(value, __shfl_xor_sync(0xaaaaaaaau, value, d));
   }
+  __syncwarp();
   out[blockIdx.x * 32 + t] = value;
 }

@@ -130,7 +130,7 @@ std::vector<Case> make() {
          }
        }});
   add({"mma_swizzled", {1}, {32}, 0, 384, 128, 0, [](Memory& m) { product(m, 16); }});
-  add({"mma_rows", {1}, {32}, 11, 384, 88, 0, [](Memory& m) { product(m, 11); }});
+  add({"mma_rows", {1}, {32}, 11, 384, 128, 0, [](Memory& m) { product(m, 11); }});
   add({"named_barriers", {1}, {128}, 320, 320, 64, 0, [](Memory& m) {
          for (Size t = 0; t < 64; ++t) {
            for (Size round = 0; round < 5; ++round) m.out[t] += m.in[round * 64 + 63 - t];

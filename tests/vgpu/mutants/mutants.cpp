@@ -25,7 +25,8 @@ std::vector<Mutant> make() {
       {"atomic_out_of_bounds", "atomic_max", "&work[0]", "&work[4096]", mem, "past the end"},
       {"local_overrun", "local_array", "seen[((int)in[i % n] + 8) & 15]", "seen[((int)in[i % n] + 8) + 4000]", mem,
        "local memory"},
-      {"null_pointer", "reduce_tree", "out[blockIdx.x] = sums[0]", "((float*)0)[blockIdx.x] = sums[0]", mem, ""},
+      {"null_pointer", "reduce_tree", "out[blockIdx.x] = sums[0]", "((float*)(size_t)work[5])[blockIdx.x] = sums[0]",
+       mem, ""},
       // Barriers.
       {"no_barrier_after_load", "transpose", barrier, "", race, "race"},
       {"no_barrier_first", "reduce_tree", barrier, "", race, "race"},
@@ -50,7 +51,7 @@ std::vector<Mutant> make() {
        "if (t == 127) row[129] = i + 1 < n ? in[i + 1] : 0.0f;\n  if (t % 2 == 0) __syncthreads();", sync, "barrier"},
       {"arrive_dropped", "named_barriers",
        "if (round + 1 < n / 64) asm volatile(\"bar.arrive 2, 128;\" ::: \"memory\");", "", sync, ""},
-      {"wrong_count", "named_barriers", "bar.sync 2, 128;", "bar.sync 2, 64;", race, "race"},
+      {"wrong_count", "named_barriers", "bar.sync 2, 128;", "bar.sync 2, 64;", sync, "count"},
       {"empty_not_waited_for", "named_barriers", "if (round > 0) asm volatile(\"bar.sync 2, 128;\" ::: \"memory\");",
        "", race, "race"},
       {"same_barrier_twice", "named_barriers", "\"bar.arrive 1, 128;\"", "\"bar.arrive 3, 128;\"", sync, ""},

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "vgpu/observe/source_place.hpp"
+
 namespace flashmoe::vgpu::observe {
 namespace {
 
@@ -187,13 +189,10 @@ Report make_report(const ir::Kernel& kernel, const LaunchCounts& counts, const M
     totals.pipes[pipe] += executed.warps;
     totals.of(info) += counts.memory[pc];
 
-    std::string file;
-    if (info.source_line > 0 && static_cast<std::size_t>(info.source_file) < kernel.files.size()) {
-      file = kernel.files[static_cast<std::size_t>(info.source_file)];
-    }
-    LineCounts& line = lines[{file, info.source_line}];
-    line.file = file;
-    line.line = info.source_line;
+    const SourcePlace place = source_place(kernel, info);
+    LineCounts& line = lines[{place.file, place.line}];
+    line.file = place.file;
+    line.line = place.line;
     line.ptx_instructions += executed.warps;
     line.threads += executed.threads;
     line.pipes[pipe] += executed.warps;
@@ -206,7 +205,7 @@ Report make_report(const ir::Kernel& kernel, const LaunchCounts& counts, const M
       branches += executed.warps;
       divergent += times;
     }
-    report.ptx.push_back({pc, info.at.line, info.text, file, info.source_line, pipe, executed, counts.memory[pc]});
+    report.ptx.push_back({pc, info.at.line, info.text, place.file, place.line, pipe, executed, counts.memory[pc]});
   }
   for (auto& [place, line] : lines) report.lines.push_back(std::move(line));
   for (const auto& [edge, edge_counts] : counts.edges) {

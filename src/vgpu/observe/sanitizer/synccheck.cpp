@@ -48,4 +48,29 @@ void Synccheck::problem(const exec::Warp& warp, exec::SyncProblem problem, std::
   log_.add(std::move(finding));
 }
 
+void Synccheck::arrives(const exec::Warp& warp, std::uint32_t number, std::uint32_t lanes, PartialArrival& open) {
+  const ir::Form& form = warp.kernel->info[warp.barrier_pc].form;
+  // bar is barrier.aligned; without .aligned any lanes may come by themselves (PTX ISA 9.7.13.1).
+  if (form.opcode == "barrier" && !form.has("aligned")) return;
+  const std::uint32_t live = warp.valid & ~warp.exited;
+  if (open.expected != 0 && (open.number != number || open.pc != warp.barrier_pc)) ends(warp, open);
+  if (open.expected == 0) {
+    if ((live & ~lanes) == 0) return;
+    open = {.arrived = 0, .expected = live, .number = number, .pc = warp.barrier_pc};
+  }
+  open.arrived |= lanes;
+  if ((open.expected & ~open.arrived) == 0) open = {};
+}
+
+void Synccheck::completes(const exec::Warp& warp, std::uint32_t number, PartialArrival& open) {
+  if (open.number == number) ends(warp, open);
+}
+
+void Synccheck::ends(const exec::Warp& warp, PartialArrival& open) {
+  if (open.expected == 0) return;
+  problem(warp, exec::SyncProblem::divergent_barrier, open.pc,
+          fmt::format("lanes {:#010x} came, lanes {:#010x} did not", open.arrived, open.expected & ~open.arrived));
+  open = {};
+}
+
 }  // namespace flashmoe::vgpu::observe
