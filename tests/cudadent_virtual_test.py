@@ -1,0 +1,172 @@
+"""cudadent on the virtual GPU: the CUDA twins of the examples hold; broken variants are named with their line.
+
+    cudadent_virtual_test.py CUDADENT EXAMPLES
+
+Needs nvcc: a gate that cannot compile has failed, and so has this test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+CUDADENT, EXAMPLES = (Path(argument).resolve() for argument in sys.argv[1:3])
+DEVICE = "virtual:l4"
+
+
+def cudadent(*arguments: str, budget: int | None = None) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ, NO_COLOR="1")
+    if budget:
+        environment["VGPU_BUDGET"] = str(budget)
+    return subprocess.run(
+        [CUDADENT, *arguments], capture_output=True, text=True, timeout=280, env=environment, check=False
+    )
+
+
+class Project:
+    """A copy of an example in a directory of its own, with one line of its kernel changed."""
+
+    def __init__(self, directory: Path, example: str, before: str = "", after: str = "") -> None:
+        shutil.copytree(EXAMPLES / "cudadent", directory / "cudadent", ignore=shutil.ignore_patterns(".cudadent"))
+        shutil.copytree(
+            EXAMPLES / "attention_naive", directory / "attention_naive", ignore=shutil.ignore_patterns(".cudadent")
+        )
+        self.path = directory / example
+        kernel = self.path / "kernel.cu"
+        text = kernel.read_text()
+        self.line = 0
+        if before:
+            assert text.count(before) == 1, f"{before!r} stands {text.count(before)} times in {kernel}"
+            self.line = text[: text.index(before)].count("\n") + 1
+            kernel.write_text(text.replace(before, after))
+
+    def gate(self, *flags: str, budget: int | None = None) -> tuple[int, dict]:
+        ran = cudadent(
+            "gate",
+            str(self.path),
+            "--device",
+            DEVICE,
+            "--seed",
+            "7",
+            "--no-record",
+            "--json",
+            "--quiet",
+            *flags,
+            budget=budget,
+        )
+        assert ran.stdout, ran.stderr
+        return ran.returncode, json.loads(ran.stdout)
+
+    def profile(self, *flags: str) -> tuple[int, str, str]:
+        ran = cudadent("profile", str(self.path), "--device", DEVICE, "--seed", "7", "--quiet", *flags)
+        return ran.returncode, ran.stdout, ran.stderr
+
+
+def correctness(record: dict) -> dict:
+    return next(gate for gate in record["gates"] if gate["gate"] == "correctness")
+
+
+def errors(gate: dict) -> list[dict]:
+    return [finding for finding in gate["findings"] if finding["severity"] == "error"]
+
+
+class VirtualGpu(unittest.TestCase):
+    def setUp(self) -> None:
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.directory = Path(self.scratch.name)
+
+    def project(self, example: str, before: str = "", after: str = "") -> Project:
+        return Project(self.directory, example, before, after)
+
+    def test_the_naive_kernel_is_right_and_is_not_timed(self) -> None:
+        code, record = self.project("attention_naive").gate()
+        self.assertEqual(correctness(record)["outcome"], "holds", correctness(record)["summary"])
+        self.assertIn("not timed", record["summary"])
+        self.assertEqual(code, 3)
+
+    def test_twins_of_the_examples_are_right(self) -> None:
+        self.project("cudadent/softmax")
+        for example in ("vector_add", "softmax", "matmul"):
+            with self.subTest(example):
+                ran = cudadent(
+                    "gate",
+                    str(self.directory / "cudadent" / example),
+                    "--device",
+                    DEVICE,
+                    "--until",
+                    "correctness",
+                    "--no-record",
+                    "--quiet",
+                )
+                self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+
+    def test_the_starting_case(self) -> None:
+        code, text, problem = self.project("attention_naive").profile("--json")
+        self.assertEqual(code, 0, problem)
+        launch = json.loads(text)["launches"][0]
+        counters = launch["counters"]
+        self.assertEqual(counters["grid"], [2, 1, 1])
+        self.assertEqual(counters["sms"], 58)
+        self.assertLessEqual(counters["waves"], 0.035)
+        self.assertEqual(launch["advice"][0]["rule"], "grid")
+        code, text, _ = self.project_again().profile()
+        self.assertIn("the grid is too small: 2 CTAs on 58 SMs", text)
+        self.assertIn("__syncthreads();", text, "the source stands beside its counts")
+
+    def project_again(self) -> Project:
+        made = Project.__new__(Project)
+        made.path = self.directory / "attention_naive"
+        return made
+
+    def finding(self, record: dict, check: str) -> dict:
+        gate = correctness(record)
+        self.assertEqual(gate["outcome"], "fails", gate["summary"])
+        found = [finding for finding in errors(gate) if finding["group"] == check]
+        self.assertTrue(found, f"no {check} among {errors(gate)}")
+        self.assertTrue(found[0]["fix"], "a finding says what to do")
+        return found[0]
+
+    def test_a_race_is_named_with_its_line(self) -> None:
+        project = self.project("attention_naive", "    __syncthreads();\n    for (int j", "    for (int j")
+        code, record = project.gate("--until", "correctness")
+        self.assertEqual(code, 1)
+        found = self.finding(record, "racecheck")
+        self.assertIn("kernel.cu:", found["where"] + found["what"])
+
+    def test_an_access_out_of_bounds_is_named_with_its_line(self) -> None:
+        project = self.project("cudadent/vector_add", "if (i + 4 <= n)", "if (i < n)")
+        code, record = project.gate("--until", "correctness")
+        self.assertEqual(code, 1)
+        found = self.finding(record, "memcheck")
+        self.assertRegex(found["where"], rf"kernel\.cu:({project.line + 1}|{project.line + 2}|{project.line + 3})$")
+
+    def test_a_hung_kernel_is_stopped_and_named(self) -> None:
+        project = self.project(
+            "cudadent/softmax",
+            "  p = join_warp(p);\n  if",
+            "  while (cols > 0) __nanosleep(1);\n  p = join_warp(p);\n  if",
+        )
+        code, record = project.gate("--until", "correctness", budget=3_000_000)
+        self.assertEqual(code, 1)
+        gate = correctness(record)
+        self.assertRegex(json.dumps(gate), r"(?i)time.?out|budget")
+        self.assertIn(f"kernel.cu:{project.line}", json.dumps(gate))
+
+    def test_bank_conflicts_are_named_with_their_line(self) -> None:
+        project = self.project("cudadent/matmul", "a_slice[depth][tile + 4]", "a_slice[depth][tile]")
+        code, text, problem = project.profile("--json", "--workload", "small")
+        self.assertEqual(code, 0, problem)
+        advice = [one for one in json.loads(text)["launches"][0]["advice"] if one["rule"] == "bank conflicts"]
+        self.assertTrue(advice, text[:2000])
+        self.assertIn("kernel.cu:", advice[0]["where"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
