@@ -1,0 +1,225 @@
+// Copies and fills, 1D to 3D, synchronous and not: all of them are done when the call returns.
+#include <cstring>
+
+#include "vgpu/driver/allocate.hpp"
+#include "vgpu/driver/log.hpp"
+#include "vgpu/driver/watch.hpp"
+
+namespace flashmoe::vgpu::driver {
+
+bool is_device_range(const State& all, CUdeviceptr address, std::size_t bytes) {
+  const auto found = all.machine->memory->find(address);
+  return found && found->is_live && bytes <= found->bytes - (address - found->address);
+}
+
+namespace {
+
+enum class Side { host, device, either };
+
+bool is_valid(const State& all, Side side, std::uint64_t address, std::size_t bytes) {
+  if (address == 0) return false;
+  const bool in_device = all.machine->memory->is_mapped(address, 1);
+  if (side == Side::device || in_device) return is_device_range(all, address, bytes);
+  return true;  // host memory: the caller's word
+}
+
+CUresult copy(State& all, Side to_side, std::uint64_t to, Side from_side, std::uint64_t from, std::size_t bytes) {
+  if (bytes == 0) return CUDA_SUCCESS;
+  if (!is_valid(all, to_side, to, bytes) || !is_valid(all, from_side, from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  copied(*all.machine->memory, to, from, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult copy_1d(const char* function, Side to_side, std::uint64_t to, Side from_side, std::uint64_t from,
+                 std::size_t bytes, CUstream stream = nullptr) {
+  return with_context(function, [&](State& all, Context& context) {
+    if (all.stream(stream, context) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    return copy(all, to_side, to, from_side, from, bytes);
+  });
+}
+
+std::uint64_t number(const void* pointer) {
+  return reinterpret_cast<std::uint64_t>(pointer);
+}
+
+struct Plane {
+  Side side = Side::either;
+  std::uint64_t address = 0;  // of the first byte copied
+  std::size_t pitch = 0, slice = 0;
+};
+
+// Nothing: an array, which there are none of.
+bool plane(int type, const void* host, CUdeviceptr device, std::size_t x, std::size_t y, std::size_t z,
+           std::size_t pitch, std::size_t height, std::size_t width, Plane& out) {
+  if (type == CU_MEMORYTYPE_ARRAY) return false;
+  out.side = type == CU_MEMORYTYPE_HOST ? Side::host : type == CU_MEMORYTYPE_DEVICE ? Side::device : Side::either;
+  out.pitch = pitch == 0 ? width : pitch;
+  out.slice = out.pitch * height;
+  out.address = (type == CU_MEMORYTYPE_HOST ? number(host) : device) + z * out.slice + y * out.pitch + x;
+  return true;
+}
+
+CUresult copy_planes(State& all, const Plane& to, const Plane& from, std::size_t width, std::size_t height,
+                     std::size_t depth) {
+  if (width > to.pitch || width > from.pitch) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t z = 0; z < depth; ++z)
+    for (std::size_t y = 0; y < height; ++y) {
+      const CUresult result = copy(all, to.side, to.address + z * to.slice + y * to.pitch, from.side,
+                                   from.address + z * from.slice + y * from.pitch, width);
+      if (result != CUDA_SUCCESS) return result;
+    }
+  return CUDA_SUCCESS;
+}
+
+CUresult copy_2d(const char* function, const CUDA_MEMCPY2D* what, CUstream stream = nullptr) {
+  return with_context(function, [&](State& all, Context& context) {
+    Plane to, from;
+    if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (all.stream(stream, context) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (!plane(what->srcMemoryType, what->srcHost, what->srcDevice, what->srcXInBytes, what->srcY, 0, what->srcPitch,
+               what->Height, what->WidthInBytes, from) ||
+        !plane(what->dstMemoryType, what->dstHost, what->dstDevice, what->dstXInBytes, what->dstY, 0, what->dstPitch,
+               what->Height, what->WidthInBytes, to)) {
+      log_once("copies from and to arrays: CUDA_ERROR_NOT_SUPPORTED");
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return copy_planes(all, to, from, what->WidthInBytes, what->Height, 1);
+  });
+}
+
+CUresult copy_3d(const char* function, const CUDA_MEMCPY3D* what, CUstream stream = nullptr) {
+  return with_context(function, [&](State& all, Context& context) {
+    Plane to, from;
+    if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (all.stream(stream, context) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const auto height = [&](std::size_t given) { return given == 0 ? what->Height : given; };
+    if (!plane(what->srcMemoryType, what->srcHost, what->srcDevice, what->srcXInBytes, what->srcY, what->srcZ,
+               what->srcPitch, height(what->srcHeight), what->WidthInBytes, from) ||
+        !plane(what->dstMemoryType, what->dstHost, what->dstDevice, what->dstXInBytes, what->dstY, what->dstZ,
+               what->dstPitch, height(what->dstHeight), what->WidthInBytes, to)) {
+      log_once("copies from and to arrays: CUDA_ERROR_NOT_SUPPORTED");
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return copy_planes(all, to, from, what->WidthInBytes, what->Height, what->Depth);
+  });
+}
+
+template <class T>
+CUresult fill(const char* function, CUdeviceptr to, std::size_t pitch, T value, std::size_t width, std::size_t height,
+              CUstream stream = nullptr) {
+  return with_context(function, [&](State& all, Context& context) {
+    if (all.stream(stream, context) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (to % sizeof(T) != 0 || (height > 1 && pitch < width * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
+    for (std::size_t row = 0; row < height; ++row) {
+      const CUdeviceptr at = to + row * pitch;
+      if (width == 0) continue;
+      if (!is_device_range(all, at, width * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
+      for (std::size_t i = 0; i < width; ++i)
+        std::memcpy(reinterpret_cast<void*>(at + i * sizeof(T)), &value, sizeof(T));
+      host_wrote(at, width * sizeof(T));
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace
+}  // namespace flashmoe::vgpu::driver
+
+using namespace flashmoe::vgpu::driver;
+
+VGPU_EXPORT CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
+  return copy_1d("cuMemcpy", Side::either, to, Side::either, from, bytes);
+}
+VGPU_EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return copy_1d("cuMemcpyAsync", Side::either, to, Side::either, from, bytes, stream);
+}
+VGPU_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, std::size_t bytes) {
+  return copy_1d("cuMemcpyHtoD", Side::device, to, Side::host, number(from), bytes);
+}
+VGPU_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+  return copy_1d("cuMemcpyHtoDAsync", Side::device, to, Side::host, number(from), bytes, stream);
+}
+VGPU_EXPORT CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
+  return copy_1d("cuMemcpyDtoH", Side::host, number(to), Side::device, from, bytes);
+}
+VGPU_EXPORT CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return copy_1d("cuMemcpyDtoHAsync", Side::host, number(to), Side::device, from, bytes, stream);
+}
+VGPU_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
+  return copy_1d("cuMemcpyDtoD", Side::device, to, Side::device, from, bytes);
+}
+VGPU_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return copy_1d("cuMemcpyDtoDAsync", Side::device, to, Side::device, from, bytes, stream);
+}
+VGPU_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* what) {
+  return copy_2d("cuMemcpy2D", what);
+}
+VGPU_EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* what) {
+  return copy_2d("cuMemcpy2DUnaligned", what);
+}
+VGPU_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* what, CUstream stream) {
+  return copy_2d("cuMemcpy2DAsync", what, stream);
+}
+VGPU_EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* what) {
+  return copy_3d("cuMemcpy3D", what);
+}
+VGPU_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* what, CUstream stream) {
+  return copy_3d("cuMemcpy3DAsync", what, stream);
+}
+
+VGPU_EXPORT CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, std::size_t count) {
+  return fill("cuMemsetD8", to, 0, value, count, 1);
+}
+VGPU_EXPORT CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, std::size_t count) {
+  return fill("cuMemsetD16", to, 0, value, count, 1);
+}
+VGPU_EXPORT CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned value, std::size_t count) {
+  return fill("cuMemsetD32", to, 0, value, count, 1);
+}
+VGPU_EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t count, CUstream stream) {
+  return fill("cuMemsetD8Async", to, 0, value, count, 1, stream);
+}
+VGPU_EXPORT CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, std::size_t count, CUstream stream) {
+  return fill("cuMemsetD16Async", to, 0, value, count, 1, stream);
+}
+VGPU_EXPORT CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, std::size_t count, CUstream stream) {
+  return fill("cuMemsetD32Async", to, 0, value, count, 1, stream);
+}
+VGPU_EXPORT CUresult cuMemsetD2D8_v2(CUdeviceptr to, std::size_t pitch, unsigned char value, std::size_t width,
+                                     std::size_t height) {
+  return fill("cuMemsetD2D8", to, pitch, value, width, height);
+}
+VGPU_EXPORT CUresult cuMemsetD2D16_v2(CUdeviceptr to, std::size_t pitch, unsigned short value, std::size_t width,
+                                      std::size_t height) {
+  return fill("cuMemsetD2D16", to, pitch, value, width, height);
+}
+VGPU_EXPORT CUresult cuMemsetD2D32_v2(CUdeviceptr to, std::size_t pitch, unsigned value, std::size_t width,
+                                      std::size_t height) {
+  return fill("cuMemsetD2D32", to, pitch, value, width, height);
+}
+VGPU_EXPORT CUresult cuMemsetD2D8Async(CUdeviceptr to, std::size_t pitch, unsigned char value, std::size_t width,
+                                       std::size_t height, CUstream stream) {
+  return fill("cuMemsetD2D8Async", to, pitch, value, width, height, stream);
+}
+VGPU_EXPORT CUresult cuMemsetD2D16Async(CUdeviceptr to, std::size_t pitch, unsigned short value, std::size_t width,
+                                        std::size_t height, CUstream stream) {
+  return fill("cuMemsetD2D16Async", to, pitch, value, width, height, stream);
+}
+VGPU_EXPORT CUresult cuMemsetD2D32Async(CUdeviceptr to, std::size_t pitch, unsigned value, std::size_t width,
+                                        std::size_t height, CUstream stream) {
+  return fill("cuMemsetD2D32Async", to, pitch, value, width, height, stream);
+}
+
+// Placement is all the same here.
+VGPU_EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, std::size_t bytes, CUmemLocation /*where*/,
+                                           unsigned /*flags*/, CUstream /*stream*/) {
+  return with_context("cuMemPrefetchAsync", [&](State& all, Context&) {
+    return is_device_range(all, address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+VGPU_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr address, std::size_t bytes, int /*advice*/, CUmemLocation /*where*/) {
+  return with_context("cuMemAdvise", [&](State& all, Context&) {
+    return is_device_range(all, address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
+}

@@ -1,0 +1,111 @@
+// The part of the CUDA 13.0 driver's documented C ABI that is implemented here, written down so that nothing needs a
+// CUDA toolkit to build. Names are the documented ones, because callers and logs know them by these; abi_test compares
+// every name, value and size with the toolkit's cuda.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#define VGPU_EXPORT extern "C" __attribute__((visibility("default")))
+
+enum CUresult : int {
+#define VGPU_RESULT(name, value) name = value,
+#include "vgpu/driver/results.def"
+#undef VGPU_RESULT
+};
+
+using CUdevice = int;
+using CUdeviceptr = std::uint64_t;
+// Opaque to callers; the objects behind them are in objects.hpp.
+using CUcontext = struct CUctx_st*;
+using CUmodule = struct CUmod_st*;
+using CUfunction = struct CUfunc_st*;
+using CUlibrary = struct CUlib_st*;
+using CUkernel = struct CUkern_st*;
+using CUstream = struct CUstream_st*;
+using CUevent = struct CUevent_st*;
+using CUlinkState = struct CUlinkState_st*;
+using CUmemoryPool = struct CUmemPoolHandle_st*;
+using CUarray = struct CUarray_st*;
+using CUhostFn = void (*)(void* user);
+using CUstreamCallback = void (*)(CUstream stream, CUresult status, void* user);
+using CUoccupancyB2DSize = std::size_t (*)(int block_size);
+struct CUuuid {
+  char bytes[16];
+};
+
+#define VGPU_VALUE(name, value) inline constexpr int name = value;
+#include "vgpu/driver/values.def"
+#undef VGPU_VALUE
+
+struct CUDA_MEMCPY2D {
+  std::size_t srcXInBytes, srcY;
+  int srcMemoryType;
+  const void* srcHost;
+  CUdeviceptr srcDevice;
+  CUarray srcArray;
+  std::size_t srcPitch;
+  std::size_t dstXInBytes, dstY;
+  int dstMemoryType;
+  void* dstHost;
+  CUdeviceptr dstDevice;
+  CUarray dstArray;
+  std::size_t dstPitch;
+  std::size_t WidthInBytes, Height;
+};
+
+struct CUDA_MEMCPY3D {
+  std::size_t srcXInBytes, srcY, srcZ, srcLOD;
+  int srcMemoryType;
+  const void* srcHost;
+  CUdeviceptr srcDevice;
+  CUarray srcArray;
+  void* reserved0;
+  std::size_t srcPitch, srcHeight;
+  std::size_t dstXInBytes, dstY, dstZ, dstLOD;
+  int dstMemoryType;
+  void* dstHost;
+  CUdeviceptr dstDevice;
+  CUarray dstArray;
+  void* reserved1;
+  std::size_t dstPitch, dstHeight;
+  std::size_t WidthInBytes, Height, Depth;
+};
+
+struct CUmemLocation {
+  int type;
+  int id;
+};
+struct CUmemAccessDesc {
+  CUmemLocation location;
+  int flags;
+};
+struct CUmemPoolProps {
+  int allocType;
+  int handleTypes;
+  CUmemLocation location;
+  void* win32SecurityAttributes;
+  std::size_t maxSize;
+  unsigned short usage;
+  unsigned char reserved[54];
+};
+
+struct CUlaunchAttribute {
+  int id;
+  char pad[4];
+  union {
+    char bytes[64];
+    int cooperative;
+    struct {
+      unsigned x, y, z;
+    } clusterDim;
+  } value;
+};
+struct CUlaunchConfig {
+  unsigned gridDimX, gridDimY, gridDimZ;
+  unsigned blockDimX, blockDimY, blockDimZ;
+  unsigned sharedMemBytes;
+  CUstream hStream;
+  CUlaunchAttribute* attrs;
+  unsigned numAttrs;
+};

@@ -1,0 +1,53 @@
+// Names and texts of errors.
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "vgpu/driver/cuda_abi.hpp"
+
+namespace flashmoe::vgpu::driver {
+namespace {
+
+struct Text {
+  const char* name;
+  std::string words;
+};
+
+// CUDA_ERROR_LAUNCH_TIMEOUT -> "launch timeout".
+std::string words_of(std::string name) {
+  if (name == "CUDA_SUCCESS") return "no error";
+  name.erase(0, std::strlen("CUDA_ERROR_"));
+  for (char& one : name) one = one == '_' ? ' ' : static_cast<char>(std::tolower(static_cast<unsigned char>(one)));
+  return name;
+}
+
+const Text* find(CUresult result) {
+  static const std::map<int, Text> all{
+#define VGPU_RESULT(name, value) {value, {#name, words_of(#name)}},
+#include "vgpu/driver/results.def"
+#undef VGPU_RESULT
+  };
+  const auto found = all.find(result);
+  return found == all.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+}  // namespace flashmoe::vgpu::driver
+
+using namespace flashmoe::vgpu::driver;
+
+VGPU_EXPORT CUresult cuGetErrorName(CUresult result, const char** name) {
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Text* const text = find(result);
+  *name = text == nullptr ? nullptr : text->name;
+  return text == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+VGPU_EXPORT CUresult cuGetErrorString(CUresult result, const char** words) {
+  if (words == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Text* const text = find(result);
+  *words = text == nullptr ? nullptr : text->words.c_str();
+  return text == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}

@@ -1,0 +1,23 @@
+// A launch: validated as a device would, run, its fault kept, its time put on the clock.
+#pragma once
+
+#include "vgpu/driver/module.hpp"
+
+namespace flashmoe::vgpu::driver {
+
+struct LaunchRequest {
+  exec::Dim3 grid{}, block{};
+  unsigned dynamic_shared_bytes = 0;
+  CUstream stream = nullptr;
+  void** parameters = nullptr;
+  void** extra = nullptr;
+  bool is_cooperative = false;
+};
+
+CUresult launch(State& all, Context& context, Function& function, const LaunchRequest& request);
+
+// How many CTAs of the kernel one SM holds, as far as known: registers count only when ptxas told them.
+[[nodiscard]] int resident_ctas(Function& function, const ir::Kernel& kernel, std::int64_t threads,
+                                std::int64_t dynamic_bytes);
+
+}  // namespace flashmoe::vgpu::driver

@@ -1,0 +1,253 @@
+// cuLaunchKernel and its relatives.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "vgpu/driver/launch.hpp"
+#include "vgpu/driver/launch_time.hpp"
+#include "vgpu/driver/log.hpp"
+#include "vgpu/driver/watch.hpp"
+
+namespace flashmoe::vgpu::driver {
+namespace {
+
+constexpr std::uint32_t most_grid_y = 65535, most_grid_z = 65535, most_block_z = 64;
+constexpr std::uint32_t most_grid_x = 2147483647;
+
+CUresult refuse(const Function& function, CUresult result, const std::string& why) {
+  log_line(fmt::format("launch of {} refused: {}", function.name, why));
+  return result;
+}
+
+// The errors of a device, with the reason that a device keeps to itself.
+CUresult check(Function& function, const ir::Kernel& kernel, const LaunchRequest& request) {
+  const ArchitectureLimits& limits = function.module->machine->limits;
+  const exec::Dim3 &grid = request.grid, &block = request.block;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0)
+    return refuse(
+        function, CUDA_ERROR_INVALID_VALUE,
+        fmt::format("empty grid {}x{}x{} of blocks {}x{}x{}", grid.x, grid.y, grid.z, block.x, block.y, block.z));
+  if (grid.x > most_grid_x || grid.y > most_grid_y || grid.z > most_grid_z)
+    return refuse(
+        function, CUDA_ERROR_INVALID_VALUE,
+        fmt::format("grid {}x{}x{}, at most {}x{}x{}", grid.x, grid.y, grid.z, most_grid_x, most_grid_y, most_grid_z));
+  const auto most_threads = static_cast<std::uint64_t>(limits.max_threads_per_cta);
+  if (block.count() > most_threads || block.x > most_threads || block.y > most_threads || block.z > most_block_z)
+    return refuse(function, CUDA_ERROR_INVALID_VALUE,
+                  fmt::format("block {}x{}x{}, at most {} threads and {} in z", block.x, block.y, block.z, most_threads,
+                              most_block_z));
+  const auto& required = kernel.required_threads;
+  if (required[0] != 0 &&
+      (block.x != required[0] || block.y != std::max(1u, required[1]) || block.z != std::max(1u, required[2])))
+    return refuse(function, CUDA_ERROR_INVALID_VALUE,
+                  fmt::format("block {}x{}x{}, the kernel requires {}x{}x{} (.reqntid)", block.x, block.y, block.z,
+                              required[0], required[1], required[2]));
+  if (kernel.max_threads != 0 && block.count() > kernel.max_threads)
+    return refuse(function, CUDA_ERROR_INVALID_VALUE,
+                  fmt::format("{} threads, the kernel's launch bounds are {}", block.count(), kernel.max_threads));
+  if (request.dynamic_shared_bytes > static_cast<std::uint32_t>(function.max_dynamic_shared_bytes))
+    return refuse(function, CUDA_ERROR_INVALID_VALUE,
+                  fmt::format("{} bytes of dynamic shared memory, at most {}; raise it with cuFuncSetAttribute("
+                              "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) to at most {}",
+                              request.dynamic_shared_bytes, function.max_dynamic_shared_bytes,
+                              limits.shared_bytes_per_cta_optin - static_cast<int>(kernel.static_shared_bytes)));
+  if (static_cast<int>(kernel.static_shared_bytes) > limits.shared_bytes_per_cta_default)
+    return refuse(function, CUDA_ERROR_INVALID_PTX,
+                  fmt::format("{} bytes of static shared memory, at most {}", kernel.static_shared_bytes,
+                              limits.shared_bytes_per_cta_default));
+  return CUDA_SUCCESS;
+}
+
+CUresult gather_parameters(const ir::Kernel& kernel, const LaunchRequest& request, std::vector<std::uint8_t>& buffer) {
+  buffer.assign(kernel.parameter_bytes, 0);
+  if (request.extra != nullptr) {
+    if (request.parameters != nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const void* from = nullptr;
+    std::size_t bytes = 0;
+    for (void** at = request.extra; *at != nullptr; at += 2) {
+      const auto key = reinterpret_cast<std::uintptr_t>(at[0]);
+      if (key == 1)  // CU_LAUNCH_PARAM_BUFFER_POINTER
+        from = at[1];
+      else if (key == 2)  // CU_LAUNCH_PARAM_BUFFER_SIZE
+        bytes = *static_cast<const std::size_t*>(at[1]);
+      else
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (from == nullptr || bytes < kernel.parameter_bytes) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(buffer.data(), from, kernel.parameter_bytes);
+    return CUDA_SUCCESS;
+  }
+  if (kernel.parameters.empty()) return CUDA_SUCCESS;
+  if (request.parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
+    if (request.parameters[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(buffer.data() + kernel.parameters[i].offset, request.parameters[i], kernel.parameters[i].bytes);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult result_of(exec::Fault::Kind kind) {
+  switch (kind) {
+    case exec::Fault::Kind::none:
+      return CUDA_SUCCESS;
+    case exec::Fault::Kind::illegal_address:
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case exec::Fault::Kind::misaligned_address:
+      return CUDA_ERROR_MISALIGNED_ADDRESS;
+    case exec::Fault::Kind::illegal_instruction:
+      return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+    case exec::Fault::Kind::timeout:
+    case exec::Fault::Kind::deadlock:
+      return CUDA_ERROR_LAUNCH_TIMEOUT;
+    case exec::Fault::Kind::assertion:
+      return CUDA_ERROR_ASSERT;
+    case exec::Fault::Kind::stack_overflow:
+      return CUDA_ERROR_HARDWARE_STACK_ERROR;
+    case exec::Fault::Kind::trap:
+      break;
+  }
+  return CUDA_ERROR_LAUNCH_FAILED;
+}
+
+void print_to_stdout(void* /*user*/, const char* text) {
+  std::fputs(text, stdout);
+}
+
+std::string where(const ir::Kernel& kernel, const exec::Fault& fault) {
+  std::string text;
+  if (fault.pc < kernel.info.size()) {
+    const ir::InstInfo& info = kernel.info[fault.pc];
+    const auto file = static_cast<std::size_t>(info.source_file);
+    if (info.source_line != 0 && file < kernel.files.size())
+      text = fmt::format(" at {}:{}", kernel.files[file], info.source_line);
+    text += fmt::format(" (PTX line {}: {})", info.at.line, info.text);
+  }
+  return fmt::format("{}, block ({},{},{}), thread ({},{},{})", text, fault.block.x, fault.block.y, fault.block.z,
+                     fault.thread.x, fault.thread.y, fault.thread.z);
+}
+
+}  // namespace
+
+CUresult launch(State& all, Context& context, Function& function, const LaunchRequest& request) {
+  Stream* const stream = all.stream(request.stream, context);
+  if (stream == nullptr || stream->context != function.module->context) return CUDA_ERROR_INVALID_HANDLE;
+  const auto made = lowered(function);
+  if (!made) {
+    log_line(made.error().to_string());
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  const ir::Kernel& kernel = **made;
+  if (const CUresult wrong = check(function, kernel, request); wrong != CUDA_SUCCESS) return wrong;
+
+  const Machine& machine = *all.machine;
+  exec::Launch run;
+  run.kernel = &kernel;
+  run.grid = request.grid;
+  run.block = request.block;
+  run.dynamic_shared_bytes = request.dynamic_shared_bytes;
+  if (const CUresult wrong = gather_parameters(kernel, request, run.parameters); wrong != CUDA_SUCCESS) return wrong;
+  run.schedule = machine.watching.schedule;
+  if (machine.watching.budget != 0) run.instruction_budget = machine.watching.budget;
+  run.sm_count = static_cast<std::uint32_t>(machine.gpu.sm_count.value);
+  const int resident =
+      resident_ctas(function, kernel, static_cast<std::int64_t>(request.block.count()), request.dynamic_shared_bytes);
+  if (resident == 0)
+    return refuse(function, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "not even one CTA fits on an SM (registers)");
+  if (request.is_cooperative && request.grid.count() > std::uint64_t{run.sm_count} * static_cast<unsigned>(resident))
+    return refuse(function, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+                  fmt::format("{} CTAs, at most {} are resident at once", request.grid.count(),
+                              run.sm_count * static_cast<unsigned>(resident)));
+  run.resident_ctas_per_sm = static_cast<std::uint32_t>(resident);
+  run.sm_clock_mhz = machine.gpu.boost_clock_mhz.value;
+  run.grid_id = all.next_id++;
+  run.print = &print_to_stdout;
+
+  WatchedRun done;
+  if (machine.watching.observed())
+    done = run_watched(run, function);
+  else
+    done.outcome = exec::run(run, *machine.memory);
+  std::fflush(stdout);
+
+  const LaunchFacts facts{.kernel = function.name.c_str(),
+                          .grid_ctas = request.grid.count(),
+                          .block_threads = request.block.count(),
+                          .warp_instructions = done.outcome.warp_instructions,
+                          .dram_bytes = done.dram_bytes,
+                          .sm_count = run.sm_count,
+                          .sm_clock_mhz = run.sm_clock_mhz,
+                          .dram_gb_per_s = machine.gpu.dram_gb_per_s.value};
+  stream->ready_ns = all.start_ns(*stream) + launch_time_ns(facts);
+
+  const exec::Fault& fault = done.outcome.fault;
+  if (fault.kind != exec::Fault::Kind::none) {
+    context.sticky = result_of(fault.kind);
+    log_line(fmt::format("{}: {}{}", function.name, fault.message, where(kernel, fault)));
+  } else if (done.has_memory_finding) {
+    context.sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
+  // As on a device the launch itself succeeded; its fault comes out of the next call that waits for it.
+  return CUDA_SUCCESS;
+}
+
+}  // namespace flashmoe::vgpu::driver
+
+using namespace flashmoe::vgpu::driver;
+
+namespace {
+
+CUresult launch_handle(const char* name, CUfunction handle, const LaunchRequest& request) {
+  return with_context(name, [&](State& all, Context& context) {
+    Function* const function = find_function(all, handle);
+    return function == nullptr ? CUDA_ERROR_INVALID_HANDLE : launch(all, context, *function, request);
+  });
+}
+
+}  // namespace
+
+VGPU_EXPORT CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned dynamic_bytes,
+                                    CUstream stream, void** parameters, void** extra) {
+  return launch_handle("cuLaunchKernel", handle,
+                       {.grid = {grid_x, grid_y, grid_z},
+                        .block = {block_x, block_y, block_z},
+                        .dynamic_shared_bytes = dynamic_bytes,
+                        .stream = stream,
+                        .parameters = parameters,
+                        .extra = extra});
+}
+
+VGPU_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                               unsigned block_x, unsigned block_y, unsigned block_z,
+                                               unsigned dynamic_bytes, CUstream stream, void** parameters) {
+  return launch_handle("cuLaunchCooperativeKernel", handle,
+                       {.grid = {grid_x, grid_y, grid_z},
+                        .block = {block_x, block_y, block_z},
+                        .dynamic_shared_bytes = dynamic_bytes,
+                        .stream = stream,
+                        .parameters = parameters,
+                        .is_cooperative = true});
+}
+
+VGPU_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** parameters,
+                                      void** extra) {
+  if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+  LaunchRequest request{.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+                        .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+                        .dynamic_shared_bytes = config->sharedMemBytes,
+                        .stream = config->hStream,
+                        .parameters = parameters,
+                        .extra = extra};
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) request.is_cooperative = attribute.value.cooperative != 0;
+    const auto& cluster = attribute.value.clusterDim;
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && cluster.x * cluster.y * cluster.z > 1) {
+      log_once("launches with thread block clusters: CUDA_ERROR_NOT_SUPPORTED");
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    // The others say how soon or with what priority it runs, which changes no result.
+  }
+  return launch_handle("cuLaunchKernelEx", handle, request);
+}

@@ -1,0 +1,23 @@
+# The driver as a library: libvgpu.so, and <build>/vgpu/ with libcuda.so.1 and an empty libnvJitLink.so.13, the
+# directory that goes into LD_LIBRARY_PATH.
+vgpu_folder(driver USES vgpu_observe vgpu_exec vgpu_memory vgpu_ir vgpu_ptx devices images support)
+
+# The objects themselves: an archive would lose the strong definitions behind the weak ones of entry_points.cpp.
+add_library(vgpu SHARED $<TARGET_OBJECTS:fms_vgpu_driver>)
+target_link_libraries(vgpu PRIVATE fms_vgpu_observe fms_vgpu_exec fms_vgpu_memory fms_vgpu_ir fms_vgpu_ptx fms_devices
+                                   fms_images fms_support fmt::fmt Threads::Threads)
+target_link_options(vgpu PRIVATE -Wl,--exclude-libs,ALL)
+set_target_properties(vgpu PROPERTIES LINKER_LANGUAGE CXX)
+
+add_library(vgpu_nvjitlink SHARED driver/nvjitlink.c)
+set(vgpu_directory ${PROJECT_BINARY_DIR}/vgpu)
+set_target_properties(vgpu_nvjitlink PROPERTIES PREFIX "" OUTPUT_NAME libnvJitLink SUFFIX .so.13 NO_SONAME ON
+                                                LIBRARY_OUTPUT_DIRECTORY ${vgpu_directory})
+target_link_options(vgpu_nvjitlink PRIVATE -Wl,-soname,libnvJitLink.so.13)
+add_dependencies(vgpu vgpu_nvjitlink)
+add_custom_command(
+  TARGET vgpu
+  POST_BUILD
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${vgpu_directory}
+  COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:vgpu> ${vgpu_directory}/libcuda.so.1)
+

@@ -1,0 +1,90 @@
+#include "vgpu/driver/machine.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+namespace flashmoe::vgpu::driver {
+namespace {
+
+std::string_view environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string_view{} : std::string_view(value);
+}
+
+Result<std::uint64_t> number(const char* name, std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size())
+    return Diagnostic{.message = fmt::format("{}={} is not a number", name, text), .fix = fmt::format("{}=1", name)};
+  return value;
+}
+
+Result<Watching> watching() {
+  Watching asked;
+  std::string_view checks = environment("VGPU_CHECK");
+  while (!checks.empty()) {
+    const auto comma = checks.find(',');
+    const std::string_view one = checks.substr(0, comma);
+    checks = comma == std::string_view::npos ? std::string_view{} : checks.substr(comma + 1);
+    bool known = one.empty() || one == "none";
+    for (const auto& [name, flag] : {std::pair{"memcheck", &asked.memcheck},
+                                     {"initcheck", &asked.initcheck},
+                                     {"racecheck", &asked.racecheck},
+                                     {"synccheck", &asked.synccheck}})
+      if (one == name || one == "all") *flag = known = true;
+    if (!known)
+      return Diagnostic{.message = fmt::format("VGPU_CHECK: unknown check \"{}\"", one),
+                        .fix = "VGPU_CHECK=all, none, or a list of memcheck,initcheck,racecheck,synccheck"};
+  }
+  asked.report = environment("VGPU_REPORT");
+  std::uint64_t seed = 0;
+  if (const auto text = environment("VGPU_SEED"); !text.empty()) {
+    const auto value = number("VGPU_SEED", text);
+    if (!value) return value.error();
+    seed = *value;
+  }
+  asked.schedule.seed = seed;
+  if (const auto text = environment("VGPU_SCHEDULE"); text == "adversarial") {
+    asked.schedule = exec::Schedule::adversarial(seed);
+  } else if (!text.empty() && text != "natural") {
+    return Diagnostic{.message = fmt::format("VGPU_SCHEDULE: unknown schedule \"{}\"", text),
+                      .fix = "VGPU_SCHEDULE=natural or VGPU_SCHEDULE=adversarial"};
+  }
+  if (const auto text = environment("VGPU_BUDGET"); !text.empty()) {
+    const auto value = number("VGPU_BUDGET", text);
+    if (!value) return value.error();
+    asked.budget = *value;
+  }
+  return asked;
+}
+
+Result<Machine*> make() {
+  const auto id = environment("VGPU_DEVICE");
+  const auto gpu = find_gpu(id.empty() ? "l4" : std::string(id));
+  if (!gpu) return Diagnostic{.message = "VGPU_DEVICE: " + gpu.error().message, .fix = "VGPU_DEVICE=l4"};
+  const auto limits = find_architecture(std::string(gpu->architecture));
+  if (!limits) return limits.error();
+  auto asked = watching();
+  if (!asked) return asked.error();
+  auto made = std::make_unique<Machine>();
+  made->gpu = *gpu;
+  made->limits = *limits;
+  made->watching = std::move(*asked);
+  auto memory = memory::DeviceMemory::create(made->memory_bytes());
+  if (!memory) return memory.error();
+  made->memory.reset(*memory);
+  return made.release();  // lives as long as the process: kernels may still be asked about at exit
+}
+
+}  // namespace
+
+Result<Machine*> machine() {
+  static const Result<Machine*> one = make();
+  return one;
+}
+
+}  // namespace flashmoe::vgpu::driver

@@ -1,0 +1,40 @@
+// The one virtual device of the process: which GPU it is, its memory, how launches are watched. VGPU_DEVICE chooses
+// the GPU (l4 when unset); everything is read once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "devices/device.hpp"
+#include "vgpu/exec/state.hpp"
+#include "vgpu/memory/device_memory.hpp"
+
+namespace flashmoe::vgpu::driver {
+
+// What the environment asks for: VGPU_CHECK=memcheck,initcheck,racecheck,synccheck|all|none, VGPU_REPORT=file (one JSON
+// object a line with the counters and findings of a launch), VGPU_SEED=n, VGPU_SCHEDULE=natural|adversarial,
+// VGPU_BUDGET=warp instructions.
+struct Watching {
+  bool memcheck = false, initcheck = false, racecheck = false, synccheck = false;
+  std::string report{};
+  exec::Schedule schedule{};
+  std::uint64_t budget = 0;  // 0: exec's own
+  [[nodiscard]] bool checks() const { return memcheck || initcheck || racecheck || synccheck; }
+  // Observed runs have one host thread and tell everything; else they are fast.
+  [[nodiscard]] bool observed() const { return checks() || !report.empty(); }
+};
+
+struct Machine {
+  Gpu gpu{};
+  ArchitectureLimits limits{};
+  std::unique_ptr<memory::DeviceMemory> memory{};
+  Watching watching{};
+  [[nodiscard]] int sm() const { return limits.compute_major * 10 + limits.compute_minor; }
+  [[nodiscard]] std::uint64_t memory_bytes() const { return static_cast<std::uint64_t>(gpu.memory_gb.value) << 30U; }
+};
+
+// Made at the first cuInit. An environment that cannot be followed is an error with a text, not a default.
+[[nodiscard]] Result<Machine*> machine();
+
+}  // namespace flashmoe::vgpu::driver

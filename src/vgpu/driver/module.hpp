@@ -1,0 +1,66 @@
+// A loaded image: its PTX parsed, its variables in device memory, its kernels lowered when they are first asked for.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "images/cubin.hpp"
+#include "images/image.hpp"
+#include "vgpu/driver/state.hpp"
+#include "vgpu/ir/kernel.hpp"
+#include "vgpu/ptx/ast.hpp"
+
+namespace flashmoe::vgpu::driver {
+
+// Behind a CUfunction and behind a CUkernel alike: the documentation lets a CUkernel stand where a CUfunction may.
+struct Function {
+  Module* module = nullptr;
+  const ptx::Function* entry = nullptr;
+  std::string name{};
+  std::unique_ptr<ir::Kernel> kernel{};
+  int max_dynamic_shared_bytes = 0;
+  int carveout = -1;
+  int non_portable_cluster = 0;
+};
+
+struct Global {
+  std::uint64_t address = 0, bytes = 0;
+};
+
+struct Module {
+  ~Module();
+  Context* context = nullptr;
+  Machine* machine = nullptr;
+  ptx::Module ptx{};
+  std::vector<std::string> texts{};  // as given, for ptxas
+  std::string origin{};
+  std::map<std::string, Global, std::less<>> globals{};
+  std::map<std::string, Function, std::less<>> functions{};
+  std::optional<Cubin> cubin{};  // registers and spills
+  bool asked_ptxas = false;
+};
+
+struct Library {
+  std::unique_ptr<Module> module{};
+};
+
+// Reads, links, verifies and places the image. The diagnostic is what goes into the error log.
+struct LoadError {
+  CUresult result = CUDA_ERROR_INVALID_IMAGE;
+  Diagnostic diagnostic{};
+};
+using Loaded = std::variant<std::unique_ptr<Module>, LoadError>;
+[[nodiscard]] Loaded load_module(State& all, Context& context, const void* image, std::optional<std::size_t> length);
+
+[[nodiscard]] Function* find_function(State& all, const void* handle);
+
+// The kernel, lowered now if it was not; its parameters and shared memory are known from then on.
+[[nodiscard]] Result<const ir::Kernel*> lowered(Function& function);
+
+// What ptxas made of it: from the cubin in the image, else from the machine's ptxas, else nothing.
+[[nodiscard]] const CubinKernel* compiled(Function& function);
+
+}  // namespace flashmoe::vgpu::driver

@@ -1,0 +1,263 @@
+// Loading images and finding what is in them: modules, libraries and the linker.
+#include <cstring>
+
+#include "images/elf.hpp"
+#include "vgpu/driver/jit_options.hpp"
+#include "vgpu/driver/link.hpp"
+#include "vgpu/driver/log.hpp"
+#include "vgpu/driver/module.hpp"
+
+using namespace flashmoe;
+using namespace flashmoe::vgpu::driver;
+
+namespace {
+
+CUresult load(State& all, Context& context, const void* image, std::optional<std::size_t> length,
+              const JitOptions& options, const std::function<void(std::unique_ptr<Module>)>& keep) {
+  Loaded loaded = load_module(all, context, image, length);
+  if (auto* const error = std::get_if<LoadError>(&loaded)) {
+    options.write(error->diagnostic.to_string());
+    return error->result;
+  }
+  options.write({});
+  keep(std::move(std::get<std::unique_ptr<Module>>(loaded)));
+  return CUDA_SUCCESS;
+}
+
+CUresult load_as_module(const char* function, CUmodule* out, const void* image, std::optional<std::size_t> length,
+                        const JitOptions& options) {
+  return with_context(function, [&](State& all, Context& context) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return load(all, context, image, length, options, [&](std::unique_ptr<Module> module) {
+      *out = handle_of<CUmodule>(all.modules.add(std::move(module)));
+    });
+  });
+}
+
+CUresult find_global(const Module& module, const char* name, CUdeviceptr* address, std::size_t* bytes) {
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto found = module.globals.find(name);
+  if (found == module.globals.end()) return CUDA_ERROR_NOT_FOUND;
+  if (address != nullptr) *address = found->second.address;
+  if (bytes != nullptr) *bytes = found->second.bytes;
+  return CUDA_SUCCESS;
+}
+
+template <class Handle>
+CUresult find_entry(Module& module, const char* name, Handle* out) {
+  if (name == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto found = module.functions.find(std::string_view(name));
+  if (found == module.functions.end()) return CUDA_ERROR_NOT_FOUND;
+  *out = handle_of<Handle>(&found->second);
+  return CUDA_SUCCESS;
+}
+
+CUresult with_module(const char* function, CUmodule handle, const std::function<CUresult(Module&)>& body) {
+  return with_context(function, [&](State& all, Context&) {
+    // A library's module may be asked for through cuLibraryGetModule.
+    Module* module = all.modules.find(handle);
+    for (const auto& [key, library] : all.libraries)
+      if (module == nullptr && library->module.get() == static_cast<const void*>(handle))
+        module = library->module.get();
+    return module == nullptr ? CUDA_ERROR_INVALID_HANDLE : body(*module);
+  });
+}
+
+CUresult with_library(const char* function, CUlibrary handle, const std::function<CUresult(Module&)>& body) {
+  return with_driver(function, [&](State& all) {
+    Library* const library = all.libraries.find(handle);
+    return library == nullptr ? CUDA_ERROR_INVALID_HANDLE : body(*library->module);
+  });
+}
+
+// A library needs no current context on a device; here the primary one holds its variables.
+CUresult load_as_library(const char* function, CUlibrary* out, const void* image, std::optional<std::size_t> length,
+                         const JitOptions& options) {
+  return with_driver(function, [&](State& all) {
+    Context* const context = current_context() != nullptr ? current_context() : all.primary;
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context->sticky != CUDA_SUCCESS) return context->sticky;
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return load(all, *context, image, length, options, [&](std::unique_ptr<Module> module) {
+      auto library = std::make_unique<Library>();
+      library->module = std::move(module);
+      *out = handle_of<CUlibrary>(all.libraries.add(std::move(library)));
+    });
+  });
+}
+
+}  // namespace
+
+VGPU_EXPORT CUresult cuModuleLoadData(CUmodule* out, const void* image) {
+  return load_as_module("cuModuleLoadData", out, image, std::nullopt, {0, nullptr, nullptr});
+}
+VGPU_EXPORT CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned count, int* options, void** values) {
+  return load_as_module("cuModuleLoadDataEx", out, image, std::nullopt, {count, options, values});
+}
+VGPU_EXPORT CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) {
+  return load_as_module("cuModuleLoadFatBinary", out, image, std::nullopt, {0, nullptr, nullptr});
+}
+VGPU_EXPORT CUresult cuModuleLoad(CUmodule* out, const char* path) {
+  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto bytes = read_bytes(path);
+  if (!bytes) return CUDA_ERROR_FILE_NOT_FOUND;
+  return load_as_module("cuModuleLoad", out, bytes->data(), bytes->size(), {0, nullptr, nullptr});
+}
+VGPU_EXPORT CUresult cuModuleUnload(CUmodule handle) {
+  return with_context("cuModuleUnload", [&](State& all, Context&) {
+    return all.modules.remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  });
+}
+VGPU_EXPORT CUresult cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* name) {
+  return with_module("cuModuleGetFunction", handle, [&](Module& module) { return find_entry(module, name, out); });
+}
+VGPU_EXPORT CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule handle) {
+  return with_module("cuModuleGetFunctionCount", handle, [&](Module& module) {
+    if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *count = static_cast<unsigned>(module.functions.size());
+    return CUDA_SUCCESS;
+  });
+}
+VGPU_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule handle, const char* name) {
+  return with_module("cuModuleGetGlobal", handle,
+                     [&](Module& module) { return find_global(module, name, address, bytes); });
+}
+VGPU_EXPORT CUresult cuModuleGetLoadingMode(int* mode) {
+  return with_driver("cuModuleGetLoadingMode", [&](State&) {
+    if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *mode = 2;  // CU_MODULE_LAZY_LOADING
+    return CUDA_SUCCESS;
+  });
+}
+
+VGPU_EXPORT CUresult cuLibraryLoadData(CUlibrary* out, const void* image, int* options, void** values, unsigned count,
+                                       int* /*library_options*/, void** /*library_values*/,
+                                       unsigned /*library_count*/) {
+  return load_as_library("cuLibraryLoadData", out, image, std::nullopt, {count, options, values});
+}
+VGPU_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, int* options, void** values,
+                                           unsigned count, int* /*library_options*/, void** /*library_values*/,
+                                           unsigned /*library_count*/) {
+  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto bytes = read_bytes(path);
+  if (!bytes) return CUDA_ERROR_FILE_NOT_FOUND;
+  return load_as_library("cuLibraryLoadFromFile", out, bytes->data(), bytes->size(), {count, options, values});
+}
+VGPU_EXPORT CUresult cuLibraryUnload(CUlibrary handle) {
+  return with_driver("cuLibraryUnload", [&](State& all) {
+    return all.libraries.remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  });
+}
+VGPU_EXPORT CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary handle, const char* name) {
+  return with_library("cuLibraryGetKernel", handle, [&](Module& module) { return find_entry(module, name, out); });
+}
+VGPU_EXPORT CUresult cuLibraryGetKernelCount(unsigned* count, CUlibrary handle) {
+  return with_library("cuLibraryGetKernelCount", handle, [&](Module& module) {
+    if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *count = static_cast<unsigned>(module.functions.size());
+    return CUDA_SUCCESS;
+  });
+}
+VGPU_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned count, CUlibrary handle) {
+  return with_library("cuLibraryEnumerateKernels", handle, [&](Module& module) {
+    if (kernels == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    unsigned i = 0;
+    for (auto& [name, function] : module.functions)
+      if (i < count) kernels[i++] = handle_of<CUkernel>(&function);
+    return CUDA_SUCCESS;
+  });
+}
+VGPU_EXPORT CUresult cuLibraryGetModule(CUmodule* out, CUlibrary handle) {
+  return with_library("cuLibraryGetModule", handle, [&](Module& module) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = handle_of<CUmodule>(&module);
+    return CUDA_SUCCESS;
+  });
+}
+VGPU_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* address, std::size_t* bytes, CUlibrary handle, const char* name) {
+  return with_library("cuLibraryGetGlobal", handle,
+                      [&](Module& module) { return find_global(module, name, address, bytes); });
+}
+VGPU_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr* address, std::size_t* bytes, CUlibrary handle, const char* name) {
+  return with_library("cuLibraryGetManaged", handle,
+                      [&](Module& module) { return find_global(module, name, address, bytes); });
+}
+VGPU_EXPORT CUresult cuKernelGetFunction(CUfunction* out, CUkernel kernel) {
+  return with_driver("cuKernelGetFunction", [&](State& all) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    Function* const function = find_function(all, kernel);
+    if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    *out = handle_of<CUfunction>(function);
+    return CUDA_SUCCESS;
+  });
+}
+VGPU_EXPORT CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel kernel) {
+  return with_driver("cuKernelGetLibrary", [&](State& all) {
+    const Function* const function = find_function(all, kernel);
+    if (out == nullptr || function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    for (const auto& [key, library] : all.libraries)
+      if (library->module.get() == function->module) *out = handle_of<CUlibrary>(library.get());
+    return CUDA_SUCCESS;
+  });
+}
+
+VGPU_EXPORT CUresult cuLinkCreate_v2(unsigned /*count*/, int* /*options*/, void** /*values*/, CUlinkState* out) {
+  return with_context("cuLinkCreate", [&](State& all, Context&) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = handle_of<CUlinkState>(all.links.add(std::make_unique<Link>()));
+    return CUDA_SUCCESS;
+  });
+}
+
+namespace {
+
+CUresult add_input(State& all, CUlinkState handle, int type, const void* data, std::size_t bytes, const char* name) {
+  Link* const link = all.links.find(handle);
+  if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (data == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_CUBIN && type != CU_JIT_INPUT_FATBINARY) {
+    log_line(std::string("cuLinkAdd of ") + (name == nullptr ? "an input" : name) +
+             ": objects, libraries and LTO code hold no PTX that can be run (fix: link PTX)");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  const auto image = read_image(data, bytes, all.machine->sm());
+  if (!image) {
+    log_line(image.error().to_string());
+    return image.error().fix.empty() ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_NO_BINARY_FOR_GPU;
+  }
+  link->texts.insert(link->texts.end(), image->ptx.begin(), image->ptx.end());
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+VGPU_EXPORT CUresult cuLinkAddData_v2(CUlinkState handle, int type, void* data, std::size_t bytes, const char* name,
+                                      unsigned /*count*/, int* /*options*/, void** /*values*/) {
+  return with_context("cuLinkAddData",
+                      [&](State& all, Context&) { return add_input(all, handle, type, data, bytes, name); });
+}
+VGPU_EXPORT CUresult cuLinkAddFile_v2(CUlinkState handle, int type, const char* path, unsigned /*count*/,
+                                      int* /*options*/, void** /*values*/) {
+  return with_context("cuLinkAddFile", [&](State& all, Context&) {
+    if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const auto bytes = read_bytes(path);
+    if (!bytes) return CUDA_ERROR_FILE_NOT_FOUND;
+    return add_input(all, handle, type, bytes->data(), bytes->size(), path);
+  });
+}
+VGPU_EXPORT CUresult cuLinkComplete(CUlinkState handle, void** image, std::size_t* bytes) {
+  return with_context("cuLinkComplete", [&](State& all, Context&) {
+    Link* const link = all.links.find(handle);
+    if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (image == nullptr || bytes == nullptr || link->texts.empty()) return CUDA_ERROR_INVALID_VALUE;
+    link->image = link_container(link->texts);
+    *image = link->image.data();
+    *bytes = link->image.size();
+    return CUDA_SUCCESS;
+  });
+}
+VGPU_EXPORT CUresult cuLinkDestroy(CUlinkState handle) {
+  return with_context("cuLinkDestroy", [&](State& all, Context&) {
+    return all.links.remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  });
+}

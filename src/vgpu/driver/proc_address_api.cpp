@@ -1,0 +1,11 @@
+// cuGetProcAddress; apart from entry_points.cpp, which declares every symbol without its arguments.
+#include "vgpu/driver/cuda_abi.hpp"
+#include "vgpu/driver/entry_points.hpp"
+
+VGPU_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int cuda_version, std::uint64_t flags,
+                                         int* status) {
+  return static_cast<CUresult>(flashmoe::vgpu::driver::find_entry_point(symbol, function, cuda_version, flags, status));
+}
+VGPU_EXPORT CUresult cuGetProcAddress(const char* symbol, void** function, int cuda_version, std::uint64_t flags) {
+  return cuGetProcAddress_v2(symbol, function, cuda_version, flags, nullptr);
+}

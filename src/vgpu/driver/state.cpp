@@ -1,0 +1,109 @@
+#include "vgpu/driver/state.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "vgpu/driver/link.hpp"
+#include "vgpu/driver/log.hpp"
+#include "vgpu/driver/module.hpp"
+#include "vgpu/driver/watch.hpp"
+
+namespace flashmoe::vgpu::driver {
+
+State::State() = default;
+State::~State() = default;
+
+State& state() {
+  // Never destroyed: other libraries call the driver while the process ends.
+  static State* const one = new State;
+  return *one;
+}
+
+std::vector<Context*>& context_stack() {
+  thread_local std::vector<Context*> stack;
+  return stack;
+}
+
+Context* current_context() {
+  auto& stack = context_stack();
+  return stack.empty() ? nullptr : state().contexts.find(stack.back());
+}
+
+Stream* State::stream(CUstream handle, Context& context) {
+  const auto value = reinterpret_cast<std::uintptr_t>(handle);
+  if (value <= 1) return &context.legacy;  // 0 and CU_STREAM_LEGACY
+  if (value == 2) {                        // CU_STREAM_PER_THREAD
+    Stream& own = context.per_thread[std::this_thread::get_id()];
+    own.context = &context;
+    return &own;
+  }
+  return streams.find(handle);
+}
+
+double State::start_ns(const Stream& stream) const {
+  double start = stream.ready_ns;
+  if (!stream.is_blocking) return start;
+  start = std::max(start, stream.context->legacy.ready_ns);
+  if (!stream.is_legacy) return start;
+  for (const auto& [handle, other] : streams)
+    if (other->context == stream.context && other->is_blocking) start = std::max(start, other->ready_ns);
+  for (const auto& [thread, other] : stream.context->per_thread) start = std::max(start, other.ready_ns);
+  return start;
+}
+
+void State::empty(Context& context) {
+  const auto is_its = [&](const auto& object) { return object.context == &context; };
+  libraries.remove_if([&](const Library& library) { return library.module->context == &context; });
+  modules.remove_if(is_its);
+  streams.remove_if(is_its);
+  events.remove_if(is_its);
+  std::size_t leaked = 0;
+  std::uint64_t bytes = 0;
+  for (auto at = allocations.begin(); at != allocations.end();) {
+    if (at->second.context != &context) {
+      ++at;
+      continue;
+    }
+    ++leaked;
+    bytes += at->second.bytes;
+    static_cast<void>(machine->memory->free(at->first));
+    at = allocations.erase(at);
+  }
+  if (leaked != 0 && machine->watching.memcheck) report_leaks(leaked, bytes);
+}
+
+namespace {
+
+// A C caller cannot catch; what ran out is said by name.
+CUresult guarded(const char* function, const std::function<CUresult()>& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  } catch (const std::exception& error) {
+    log_line(std::string(function) + ": " + error.what());
+    return CUDA_ERROR_UNKNOWN;
+  }
+}
+
+}  // namespace
+
+CUresult with_driver(const char* function, const std::function<CUresult(State&)>& body) {
+  log_call(function);
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  if (all.machine == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return guarded(function, [&] { return body(all); });
+}
+
+CUresult with_context(const char* function, const std::function<CUresult(State&, Context&)>& body) {
+  return with_driver(function, [&](State& all) -> CUresult {
+    Context* const context = current_context();
+    if (context == nullptr)
+      return context_stack().empty() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (context->sticky != CUDA_SUCCESS) return context->sticky;
+    return body(all, *context);
+  });
+}
+
+}  // namespace flashmoe::vgpu::driver

@@ -1,0 +1,140 @@
+// What the driver keeps: contexts and everything in them. One lock guards all of it, and a launch runs under it: work
+// is done when it is asked for (streams are in order trivially), and what a stream adds is its place on the virtual
+// clock.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "vgpu/driver/cuda_abi.hpp"
+#include "vgpu/driver/machine.hpp"
+
+namespace flashmoe::vgpu::driver {
+
+struct Context;
+struct Module;
+
+struct Stream {
+  Context* context = nullptr;
+  bool is_legacy = false;   // the default stream: waits for all blocking streams, and they for it
+  bool is_blocking = true;  // not CU_STREAM_NON_BLOCKING
+  unsigned flags = 0;
+  int priority = 0;
+  std::uint64_t id = 0;
+  double ready_ns = 0;  // when what was put into it is done, on the virtual clock
+};
+
+struct Event {
+  Context* context = nullptr;
+  bool has_timing = true;
+  bool is_recorded = false;
+  double at_ns = 0;
+};
+
+struct MemoryPool {
+  std::uint64_t release_threshold = 0;
+  std::uint64_t used = 0, used_high = 0;
+  std::map<int, std::uint64_t> flags{};  // the other attributes, as set
+  bool is_default = false;
+  int location_type = 0;
+};
+
+// What an allocation is, beside what DeviceMemory knows.
+struct Owned {
+  enum class Kind { device, managed, host, pooled } kind = Kind::device;
+  Context* context = nullptr;
+  MemoryPool* pool = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t id = 0;
+};
+
+// Objects behind handles; a handle that is none of them is an error to the caller, not a crash.
+template <class T>
+class Handles {
+ public:
+  T* add(std::unique_ptr<T> object) {
+    T* const handle = object.get();
+    objects_.emplace(handle, std::move(object));
+    return handle;
+  }
+  [[nodiscard]] T* find(const void* handle) const {
+    const auto found = objects_.find(handle);
+    return found == objects_.end() ? nullptr : found->second.get();
+  }
+  bool remove(const void* handle) { return objects_.erase(handle) != 0; }
+  void remove_if(const std::function<bool(const T&)>& doomed) {
+    std::erase_if(objects_, [&](const auto& entry) { return doomed(*entry.second); });
+  }
+  [[nodiscard]] auto begin() const { return objects_.begin(); }
+  [[nodiscard]] auto end() const { return objects_.end(); }
+
+ private:
+  std::map<const void*, std::unique_ptr<T>> objects_{};
+};
+
+struct Context {
+  std::uint64_t id = 0;
+  unsigned flags = 0;
+  bool is_primary = false;
+  int references = 0;  // cuDevicePrimaryCtxRetain
+  // After a fault every call returns it until the context is gone, as on a device.
+  CUresult sticky = CUDA_SUCCESS;
+  Stream legacy{};
+  std::map<std::thread::id, Stream> per_thread{};
+  std::map<int, std::size_t> limits{};
+};
+
+struct Link;
+struct Library;
+
+struct State {
+  State();
+  ~State();
+  std::recursive_mutex mutex{};  // a stream callback may call the API
+  Machine* machine = nullptr;    // set by cuInit
+  std::uint64_t next_id = 1;
+  Handles<Context> contexts{};
+  Context* primary = nullptr;
+  unsigned primary_flags = 0;
+  Handles<Stream> streams{};
+  Handles<Event> events{};
+  Handles<MemoryPool> pools{};
+  MemoryPool* default_pool = nullptr;
+  MemoryPool* current_pool = nullptr;
+  // Their types are complete where State's constructor is.
+  Handles<Module> modules;
+  Handles<Library> libraries;
+  Handles<Link> links;
+  std::map<std::uint64_t, Owned> allocations{};     // by address
+  std::map<const void*, std::size_t> registered{};  // host memory
+
+  // The stream behind a handle (0 and the two special values included); nullptr: no such stream.
+  [[nodiscard]] Stream* stream(CUstream handle, Context& context);
+  // When work put into `stream` now can begin.
+  [[nodiscard]] double start_ns(const Stream& stream) const;
+  // Forgets everything that belongs to the context and frees its memory.
+  void empty(Context& context);
+};
+
+State& state();
+
+// The calling thread's contexts, the current one last.
+std::vector<Context*>& context_stack();
+[[nodiscard]] Context* current_context();
+
+// Frames of every API function: lock, log the call, refuse what comes too early or after a fault, and keep exceptions
+// on this side of the C ABI.
+CUresult with_driver(const char* function, const std::function<CUresult(State&)>& body);
+CUresult with_context(const char* function, const std::function<CUresult(State&, Context&)>& body);
+
+template <class Handle, class T>
+Handle handle_of(T* object) {
+  return reinterpret_cast<Handle>(object);
+}
+
+}  // namespace flashmoe::vgpu::driver

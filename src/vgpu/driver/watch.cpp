@@ -1,0 +1,175 @@
+#include "vgpu/driver/watch.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "vgpu/driver/log.hpp"
+#include "vgpu/observe/counters/report.hpp"
+#include "vgpu/observe/watch.hpp"
+
+namespace flashmoe::vgpu::driver {
+namespace {
+
+constexpr double bytes_per_sector = 32;
+
+observe::MachineShape shape_of(const Machine& machine) {
+  observe::MachineShape shape;
+  shape.name = machine.gpu.id;
+  shape.sms = static_cast<std::uint32_t>(machine.gpu.sm_count.value);
+  shape.max_warps_per_sm = static_cast<std::uint32_t>(machine.limits.max_warps_per_sm);
+  shape.max_ctas_per_sm = static_cast<std::uint32_t>(machine.limits.max_ctas_per_sm);
+  shape.registers_per_sm = static_cast<std::uint32_t>(machine.limits.registers_per_sm);
+  shape.shared_bytes_per_sm = static_cast<std::uint32_t>(machine.limits.shared_bytes_per_sm);
+  shape.reserved_shared_bytes_per_cta = static_cast<std::uint32_t>(machine.limits.shared_bytes_reserved_per_cta);
+  // CUDA C++ Programming Guide, compute capabilities: 192 KB on 8.0, 128 KB on 8.6 and 8.9, 256 KB on 9.0.
+  shape.l1_and_shared_bytes_per_sm = (machine.sm() == 80 ? 192u : machine.sm() == 90 ? 256u : 128u) << 10;
+  shape.l2_bytes = static_cast<std::uint64_t>(machine.gpu.l2_mb.value) << 20;
+  return shape;
+}
+
+// Everything that outlives a launch. Made at the first use, after cuInit.
+class Observation {
+ public:
+  static Observation* get() {
+    const auto made = machine();
+    if (!made || !(*made)->watching.observed()) return nullptr;
+    static auto* const one = new Observation(**made);
+    return one;
+  }
+
+  [[nodiscard]] observe::GlobalShadow* shadow() { return shadow_.get(); }
+
+  WatchedRun run(exec::Launch& launch, Function& function) {
+    launch.observer = &watch_;
+    watch_.log().clear();
+    WatchedRun result;
+    result.outcome = exec::run(launch, *machine_.memory);
+    const observe::LaunchCounts& counts = watch_.counts();
+    result.dram_bytes =
+        static_cast<double>(counts.traffic.dram_sectors_read + counts.traffic.dram_sectors_written) * bytes_per_sector;
+    for (const observe::Finding& finding : watch_.log().findings()) {
+      log_line(finding.to_text());
+      result.has_memory_finding |= finding.check == observe::Check::memcheck;
+    }
+    if (!machine_.watching.report.empty()) {
+      const observe::Report counted = observe::make_report(*function.kernel, counts, shape_, facts(function));
+      auto report = counted.to_json();
+      report["summary"] = observe::summary(counted);
+      report["annotated_sources"] = annotated_sources(counted);
+      report["launch"] = ++launches_;
+      report["seed"] = launch.schedule.seed;
+      report.update(watch_.log().to_json());
+      if (result.outcome.fault.kind != exec::Fault::Kind::none) report["fault"] = result.outcome.fault.message;
+      write(report);
+    }
+    return result;
+  }
+
+  // One object a line, appended: a program that dies leaves what it did, and one that forks mixes nothing.
+  void write(const nlohmann::ordered_json& line) const {
+    if (machine_.watching.report.empty()) return;
+    std::ofstream(machine_.watching.report, std::ios::app) << line.dump() + '\n';
+  }
+
+ private:
+  explicit Observation(const Machine& machine) : machine_(machine), shape_(shape_of(machine)), watch_(options()) {}
+
+  observe::WatchOptions options() {
+    const Watching& asked = machine_.watching;
+    if (asked.initcheck) {
+      auto made = observe::GlobalShadow::create(*machine_.memory);
+      if (made)
+        shadow_ = std::move(*made);
+      else
+        log_line("initcheck of global memory is off: " + made.error().to_string());
+    }
+    return {.memcheck = asked.memcheck,
+            .initcheck = asked.initcheck,
+            .racecheck = asked.racecheck,
+            .synccheck = asked.synccheck,
+            .counters = !asked.report.empty(),
+            .global = shadow_.get(),
+            .machine = shape_};
+  }
+
+  static observe::ImageFacts facts(Function& function) {
+    const bool had_cubin = function.module->cubin.has_value() && !function.module->asked_ptxas;
+    observe::ImageFacts known;
+    if (const CubinKernel* const kernel = compiled(function)) {
+      known.registers_per_thread = static_cast<std::uint32_t>(kernel->registers);
+      known.spill_store_bytes = static_cast<std::uint32_t>(kernel->spill_store_bytes);
+      known.spill_load_bytes = static_cast<std::uint32_t>(kernel->spill_load_bytes);
+      known.source = had_cubin ? "cubin" : "ptxas";
+    }
+    return known;
+  }
+
+  // Of the files that are still where the compiler saw them and that belong to the kernel: headers of the toolkit,
+  // which every kernel executes a few lines of, would bury it.
+  static nlohmann::ordered_json annotated_sources(const observe::Report& report) {
+    std::uint64_t total = 0;
+    std::map<std::string, std::uint64_t> by_file;
+    for (const observe::LineCounts& line : report.lines) {
+      by_file[line.file] += line.ptx_instructions;
+      total += line.ptx_instructions;
+    }
+    constexpr std::uint64_t least_share = 20;  // a twentieth of all instructions
+    auto list = nlohmann::ordered_json::array();
+    for (const auto& [file, instructions] : by_file) {
+      std::ifstream source(file);
+      if (file.empty() || instructions * least_share < total || !source) continue;
+      const std::string text{std::istreambuf_iterator<char>(source), {}};
+      list.push_back(observe::annotated_source(report, file, text));
+    }
+    return list;
+  }
+
+  const Machine& machine_;
+  observe::MachineShape shape_;
+  std::unique_ptr<observe::GlobalShadow> shadow_{};
+  observe::Watch watch_;
+  std::uint64_t launches_ = 0;
+};
+
+observe::GlobalShadow* shadow() {
+  Observation* const one = Observation::get();
+  return one == nullptr ? nullptr : one->shadow();
+}
+
+}  // namespace
+
+void host_allocated(std::uint64_t address, std::uint64_t bytes) {
+  if (auto* const global = shadow()) global->mark_uninitialised(address, bytes);
+}
+
+void host_wrote(std::uint64_t address, std::uint64_t bytes) {
+  if (auto* const global = shadow()) global->mark_initialised(address, bytes);
+}
+
+void copied(const memory::DeviceMemory& memory, std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+  auto* const global = shadow();
+  if (global == nullptr) return;
+  if (memory.is_mapped(from, bytes))
+    global->copy(to, from, bytes);
+  else
+    global->mark_initialised(to, bytes);
+}
+
+void report_leaks(std::size_t allocations, std::uint64_t bytes) {
+  Observation* const one = Observation::get();
+  if (one == nullptr) return;
+  const std::string message = fmt::format("{} allocations, {} bytes, were never freed", allocations, bytes);
+  log_line("memcheck: " + message);
+  one->write({{"findings",
+               nlohmann::ordered_json::array(
+                   {{{"check", "memcheck"}, {"message", message}, {"advice", "free them before the context ends"}}})}});
+}
+
+WatchedRun run_watched(exec::Launch launch, Function& function) {
+  return Observation::get()->run(launch, function);
+}
+
+}  // namespace flashmoe::vgpu::driver

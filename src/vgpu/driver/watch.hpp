@@ -1,0 +1,29 @@
+// Observed launches: the checks and counters of observe/, what they found, and the report file. Nothing here does
+// anything in a fast run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "vgpu/driver/module.hpp"
+#include "vgpu/exec/state.hpp"
+
+namespace flashmoe::vgpu::driver {
+
+// What the host did to device memory, for initcheck.
+void host_allocated(std::uint64_t address, std::uint64_t bytes);
+void host_wrote(std::uint64_t address, std::uint64_t bytes);
+void copied(const memory::DeviceMemory& memory, std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
+void report_leaks(std::size_t allocations, std::uint64_t bytes);
+
+struct WatchedRun {
+  exec::Outcome outcome{};
+  double dram_bytes = 0;
+  bool has_memory_finding = false;  // the device would have stopped the launch
+};
+
+// Runs the launch with every check and counter asked for; findings go to stderr and, with the counters, into the
+// report.
+[[nodiscard]] WatchedRun run_watched(exec::Launch launch, Function& function);
+
+}  // namespace flashmoe::vgpu::driver
