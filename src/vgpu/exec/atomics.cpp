@@ -164,14 +164,10 @@ struct Elements {
   return returns ? Elements{list[e], list[count + e]} : Elements{ir::no_slot, list[e]};
 }
 
-template <Mode mode, Space space, class Op, class T, int count, bool returns>
-void atomic(Warp& warp, const ir::Inst& inst) {
+// Apart from what differs by space and mode, so that there is one body for all of those.
+template <class Op, class T, int count, bool returns>
+[[gnu::noinline]] void update_lanes(Warp& warp, const ir::Inst& inst, std::uint32_t lanes, const Targets& at) {
   using Slot = SlotOf<T>;
-  Targets at;
-  const std::uint32_t lanes = resolve<mode, space>(warp, inst, AccessKind::atomic, at);
-  if (warp.leave) {
-    return;
-  }
   for (int e = 0; e < count; ++e) {
     const Elements slots = elements(warp, inst, returns, count, e);
     const Slot* const b = warp.lanes<Slot>(slots.from);
@@ -189,6 +185,15 @@ void atomic(Warp& warp, const ir::Inst& inst) {
   }
 }
 
+template <Mode mode, Space space, class Op, class T, int count, bool returns>
+void atomic(Warp& warp, const ir::Inst& inst) {
+  Targets at;
+  const std::uint32_t lanes = resolve<mode, space>(warp, inst, AccessKind::atomic, at);
+  if (!warp.leave) {
+    update_lanes<Op, T, count, returns>(warp, inst, lanes, at);
+  }
+}
+
 template <Mode mode, class Op, class T, int count>
 ir::Handler pick_space(const ir::Form& form) {
   const bool returns = form.opcode == "atom";
@@ -197,8 +202,11 @@ ir::Handler pick_space(const ir::Form& form) {
       return returns ? &atomic<mode, Space::global, Op, T, count, true>
                      : &atomic<mode, Space::global, Op, T, count, false>;
     case Space::shared:
-      return returns ? &atomic<mode, Space::shared, Op, T, count, true>
-                     : &atomic<mode, Space::shared, Op, T, count, false>;
+      if constexpr (count == 1) {  // vectors are for global memory only
+        return returns ? &atomic<mode, Space::shared, Op, T, count, true>
+                       : &atomic<mode, Space::shared, Op, T, count, false>;
+      }
+      return nullptr;
     case Space::generic:
       return returns ? &atomic<mode, Space::generic, Op, T, count, true>
                      : &atomic<mode, Space::generic, Op, T, count, false>;
@@ -217,7 +225,10 @@ ir::Handler pick_count(const ir::Form& form) {
       case 4:
         return pick_space<mode, Op, T, 4>(form);
       case 8:
-        return pick_space<mode, Op, T, 8>(form);
+        if constexpr (sizeof(T) == 2) {
+          return pick_space<mode, Op, T, 8>(form);
+        }
+        return nullptr;
       default:
         break;
     }

@@ -52,12 +52,7 @@ struct Callee {
   if (inst.target != ir::no_slot) {
     return {&warp.kernel->functions[inst.target], warp.exec};
   }
-  std::uint64_t addresses[lanes_per_warp];
-  const auto offset = static_cast<std::uint64_t>(inst.imm);
-  for (int lane = 0; lane < lanes_per_warp; ++lane) {
-    addresses[lane] =
-        (inst.wide_address ? warp.lanes<std::uint64_t>(inst.a)[lane] : std::uint64_t{warp.slot(inst.a)[lane]}) + offset;
-  }
+  const std::uint64_t* const addresses = warp.lanes<std::uint64_t>(inst.a);
   const int first = first_lane(warp.exec);
   std::uint32_t lanes = 0;
   for_each_lane(warp.exec, [&](int lane) { lanes |= addresses[lane] == addresses[first] ? 1u << lane : 0; });

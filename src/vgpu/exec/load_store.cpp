@@ -30,8 +30,9 @@ inline Slot<Value> widened(std::uint64_t host) {
   return static_cast<Value>(static_cast<T>(load_host<Bits>(host)));
 }
 
+// Apart from what differs by space and mode, so that there is one body for all of those.
 template <class T, class Value, int count>
-void move_in(const Warp& warp, const ir::Inst& inst, std::uint32_t lanes, const Targets& from) {
+[[gnu::noinline]] void move_in(const Warp& warp, const ir::Inst& inst, std::uint32_t lanes, const Targets& from) {
   for (int e = 0; e < count; ++e) {
     const std::uint32_t slot = element(warp, inst, inst.d, e);
     if (slot == ir::no_slot) {
@@ -52,14 +53,19 @@ void load(Warp& warp, const ir::Inst& inst) {
   move_in<T, Value, count>(warp, inst, lanes, from);
 }
 
-template <Mode mode, Space space, class T, class Register, int count>
-void store(Warp& warp, const ir::Inst& inst) {
-  Targets to;
-  const std::uint32_t lanes = resolve<mode, space>(warp, inst, AccessKind::store, to);
+template <class T, class Register, int count>
+[[gnu::noinline]] void move_out(const Warp& warp, const ir::Inst& inst, std::uint32_t lanes, const Targets& to) {
   for (int e = 0; e < count; ++e) {
     const Register* const from = warp.lanes<Register>(element(warp, inst, inst.b, e));
     for_each_lane(lanes, [&](int lane) { store_host<T>(to.host[lane] + e * sizeof(T), static_cast<T>(from[lane])); });
   }
+}
+
+template <Mode mode, Space space, class T, class Register, int count>
+void store(Warp& warp, const ir::Inst& inst) {
+  Targets to;
+  const std::uint32_t lanes = resolve<mode, space>(warp, inst, AccessKind::store, to);
+  move_out<T, Register, count>(warp, inst, lanes, to);
 }
 
 template <class T>
