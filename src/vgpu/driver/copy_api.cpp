@@ -223,3 +223,30 @@ VGPU_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr address, std::size_t bytes, int 
     return is_device_range(all, address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }
+
+VGPU_PER_THREAD(cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz);
+VGPU_PER_THREAD(cuMemcpy, cuMemcpy_ptds);
+VGPU_PER_THREAD(cuMemcpy2D_v2, cuMemcpy2D_v2_ptds);
+VGPU_PER_THREAD(cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz);
+VGPU_PER_THREAD(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds);
+VGPU_PER_THREAD(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds);
+VGPU_PER_THREAD(cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz);
+VGPU_PER_THREAD(cuMemcpyAsync, cuMemcpyAsync_ptsz);
+VGPU_PER_THREAD(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds);
+VGPU_PER_THREAD(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz);
+VGPU_PER_THREAD(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds);
+VGPU_PER_THREAD(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz);
+VGPU_PER_THREAD(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds);
+VGPU_PER_THREAD(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz);
+VGPU_PER_THREAD(cuMemsetD16_v2, cuMemsetD16_v2_ptds);
+VGPU_PER_THREAD(cuMemsetD16Async, cuMemsetD16Async_ptsz);
+VGPU_PER_THREAD(cuMemsetD2D16_v2, cuMemsetD2D16_v2_ptds);
+VGPU_PER_THREAD(cuMemsetD2D16Async, cuMemsetD2D16Async_ptsz);
+VGPU_PER_THREAD(cuMemsetD2D32_v2, cuMemsetD2D32_v2_ptds);
+VGPU_PER_THREAD(cuMemsetD2D32Async, cuMemsetD2D32Async_ptsz);
+VGPU_PER_THREAD(cuMemsetD2D8_v2, cuMemsetD2D8_v2_ptds);
+VGPU_PER_THREAD(cuMemsetD2D8Async, cuMemsetD2D8Async_ptsz);
+VGPU_PER_THREAD(cuMemsetD32_v2, cuMemsetD32_v2_ptds);
+VGPU_PER_THREAD(cuMemsetD32Async, cuMemsetD32Async_ptsz);
+VGPU_PER_THREAD(cuMemsetD8_v2, cuMemsetD8_v2_ptds);
+VGPU_PER_THREAD(cuMemsetD8Async, cuMemsetD8Async_ptsz);

@@ -7,6 +7,10 @@
 #include <cstdint>
 
 #define VGPU_EXPORT extern "C" __attribute__((visibility("default")))
+// The variant for programs whose default stream is each thread's own. Work is done when it is asked for, so it is the
+// same function; stream 0 keeps the legacy stream's place on the virtual clock.
+#define VGPU_PER_THREAD(function, variant) \
+  extern "C" __attribute__((visibility("default"), alias(#function))) decltype(function) variant
 
 enum CUresult : int {
 #define VGPU_RESULT(name, value) name = value,

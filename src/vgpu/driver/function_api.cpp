@@ -39,7 +39,8 @@ int max_threads(const Function& function, const ir::Kernel& kernel) {
 
 std::optional<int> attribute(Function& function, const ir::Kernel& kernel, int which) {
   const ptx::Module& ptx = function.module->ptx;
-  const CubinKernel* const built = compiled(function);
+  const bool of_ptxas = which == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES || which == CU_FUNC_ATTRIBUTE_NUM_REGS;
+  const CubinKernel* const built = of_ptxas ? compiled(function) : nullptr;
   switch (which) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
       return max_threads(function, kernel);
@@ -135,8 +136,9 @@ CUresult give_name(const char* api, const char** name, const void* handle) {
 
 namespace flashmoe::vgpu::driver {
 
-int resident_ctas(Function& function, const ir::Kernel& kernel, std::int64_t threads, std::int64_t dynamic_bytes) {
-  const CubinKernel* const built = compiled(function);
+int resident_ctas(Function& function, const ir::Kernel& kernel, std::int64_t threads, std::int64_t dynamic_bytes,
+                  bool may_compile) {
+  const CubinKernel* const built = compiled(function, may_compile);
   const KernelResources need{.registers = built != nullptr ? built->registers : 0,
                              .threads = static_cast<int>(std::min<std::int64_t>(threads, 1 << 20)),
                              .static_shared_bytes = kernel.static_shared_bytes,

@@ -16,8 +16,9 @@ struct LaunchRequest {
 
 CUresult launch(State& all, Context& context, Function& function, const LaunchRequest& request);
 
-// How many CTAs of the kernel one SM holds, as far as known: registers count only when ptxas told them.
+// How many CTAs of the kernel one SM holds, as far as known: registers count only when ptxas told them, and it is
+// started only if `may_compile`.
 [[nodiscard]] int resident_ctas(Function& function, const ir::Kernel& kernel, std::int64_t threads,
-                                std::int64_t dynamic_bytes);
+                                std::int64_t dynamic_bytes, bool may_compile = true);
 
 }  // namespace flashmoe::vgpu::driver

@@ -251,3 +251,7 @@ VGPU_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction h
   }
   return launch_handle("cuLaunchKernelEx", handle, request);
 }
+
+VGPU_PER_THREAD(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz);
+VGPU_PER_THREAD(cuLaunchKernel, cuLaunchKernel_ptsz);
+VGPU_PER_THREAD(cuLaunchKernelEx, cuLaunchKernelEx_ptsz);

@@ -6,7 +6,9 @@ vgpu_folder(driver USES vgpu_observe vgpu_exec vgpu_memory vgpu_ir vgpu_ptx devi
 add_library(vgpu SHARED $<TARGET_OBJECTS:fms_vgpu_driver>)
 target_link_libraries(vgpu PRIVATE fms_vgpu_observe fms_vgpu_exec fms_vgpu_memory fms_vgpu_ir fms_vgpu_ptx fms_devices
                                    fms_images fms_support fmt::fmt Threads::Threads)
-target_link_options(vgpu PRIVATE -Wl,--exclude-libs,ALL)
+target_link_options(vgpu PRIVATE -Wl,--exclude-libs,ALL
+                    -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/driver/exports.map)
+set_property(TARGET vgpu APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/driver/exports.map)
 set_target_properties(vgpu PROPERTIES LINKER_LANGUAGE CXX)
 
 add_library(vgpu_nvjitlink SHARED driver/nvjitlink.c)

@@ -111,9 +111,9 @@ Result<const ir::Kernel*> lowered(Function& function) {
   return function.kernel.get();
 }
 
-const CubinKernel* compiled(Function& function) {
+const CubinKernel* compiled(Function& function, bool may_compile) {
   Module& module = *function.module;
-  if (!module.cubin && !module.asked_ptxas) {
+  if (!module.cubin && !module.asked_ptxas && may_compile) {
     module.asked_ptxas = true;
     if (module.texts.size() == 1) module.cubin = compile_with_ptxas(module.texts[0], module.machine->gpu.architecture);
   }

@@ -60,7 +60,7 @@ using Loaded = std::variant<std::unique_ptr<Module>, LoadError>;
 // The kernel, lowered now if it was not; its parameters and shared memory are known from then on.
 [[nodiscard]] Result<const ir::Kernel*> lowered(Function& function);
 
-// What ptxas made of it: from the cubin in the image, else from the machine's ptxas, else nothing.
-[[nodiscard]] const CubinKernel* compiled(Function& function);
+// What ptxas made of it: from the cubin in the image, else (`may_compile`) from the machine's ptxas, else nothing.
+[[nodiscard]] const CubinKernel* compiled(Function& function, bool may_compile = true);
 
 }  // namespace flashmoe::vgpu::driver

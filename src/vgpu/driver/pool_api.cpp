@@ -182,3 +182,7 @@ VGPU_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool handle, int attribute, v
     return CUDA_SUCCESS;
   });
 }
+
+VGPU_PER_THREAD(cuMemAllocAsync, cuMemAllocAsync_ptsz);
+VGPU_PER_THREAD(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz);
+VGPU_PER_THREAD(cuMemFreeAsync, cuMemFreeAsync_ptsz);

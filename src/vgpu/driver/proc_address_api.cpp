@@ -1,6 +1,7 @@
 // cuGetProcAddress; apart from entry_points.cpp, which declares every symbol without its arguments.
 #include "vgpu/driver/cuda_abi.hpp"
 #include "vgpu/driver/entry_points.hpp"
+#include "vgpu/driver/log.hpp"
 
 VGPU_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int cuda_version, std::uint64_t flags,
                                          int* status) {
@@ -8,4 +9,11 @@ VGPU_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, in
 }
 VGPU_EXPORT CUresult cuGetProcAddress(const char* symbol, void** function, int cuda_version, std::uint64_t flags) {
   return cuGetProcAddress_v2(symbol, function, cuda_version, flags, nullptr);
+}
+
+VGPU_EXPORT CUresult cuGetExportTable(const void** /*table*/, const CUuuid* /*id*/) {
+  flashmoe::vgpu::driver::log_once(
+      "this program uses the CUDA runtime API (cudart, <<<>>>), which needs undocumented tables of NVIDIA's driver: "
+      "CUDA_ERROR_NOT_SUPPORTED (fix: use the driver API)");
+  return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -178,3 +178,19 @@ VGPU_EXPORT CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent begin_ha
 VGPU_EXPORT CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
   return cuEventElapsedTime_v2(milliseconds, begin, end);
 }
+
+VGPU_PER_THREAD(cuEventRecord, cuEventRecord_ptsz);
+VGPU_PER_THREAD(cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz);
+VGPU_PER_THREAD(cuLaunchHostFunc, cuLaunchHostFunc_ptsz);
+VGPU_PER_THREAD(cuStreamAddCallback, cuStreamAddCallback_ptsz);
+VGPU_PER_THREAD(cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz);
+VGPU_PER_THREAD(cuStreamGetCtx, cuStreamGetCtx_ptsz);
+VGPU_PER_THREAD(cuStreamGetCtx_v2, cuStreamGetCtx_v2_ptsz);
+VGPU_PER_THREAD(cuStreamGetDevice, cuStreamGetDevice_ptsz);
+VGPU_PER_THREAD(cuStreamGetFlags, cuStreamGetFlags_ptsz);
+VGPU_PER_THREAD(cuStreamGetId, cuStreamGetId_ptsz);
+VGPU_PER_THREAD(cuStreamGetPriority, cuStreamGetPriority_ptsz);
+VGPU_PER_THREAD(cuStreamIsCapturing, cuStreamIsCapturing_ptsz);
+VGPU_PER_THREAD(cuStreamQuery, cuStreamQuery_ptsz);
+VGPU_PER_THREAD(cuStreamSynchronize, cuStreamSynchronize_ptsz);
+VGPU_PER_THREAD(cuStreamWaitEvent, cuStreamWaitEvent_ptsz);
