@@ -430,6 +430,10 @@ std::optional<MicroKernel> handwritten_form(const FormText& form, Random& random
   return writer.finish();
 }
 
+bool is_handwritten(const FormText& form) {
+  return maker_of(form) != nullptr;
+}
+
 bool ends_the_grid(const FormText& form) {
   return form.opcode == "trap" || form.opcode == "brkpt";
 }

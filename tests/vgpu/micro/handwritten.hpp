@@ -10,6 +10,7 @@
 
 namespace flashmoe::vgpu::micro {
 
+[[nodiscard]] bool is_handwritten(const FormText& form);
 [[nodiscard]] std::optional<MicroKernel> handwritten_form(const FormText& form, Random& random);
 
 // Forms that end the grid; they have a test of their own. {"trap", "brkpt"}

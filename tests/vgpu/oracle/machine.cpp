@@ -9,7 +9,7 @@ namespace flashmoe::vgpu::oracle {
 
 namespace {
 
-constexpr std::uint64_t slice = 4096;  // instructions of a thread before another has its turn: spin-waits end
+constexpr std::uint64_t slice = 64;  // instructions of a thread before another has its turn: spin-waits end
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "vgpu/oracle/natural.hpp"
@@ -41,7 +42,7 @@ struct LaunchDescription {
 struct Frame {
   const Program* program = nullptr;
   std::size_t pc = 0;
-  std::map<std::string, Bits> registers{};
+  std::unordered_map<std::string, Bits> registers{};
   std::vector<std::uint8_t> parameters{};  // its .param variables
   std::uint64_t local_start = 0;
 };

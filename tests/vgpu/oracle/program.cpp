@@ -1,6 +1,7 @@
 #include "vgpu/oracle/program.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -59,7 +60,7 @@ class Flattener {
       else if (const auto* list = std::get_if<ptx::TargetList>(&statement.what))
         targets(*list);
       else if (const auto* instruction = std::get_if<ptx::Instruction>(&statement.what))
-        program_.code.push_back(renamed(*instruction));
+        append_instruction(renamed(*instruction));
     }
     scopes_.pop_back();
   }
@@ -86,6 +87,12 @@ class Flattener {
                          : variable->space == "local" ? program_.local_bytes
                                                       : parameter_end_;
     program_.variables[variable->name + suffix] = append(*variable, end);
+  }
+
+  void append_instruction(ptx::Instruction instruction) {
+    std::vector<std::string>& types = program_.types.emplace_back();
+    std::copy_if(instruction.modifiers.begin(), instruction.modifiers.end(), std::back_inserter(types), is_type);
+    program_.code.push_back(std::move(instruction));
   }
 
   void targets(const ptx::TargetList& list) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "vgpu/ptx/ast.hpp"
@@ -18,9 +19,10 @@ struct Place {  // of a variable in its space
 struct Program {
   std::string name{};
   std::vector<ptx::Instruction> code{};
+  std::vector<std::vector<std::string>> types{};  // of each instruction's modifiers, those that are types
   std::map<std::string, std::size_t> labels{};
   std::map<std::string, std::vector<std::string>> targets{};  // of brx.idx and of an indirect call
-  std::map<std::string, int> register_bits{};                 // a predicate has 1
+  std::unordered_map<std::string, int> register_bits{};       // a predicate has 1
   std::map<std::string, Place> variables{};                   // shared, local and param variables of the function
   std::vector<std::string> returns{}, parameters{};           // names, in order
   std::uint64_t local_bytes = 0;

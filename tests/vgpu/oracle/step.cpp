@@ -8,10 +8,10 @@ bool Step::has(std::string_view modifier) const {
   return std::find(instruction.modifiers.begin(), instruction.modifiers.end(), modifier) != instruction.modifiers.end();
 }
 
-std::string Step::type(int n) const {
-  std::vector<std::string> types;
-  for (const std::string& word : instruction.modifiers)
-    if (is_type(word)) types.push_back(word);
+const std::string& Step::type(int n) const {
+  const Program& program = *thread.frames.back().program;
+  const std::vector<std::string>& types =
+      program.types.at(static_cast<std::size_t>(&instruction - program.code.data()));
   const int at = n < 0 ? static_cast<int>(types.size()) + n : n;
   if (at < 0 || at >= static_cast<int>(types.size())) unknown("it lacks a type");
   return types[static_cast<std::size_t>(at)];

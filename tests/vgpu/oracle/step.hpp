@@ -29,7 +29,7 @@ class Step {
 
   [[nodiscard]] bool has(std::string_view modifier) const;
   // The n-th type among the modifiers; negative counts from the end.
-  [[nodiscard]] std::string type(int n = -1) const;
+  [[nodiscard]] const std::string& type(int n = -1) const;
   [[nodiscard]] Round round() const;  // .rn when none is written
   [[nodiscard]] std::size_t operands() const { return instruction.operands.size(); }
   [[nodiscard]] const ptx::Operand& operand(std::size_t i) const { return instruction.operands.at(i); }
