@@ -2,7 +2,10 @@
 // rounding looks at what is left of it. 113-bit arithmetic holds every sum of products of halves exactly.
 #pragma once
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace flashmoe::vgpu::exec::ops {
 
@@ -19,10 +22,16 @@ inline constexpr ReferenceFormat reference_f16{11, -14, 15, 16}, reference_bf16{
     reference_e4m3{4, -6, 8, 8};
 
 inline Quad power_of_two(int exponent) {
-  Quad result = 1;
-  for (; exponent > 0; --exponent) result *= 2;
-  for (; exponent < 0; ++exponent) result /= 2;
-  return result;
+  constexpr int reach = 1200;
+  static const std::vector<Quad> powers = [] {
+    std::vector<Quad> result(2 * reach + 1, Quad(1));
+    for (int i = 1; i <= reach; ++i) {
+      result[reach + i] = result[reach + i - 1] * 2;
+      result[reach - i] = result[reach - i + 1] / 2;
+    }
+    return result;
+  }();
+  return powers.at(static_cast<std::size_t>(reach + exponent));
 }
 
 inline bool is_nan(Quad x) {
@@ -60,9 +69,11 @@ inline std::uint64_t encode(Quad x, bool negative, const ReferenceFormat& f, Tow
   if (is_nan(x)) return (1ull << (f.bits - 1)) - 1;
   Quad magnitude = x < 0 ? -x : x;
   if (magnitude == 0) return sign;
+  if (magnitude == magnitude / 2) return sign | infinity;
   if (magnitude > power_of_two(f.largest + 2)) magnitude = power_of_two(f.largest + 2);
-  int exponent = f.smallest;
-  while (magnitude >= power_of_two(exponent + 1)) ++exponent;
+  int exponent = magnitude < Quad(0x1p-1000) ? f.smallest : std::ilogb(static_cast<double>(magnitude));
+  if (exponent >= -1000 && magnitude < power_of_two(exponent)) --exponent;  // the double was rounded up
+  if (exponent < f.smallest) exponent = f.smallest;
   const Quad scaled = magnitude * power_of_two(fraction_bits - exponent);  // in units of the last place
   auto whole = static_cast<std::uint64_t>(scaled);
   const Quad rest = scaled - Quad(whole);
