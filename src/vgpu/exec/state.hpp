@@ -204,10 +204,9 @@ struct Grid {
   Observer* observer = nullptr;
   Fault fault{};  // the first one; set through raise() only
   std::atomic<bool> stopped{false};
-  std::mutex mutex{};                  // of fault, of print and of the device heap
+  std::mutex mutex{};                  // of fault and of print
   std::vector<AccessTraits> traits{};  // by pc; empty in fast runs
   std::uint64_t random_state = 0;      // seeded runs have one host thread
-  std::vector<std::uint64_t> heap{};   // what device malloc gave out and nobody freed
 };
 
 struct Outcome {
