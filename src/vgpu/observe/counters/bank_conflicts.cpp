@@ -13,12 +13,16 @@ constexpr std::uint32_t banks = 32;
 
 // Different words per bank, at most one per lane and word of its access.
 std::uint32_t pass(std::uint32_t lanes, const std::uint64_t* address, std::uint32_t bytes, bool is_atomic) {
-  std::array<std::array<std::uint64_t, 32>, banks> words;  // filled up to count[bank]
+  std::array<std::array<std::uint32_t, 32>, banks> words;  // filled up to count[bank]
   std::array<std::uint8_t, banks> count{};
   std::uint32_t most = 0;
+  std::uint64_t previous = ~std::uint64_t{0};
   for_each_lane(lanes, [&](int lane) {
-    const std::uint64_t last = (address[lane] + bytes - 1) / 4;
-    for (std::uint64_t word = address[lane] / 4; word <= last; ++word) {
+    // The lane before often asks for the same.
+    if (!is_atomic && address[lane] == previous) return;
+    previous = address[lane];
+    const auto last = static_cast<std::uint32_t>((address[lane] + bytes - 1) / 4);
+    for (auto word = static_cast<std::uint32_t>(address[lane] / 4); word <= last; ++word) {
       const std::size_t bank = word % banks;
       auto& seen = words[bank];
       std::uint8_t& n = count[bank];

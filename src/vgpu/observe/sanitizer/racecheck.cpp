@@ -49,7 +49,7 @@ void Racecheck::warp_begins(const exec::Warp& warp, CtaClock& cta, WarpClock& cl
 
 Racecheck::Verdict Racecheck::judge(const AccessRecord& before, const Now& now) const {
   const AccessRecord& mine = now.record;
-  const bool same_cta = before.actor / warps_per_cta_ == mine.actor / warps_per_cta_;
+  const bool same_cta = before.actor - now.clock.first_actor < warps_per_cta_;
   const bool both_strong = before.has(AccessRecord::strong) && mine.has(AccessRecord::strong);
   const bool narrow = before.has(AccessRecord::cta_scope) || mine.has(AccessRecord::cta_scope);
   if (both_strong && (same_cta || !narrow)) return Verdict::ordered;
@@ -131,15 +131,48 @@ void Racecheck::touch(AccessHistory& history, Cell& cell, Now& now) {
   if (mine.mask == 0xf) history.drop_readers(cell);
 }
 
+// The usual cases, decided without a call. True: the cell is up to date.
+template <bool is_write>
+inline bool Racecheck::touch_quickly(Cell& cell, const Now& now) const {
+  const AccessRecord& mine = now.record;
+  AccessRecord& read = cell.read;
+  if constexpr (!is_write) {
+    // Read by this warp before, with no write and no synchronisation since: all was said then.
+    if (read.mask == mine.mask && read.same_moment(mine) && read.pc == mine.pc) {
+      if (read.lane != mine.lane) read.flags |= AccessRecord::several_lanes;
+      return true;
+    }
+  }
+  const auto is_over = [&](const AccessRecord& before) {
+    if (before.mask == 0) return true;
+    const std::uint32_t warp = before.actor - now.clock.first_actor;
+    if (warp >= warps_per_cta_ || before.has(AccessRecord::copy)) return false;
+    if (warp != now.clock.id) return now.clock.knows.own[warp] >= before.clock;
+    const std::uint32_t several = (before.flags | mine.flags) & AccessRecord::several_lanes;
+    if (before.lane == mine.lane && several == 0) return true;
+    return now.clock.last_sync[before.lane] > before.clock && now.clock.last_sync[mine.lane] > before.clock;
+  };
+  if (!is_over(cell.write) || !is_over(read)) return false;
+  if constexpr (is_write) {
+    if (cell.readers != 0 || mine.mask != 0xf) return false;
+    cell.write = mine;
+    read = {};
+  } else {
+    read = mine;
+  }
+  return true;
+}
+
 void Racecheck::touch_lane(Now& now) {
   const std::uint64_t last = (now.address + now.bytes - 1) / 4;
+  const bool whole_words = ((now.address | now.bytes) & 3) == 0;
   for (std::uint64_t word = now.address / 4; word <= last; ++word) {
-    now.record.mask = byte_mask(word, now.address, now.bytes);
-    if (now.space == ir::Space::shared) {
-      if (Cell* const cell = now.cta.shared.find(word)) touch(now.cta.shared, *cell, now);
-    } else {
-      touch(*global_, *global_->find(word), now);
-    }
+    now.record.mask = whole_words ? 0xf : byte_mask(word, now.address, now.bytes);
+    const bool is_shared = now.space == ir::Space::shared;
+    Cell* const cell = is_shared ? now.cta.shared.find(word) : global_->find(word);
+    if (cell == nullptr) continue;
+    if (now.is_write ? touch_quickly<true>(*cell, now) : touch_quickly<false>(*cell, now)) continue;
+    touch(is_shared ? static_cast<AccessHistory&>(now.cta.shared) : *global_, *cell, now);
   }
 }
 
