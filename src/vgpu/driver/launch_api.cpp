@@ -114,19 +114,6 @@ void print_to_stdout(void* /*user*/, const char* text) {
   std::fputs(text, stdout);
 }
 
-std::string where(const ir::Kernel& kernel, const exec::Fault& fault) {
-  std::string text;
-  if (fault.pc < kernel.info.size()) {
-    const ir::InstInfo& info = kernel.info[fault.pc];
-    const auto file = static_cast<std::size_t>(info.source_file);
-    if (info.source_line != 0 && file < kernel.files.size())
-      text = fmt::format(" at {}:{}", kernel.files[file], info.source_line);
-    text += fmt::format(" (PTX line {}: {})", info.at.line, info.text);
-  }
-  return fmt::format("{}, block ({},{},{}), thread ({},{},{})", text, fault.block.x, fault.block.y, fault.block.z,
-                     fault.thread.x, fault.thread.y, fault.thread.z);
-}
-
 }  // namespace
 
 CUresult launch(State& all, Context& context, Function& function, const LaunchRequest& request) {
@@ -183,7 +170,7 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
   const exec::Fault& fault = done.outcome.fault;
   if (fault.kind != exec::Fault::Kind::none) {
     context.sticky = result_of(fault.kind);
-    log_line(fmt::format("{}: {}{}", function.name, fault.message, where(kernel, fault)));
+    log_line(fault.message);
   } else if (done.has_memory_finding) {
     context.sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
   }

@@ -23,3 +23,17 @@ add_custom_command(
   COMMAND ${CMAKE_COMMAND} -E make_directory ${vgpu_directory}
   COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:vgpu> ${vgpu_directory}/libcuda.so.1)
 
+
+if(FLASHMOE_BUILD_TESTS)
+  # They compare with the CUDA 13.0 toolkit and fail without it; the product needs none.
+  find_path(FLASHMOE_CUDA_INCLUDE cuda_occupancy.h HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda
+            PATH_SUFFIXES include)
+  if(FLASHMOE_CUDA_INCLUDE)
+    target_include_directories(vgpu_abi_test SYSTEM PRIVATE ${FLASHMOE_CUDA_INCLUDE})
+  endif()
+  target_compile_definitions(vgpu_abi_test
+                             PRIVATE VGPU_STUB_LIBRARY="${FLASHMOE_CUDA_INCLUDE}/../lib64/stubs/libcuda.so")
+  target_compile_definitions(vgpu_api_test PRIVATE VGPU_LIBRARY="$<TARGET_FILE:vgpu>")
+  target_link_libraries(vgpu_api_test PRIVATE ${CMAKE_DL_LIBS})
+  add_dependencies(vgpu_api_test vgpu)
+endif()

@@ -1,0 +1,80 @@
+// Our declarations against the toolkit's cuda.h, and the list of symbols against its stub library: fails without a
+// CUDA 13.0 toolkit.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "images/elf.hpp"
+
+#if __has_include(<cuda.h>)
+#include <cuda.h>
+namespace ours {
+#include "vgpu/driver/cuda_abi.hpp"
+}
+
+namespace {
+
+TEST(CudaAbi, IsTheToolkitOfTheList) {
+  EXPECT_EQ(CUDA_VERSION, 13000);
+}
+
+TEST(CudaAbi, EveryResultHasItsValue) {
+#define VGPU_RESULT(name, value) EXPECT_EQ(static_cast<int>(::name), value) << #name;
+#include "vgpu/driver/results.def"
+#undef VGPU_RESULT
+}
+
+TEST(CudaAbi, EveryEnumeratorHasItsValue) {
+#define VGPU_VALUE(name, value) EXPECT_EQ(static_cast<long long>(::name), static_cast<long long>(value)) << #name;
+#include "vgpu/driver/values.def"
+#undef VGPU_VALUE
+}
+
+TEST(CudaAbi, StructuresLieAlike) {
+  EXPECT_EQ(sizeof(ours::CUDA_MEMCPY2D), sizeof(::CUDA_MEMCPY2D));
+  EXPECT_EQ(offsetof(ours::CUDA_MEMCPY2D, dstPitch), offsetof(::CUDA_MEMCPY2D, dstPitch));
+  EXPECT_EQ(offsetof(ours::CUDA_MEMCPY2D, Height), offsetof(::CUDA_MEMCPY2D, Height));
+  EXPECT_EQ(sizeof(ours::CUDA_MEMCPY3D), sizeof(::CUDA_MEMCPY3D));
+  EXPECT_EQ(offsetof(ours::CUDA_MEMCPY3D, dstHeight), offsetof(::CUDA_MEMCPY3D, dstHeight));
+  EXPECT_EQ(offsetof(ours::CUDA_MEMCPY3D, Depth), offsetof(::CUDA_MEMCPY3D, Depth));
+  EXPECT_EQ(sizeof(ours::CUmemLocation), sizeof(::CUmemLocation));
+  EXPECT_EQ(sizeof(ours::CUmemAccessDesc), sizeof(::CUmemAccessDesc));
+  EXPECT_EQ(sizeof(ours::CUmemPoolProps), sizeof(::CUmemPoolProps));
+  EXPECT_EQ(offsetof(ours::CUmemPoolProps, usage), offsetof(::CUmemPoolProps, usage));
+  EXPECT_EQ(sizeof(ours::CUlaunchAttribute), sizeof(::CUlaunchAttribute));
+  EXPECT_EQ(offsetof(ours::CUlaunchAttribute, value), offsetof(::CUlaunchAttribute, value));
+  EXPECT_EQ(sizeof(ours::CUlaunchConfig), sizeof(::CUlaunchConfig));
+  EXPECT_EQ(offsetof(ours::CUlaunchConfig, numAttrs), offsetof(::CUlaunchConfig, numAttrs));
+  EXPECT_EQ(sizeof(ours::CUuuid), sizeof(::CUuuid));
+  EXPECT_EQ(sizeof(ours::CUdeviceptr), sizeof(::CUdeviceptr));
+}
+
+TEST(CudaAbi, SymbolsAreThoseOfTheStubLibrary) {
+  const auto bytes = flashmoe::read_bytes(VGPU_STUB_LIBRARY);
+  ASSERT_TRUE(bytes) << bytes.error().to_string();
+  const auto elf = flashmoe::read_elf(*bytes);
+  ASSERT_TRUE(elf) << elf.error().to_string();
+  constexpr std::uint32_t dynamic_symbols = 11;  // SHT_DYNSYM
+  std::set<std::string> theirs;
+  for (const auto& symbol : elf->symbols(dynamic_symbols))
+    if (!symbol.undefined() && symbol.name.starts_with("cu")) theirs.emplace(symbol.name);
+  std::set<std::string> listed;
+#define VGPU_SYMBOL(name, version, stream, symbol) listed.emplace(#symbol);
+#include "vgpu/driver/symbols.def"
+#undef VGPU_SYMBOL
+  EXPECT_GT(theirs.size(), 600U);
+  EXPECT_EQ(listed, theirs);
+}
+
+}  // namespace
+
+#else
+
+TEST(CudaAbi, NeedsTheToolkitsHeader) {
+  FAIL() << "cuda.h was not found: configure with a CUDA 13.0 toolkit on PATH or in /usr/local/cuda";
+}
+
+#endif

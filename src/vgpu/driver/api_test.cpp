@@ -1,0 +1,248 @@
+// The driver as a program sees it: loaded with dlopen, called through cuGetProcAddress.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "vgpu/driver/cuda_abi.hpp"
+
+namespace {
+
+constexpr const char* kernels = R"(
+.version 9.0
+.target sm_80
+.address_size 64
+.visible .global .align 4 .u32 counter = 40;
+.visible .const .align 8 .f32 factors[3] = {0f3F800000, 0f40000000, 3.0};
+.visible .global .align 8 .u64 where = counter;
+.extern .func (.param .b32 r) twice (.param .b32 x);
+.visible .entry fill(.param .u64 out, .param .u32 value) {
+  .reg .u32 %r<4>; .reg .u64 %rd<4>;
+  ld.param.u64 %rd1, [out]; ld.param.u32 %r1, [value];
+  cvta.to.global.u64 %rd1, %rd1;
+  mov.u32 %r2, %tid.x; mul.wide.u32 %rd2, %r2, 4; add.s64 %rd1, %rd1, %rd2;
+  add.u32 %r3, %r1, %r2; st.global.u32 [%rd1], %r3; ret;
+}
+.visible .entry doubled(.param .u64 out) .maxntid 64, 1, 1 {
+  .reg .u32 %r<4>; .reg .u64 %rd<4>;
+  ld.param.u64 %rd1, [out]; cvta.to.global.u64 %rd1, %rd1;
+  ld.global.u32 %r1, [counter];
+  { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call.uni (b), twice, (a); ld.param.b32 %r2, [b]; }
+  st.global.u32 [%rd1], %r2; ret;
+}
+.visible .entry stray() {
+  .reg .u64 %rd<2>;
+  mov.u64 %rd1, 64; st.global.u32 [%rd1], 1; ret;
+}
+)";
+constexpr const char* helper = R"(
+.version 9.0
+.target sm_80
+.address_size 64
+.visible .func (.param .b32 r) twice (.param .b32 x) {
+  .reg .u32 %r<2>;
+  ld.param.b32 %r1, [x]; add.u32 %r1, %r1, %r1; st.param.b32 [r], %r1; ret;
+}
+)";
+
+// One process has one driver: it is loaded once, and each test begins with an empty primary context.
+class Driver : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    library_ = dlopen(VGPU_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library_, nullptr) << dlerror();
+    setenv("VGPU_DEVICE", "l4", 1);
+    ASSERT_EQ(exported<int (*)(unsigned)>("cuInit")(0), 0);
+  }
+  void SetUp() override {
+    ASSERT_EQ(call("cuDevicePrimaryCtxRetain", &context_, 0), CUDA_SUCCESS);
+    ASSERT_EQ(call("cuDevicePrimaryCtxReset", 0), CUDA_SUCCESS);
+    ASSERT_EQ(call("cuCtxSetCurrent", context_), CUDA_SUCCESS);
+  }
+  void TearDown() override { EXPECT_EQ(call("cuDevicePrimaryCtxRelease", 0), CUDA_SUCCESS); }
+
+  template <class F>
+  static F exported(const char* name) {
+    return reinterpret_cast<F>(dlsym(library_, name));
+  }
+  // Any function by its documented name. The arguments' types are the parameters' types.
+  template <class... A>
+  static CUresult call(const char* name, A... arguments) {
+    void* function = nullptr;
+    const auto find = exported<int (*)(const char*, void**, int, std::uint64_t, int*)>("cuGetProcAddress_v2");
+    if (find(name, &function, 13000, 0, nullptr) != 0) return CUDA_ERROR_NOT_FOUND;
+    return reinterpret_cast<CUresult (*)(A...)>(function)(arguments...);
+  }
+
+  // Both texts through the linker, as cuda-core does it.
+  CUmodule linked() {
+    CUlinkState link = nullptr;
+    EXPECT_EQ(call("cuLinkCreate", 0U, static_cast<int*>(nullptr), static_cast<void**>(nullptr), &link), CUDA_SUCCESS);
+    for (const char* text : {kernels, helper})
+      EXPECT_EQ(call("cuLinkAddData", link, CU_JIT_INPUT_PTX, static_cast<void*>(const_cast<char*>(text)),
+                     std::strlen(text) + 1, text, 0U, static_cast<int*>(nullptr), static_cast<void**>(nullptr)),
+                CUDA_SUCCESS);
+    void* image = nullptr;
+    std::size_t bytes = 0;
+    EXPECT_EQ(call("cuLinkComplete", link, &image, &bytes), CUDA_SUCCESS);
+    CUmodule module = nullptr;
+    EXPECT_EQ(call("cuModuleLoadData", &module, static_cast<const void*>(image)), CUDA_SUCCESS);
+    EXPECT_EQ(call("cuLinkDestroy", link), CUDA_SUCCESS);
+    return module;
+  }
+  CUfunction function(CUmodule module, const char* name) {
+    CUfunction found = nullptr;
+    EXPECT_EQ(call("cuModuleGetFunction", &found, module, name), CUDA_SUCCESS) << name;
+    return found;
+  }
+  CUresult launch(CUfunction function, unsigned grid, unsigned block, unsigned shared, void** parameters) {
+    return call("cuLaunchKernel", function, grid, 1U, 1U, block, 1U, 1U, shared, CUstream{}, parameters,
+                static_cast<void**>(nullptr));
+  }
+
+  static inline void* library_ = nullptr;
+  CUcontext context_ = nullptr;
+};
+
+TEST_F(Driver, TellsWhatItIs) {
+  char name[64] = "";
+  ASSERT_EQ(call("cuDeviceGetName", name, 64, 0), CUDA_SUCCESS);
+  EXPECT_STREQ(name, "NVIDIA L4 (virtual)");
+  int value = 0;
+  ASSERT_EQ(call("cuDeviceGetAttribute", &value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0), CUDA_SUCCESS);
+  EXPECT_EQ(value, 58);
+  EXPECT_EQ(call("cuDeviceGetAttribute", &value, 9999, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(call("cuDeviceGetAttribute", &value, 1, 1), CUDA_ERROR_INVALID_DEVICE);
+  const char* text = nullptr;
+  ASSERT_EQ(call("cuGetErrorName", CUDA_ERROR_ILLEGAL_ADDRESS, &text), CUDA_SUCCESS);
+  EXPECT_STREQ(text, "CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+
+TEST_F(Driver, FindsFunctionsByNameAndVersion) {
+  const auto find = exported<int (*)(const char*, void**, int, std::uint64_t, int*)>("cuGetProcAddress_v2");
+  void* found = nullptr;
+  int status = -1;
+  EXPECT_EQ(find("cuMemAlloc", &found, 13000, 0, &status), CUDA_SUCCESS);
+  EXPECT_EQ(found, dlsym(library_, "cuMemAlloc_v2"));
+  EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SUCCESS);
+  EXPECT_EQ(find("cuMemAlloc", &found, 2000, 0, &status), CUDA_SUCCESS);
+  EXPECT_EQ(found, dlsym(library_, "cuMemAlloc"));
+  EXPECT_EQ(find("cuLaunchKernel", &found, 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &status),
+            CUDA_SUCCESS);
+  EXPECT_EQ(found, dlsym(library_, "cuLaunchKernel_ptsz"));
+  EXPECT_EQ(find("cuLaunchKernelEx", &found, 11000, 0, &status), CUDA_ERROR_NOT_FOUND);
+  EXPECT_EQ(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+  EXPECT_EQ(find("cuNoSuchThing", &found, 13000, 0, &status), CUDA_ERROR_NOT_FOUND);
+  EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  EXPECT_EQ(call("cuGraphCreate", &found, 0U), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST_F(Driver, CopiesAndRefuses) {
+  CUdeviceptr address = 0;
+  EXPECT_EQ(call("cuMemAlloc", &address, std::size_t{0}), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(call("cuMemAlloc", &address, std::size_t{64}), CUDA_SUCCESS);
+  std::vector<unsigned char> in(64, 7), out(64);
+  EXPECT_EQ(call("cuMemcpyHtoD", address, static_cast<const void*>(in.data()), std::size_t{64}), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuMemsetD16", address + 32, static_cast<unsigned short>(0x0101), std::size_t{16}), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuMemcpyDtoH", static_cast<void*>(out.data()), address, std::size_t{64}), CUDA_SUCCESS);
+  EXPECT_EQ(out[31], 7);
+  EXPECT_EQ(out[32], 1);
+  EXPECT_EQ(call("cuMemcpyHtoD", address, static_cast<const void*>(in.data()), std::size_t{65}),
+            CUDA_ERROR_INVALID_VALUE);
+  int type = 0;
+  EXPECT_EQ(call("cuPointerGetAttribute", static_cast<void*>(&type), CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address + 3),
+            CUDA_SUCCESS);
+  EXPECT_EQ(type, CU_MEMORYTYPE_DEVICE);
+  EXPECT_EQ(call("cuMemFree", address), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuMemFree", address), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(call("cuMemcpyDtoH", static_cast<void*>(out.data()), address, std::size_t{64}), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(call("cuMemAlloc", &address, std::size_t{1} << 45), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+TEST_F(Driver, LinksPlacesAndLaunches) {
+  const CUmodule module = linked();
+  ASSERT_NE(module, nullptr);
+  CUdeviceptr factors = 0, where = 0, counter = 0, out = 0;
+  std::size_t bytes = 0;
+  ASSERT_EQ(call("cuModuleGetGlobal", &factors, &bytes, module, "factors"), CUDA_SUCCESS);
+  EXPECT_EQ(bytes, 12U);
+  EXPECT_EQ(reinterpret_cast<const float*>(factors)[2], 3.0F);
+  ASSERT_EQ(call("cuModuleGetGlobal", &where, &bytes, module, "where"), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuModuleGetGlobal", &counter, &bytes, module, "counter"), CUDA_SUCCESS);
+  EXPECT_EQ(*reinterpret_cast<const CUdeviceptr*>(where), counter);
+  EXPECT_EQ(call("cuModuleGetGlobal", &counter, &bytes, module, "nothing"), CUDA_ERROR_NOT_FOUND);
+
+  ASSERT_EQ(call("cuMemAlloc", &out, std::size_t{256}), CUDA_SUCCESS);
+  unsigned value = 5;
+  void* parameters[] = {&out, &value};
+  ASSERT_EQ(launch(function(module, "fill"), 1, 64, 0, parameters), CUDA_SUCCESS);
+  std::vector<unsigned> result(64);
+  ASSERT_EQ(call("cuMemcpyDtoH", static_cast<void*>(result.data()), out, std::size_t{256}), CUDA_SUCCESS);
+  for (unsigned i = 0; i < 64; ++i) EXPECT_EQ(result[i], 5 + i);
+  ASSERT_EQ(launch(function(module, "doubled"), 1, 1, 0, parameters), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuMemcpyDtoH", static_cast<void*>(result.data()), out, std::size_t{4}), CUDA_SUCCESS);
+  EXPECT_EQ(result[0], 80U);
+}
+
+TEST_F(Driver, RefusesWhatADeviceRefuses) {
+  const CUmodule module = linked();
+  const CUfunction fill = function(module, "fill");
+  CUdeviceptr out = 0;
+  ASSERT_EQ(call("cuMemAlloc", &out, std::size_t{4096}), CUDA_SUCCESS);
+  unsigned value = 0;
+  void* parameters[] = {&out, &value};
+  EXPECT_EQ(launch(fill, 0, 32, 0, parameters), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(launch(fill, 1, 1025, 0, parameters), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(launch(fill, 1, 32, 49153, parameters), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(launch(function(module, "doubled"), 1, 65, 0, parameters), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(launch(fill, 1, 32, 0, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(launch(nullptr, 1, 32, 0, parameters), CUDA_ERROR_INVALID_HANDLE);
+  constexpr int dynamic = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+  EXPECT_EQ(call("cuFuncSetAttribute", fill, dynamic, 99 * 1024 + 1), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(call("cuFuncSetAttribute", fill, dynamic, 99 * 1024), CUDA_SUCCESS);
+  EXPECT_EQ(launch(fill, 1, 32, 99 * 1024, parameters), CUDA_SUCCESS);
+  int ctas = 0;
+  ASSERT_EQ(call("cuOccupancyMaxActiveBlocksPerMultiprocessor", &ctas, fill, 32, std::size_t{40 * 1024}), CUDA_SUCCESS);
+  EXPECT_EQ(ctas, 2);
+  CUmodule broken = nullptr;
+  EXPECT_EQ(call("cuModuleLoadData", &broken, static_cast<const void*>(".version 9.0\n.target sm_80\n.entry k( {")),
+            CUDA_ERROR_INVALID_PTX);
+  // Without the module that defines it the call cannot be made.
+  EXPECT_NE(call("cuModuleLoadData", &broken, static_cast<const void*>(kernels)) == CUDA_SUCCESS &&
+                launch(function(broken, "doubled"), 1, 1, 0, parameters) == CUDA_SUCCESS,
+            true);
+}
+
+TEST_F(Driver, AFaultSticksUntilTheReset) {
+  const CUmodule module = linked();
+  ASSERT_EQ(launch(function(module, "stray"), 1, 1, 0, nullptr), CUDA_SUCCESS);
+  CUdeviceptr address = 0;
+  EXPECT_EQ(call("cuCtxSynchronize", context_), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(call("cuMemAlloc", &address, std::size_t{4}), CUDA_ERROR_ILLEGAL_ADDRESS);
+  ASSERT_EQ(call("cuDevicePrimaryCtxReset", 0), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuMemAlloc", &address, std::size_t{4}), CUDA_SUCCESS);
+}
+
+TEST_F(Driver, EventsTellVirtualTime) {
+  const CUmodule module = linked();
+  CUdeviceptr out = 0;
+  ASSERT_EQ(call("cuMemAlloc", &out, std::size_t{4096}), CUDA_SUCCESS);
+  unsigned value = 0;
+  void* parameters[] = {&out, &value};
+  CUevent begin = nullptr, end = nullptr;
+  float milliseconds = -1;
+  ASSERT_EQ(call("cuEventCreate", &begin, 0U), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuEventCreate", &end, 0U), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuEventElapsedTime", &milliseconds, begin, end), CUDA_ERROR_INVALID_HANDLE);
+  ASSERT_EQ(call("cuEventRecord", begin, CUstream{}), CUDA_SUCCESS);
+  ASSERT_EQ(launch(function(module, "fill"), 1, 1024, 0, parameters), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuEventRecord", end, CUstream{}), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuEventElapsedTime", &milliseconds, begin, end), CUDA_SUCCESS);
+  // 32 warps of about nine instructions at four a clock and 2040 MHz.
+  EXPECT_GT(milliseconds, 20e-6F);
+  EXPECT_LT(milliseconds, 80e-6F);
+}
+
+}  // namespace
