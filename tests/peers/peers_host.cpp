@@ -57,6 +57,7 @@ Options parse(int count, char** arguments) {
     } else if (flag == "--plugin") {
       options.plugin = value;
     } else if (flag == "--judge") {
+      if (value != "all" && value != "none") throw std::invalid_argument(value);
       options.judge = value;
     } else if (flag == "--workspace-mb") {
       options.workspace_bytes = std::stoul(value) << 20U;
@@ -167,12 +168,13 @@ int harness(const Options& options) {
   const Plugin plugin(options.plugin);
   testing::AttentionCase one = testing::normal_case(make_problem(options), options.seed);
   const Timing timing = run(options, plugin, context, one);
+  const bool judged = options.judge == "all";
   testing::Judgement judgement;
-  if (options.judge == "all") judgement = testing::judge(one, testing::OracleAnswer(one));
+  if (judged) judgement = testing::judge(one, testing::OracleAnswer(one));
   std::cout << fmt::format(
       R"({{"peer":"{}","device":"{}","judged":{},"right":{},"worst_error_over_bound":{:.4f},"seconds":{:.3f},"launches":[{}]}})"
       "\n",
-      plugin.name(), context->device_name(), options.judge == "all", judgement.complaint.empty(),
+      plugin.name(), context->device_name(), judged, judged ? (judgement.complaint.empty() ? "true" : "false") : "null",
       judgement.worst_error_over_bound, timing.seconds, json_of(take_launches()));
   if (!judgement.complaint.empty()) std::cerr << "peers_host: " << judgement.complaint << "\n";
   stand_in_for_cudart(nullptr);
