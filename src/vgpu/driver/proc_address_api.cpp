@@ -13,7 +13,7 @@ VGPU_EXPORT CUresult cuGetProcAddress(const char* symbol, void** function, int c
 
 VGPU_EXPORT CUresult cuGetExportTable(const void** /*table*/, const CUuuid* /*id*/) {
   flashmoe::vgpu::driver::log_once(
-      "this program uses the CUDA runtime API (cudart, <<<>>>), which needs undocumented tables of NVIDIA's driver: "
-      "CUDA_ERROR_NOT_SUPPORTED (fix: use the driver API)");
+      "something asked for undocumented tables of NVIDIA's driver, as the CUDA runtime API (cudart, <<<>>>) does: "
+      "CUDA_ERROR_NOT_SUPPORTED; its calls will fail, those of the driver API are not touched by it");
   return CUDA_ERROR_NOT_SUPPORTED;
 }

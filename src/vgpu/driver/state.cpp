@@ -69,7 +69,8 @@ void State::empty(Context& context) {
     static_cast<void>(machine->memory->free(at->first));
     at = allocations.erase(at);
   }
-  if (leaked != 0 && machine->watching.memcheck) report_leaks(leaked, bytes);
+  // After a fault nobody could free anything.
+  if (leaked != 0 && machine->watching.memcheck && context.sticky == CUDA_SUCCESS) report_leaks(leaked, bytes);
 }
 
 namespace {

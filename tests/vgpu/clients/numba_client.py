@@ -12,14 +12,14 @@ BINS = 64
 
 
 @cuda.jit
-def saxpy(a, x, y, out):
+def saxpy(a: float, x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
     i = cuda.grid(1)
     if i < out.size:
         out[i] = a * x[i] + y[i]
 
 
 @cuda.jit
-def matmul(a, b, c):
+def matmul(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
     tile_a = cuda.shared.array((TILE, TILE), float32)
     tile_b = cuda.shared.array((TILE, TILE), float32)
     column, row = cuda.grid(2)
@@ -38,7 +38,7 @@ def matmul(a, b, c):
 
 
 @cuda.jit
-def histogram(values, counts):
+def histogram(values: np.ndarray, counts: np.ndarray) -> None:
     local = cuda.shared.array(BINS, int32)
     if cuda.threadIdx.x < BINS:
         local[cuda.threadIdx.x] = 0
@@ -51,7 +51,7 @@ def histogram(values, counts):
 
 
 @cuda.jit
-def warp_sums(values, sums):
+def warp_sums(values: np.ndarray, sums: np.ndarray) -> None:
     i = cuda.grid(1)
     value = values[i] if i < values.size else 0
     offset = 16
@@ -105,6 +105,7 @@ def main() -> int:
     rng = np.random.default_rng(7)
     for run in (run_saxpy, run_matmul, run_histogram, run_warp_sums):
         run(rng)
+    cuda.current_context().deallocations.clear()  # numba puts frees off; memcheck would call them leaks
     return 0
 
 
