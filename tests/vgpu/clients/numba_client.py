@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import numpy as np
@@ -105,7 +106,9 @@ def main() -> int:
     rng = np.random.default_rng(7)
     for run in (run_saxpy, run_matmul, run_histogram, run_warp_sums):
         run(rng)
-    cuda.current_context().deallocations.clear()  # numba puts frees off; memcheck would call them leaks
+    # numba puts frees off; memcheck would call them leaks.
+    gc.collect()
+    cuda.current_context().memory_manager.deallocations.clear()
     return 0
 
 
