@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 
 #include "devices/device.hpp"
 #include "runtime/driver.hpp"
+#include "support/process.hpp"
+#include "support/sha256.hpp"
 #include "workflow/build/compiler.hpp"
 #include "workflow/build/kernel_name.hpp"
 
@@ -52,6 +55,26 @@ Result<Json> arguments_of(const Project& project, const CudaInstance& instance, 
     arguments.push_back({{argument->type, is_floating ? Json(*value) : Json(static_cast<std::int64_t>(*value))}});
   }
   return arguments;
+}
+
+// Cubin and PTX of one target in one image: the cubin knows registers and spills, and only the PTX that nvcc wrote
+// knows the source lines (the copy inside a cubin has lost them).
+Result<std::string> image_of(const CudaToolkit& toolkit, const CompiledTarget& target) {
+  namespace fs = std::filesystem;
+  const fs::path cubin = target.path;
+  const fs::path ptx = fs::path(cubin).replace_extension("ptx");
+  const fs::path image = fs::path(cubin).replace_extension("fatbin");
+  const std::string number = target.target.architecture.substr(3);  // "sm_89"
+  const auto ran = run_process(
+      {.argv = {(fs::path(toolkit.nvcc).parent_path() / "fatbinary").string(), "-64", "--create=" + image.string(),
+                fmt::format("--image3=kind=elf,sm={},file={}", number, cubin.string()),
+                fmt::format("--image3=kind=ptx,sm={},file={}", number, ptx.string())},
+       .limit = std::chrono::seconds(60)});
+  if (!ran) return ran.error();
+  if (!ran->ok())
+    return Diagnostic{.message = "fatbinary, beside nvcc, " + ran->describe() + "\n" + ran->err,
+                      .fix = "remove .cudadent/build and run again"};
+  return image.string();
 }
 
 }  // namespace
@@ -109,10 +132,14 @@ Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& devi
   Runnable runnable{.label = "kernel", .kind = CallableKind::cuda, .limit_factor = virtual_limit_factor};
   for (const CompiledTarget& target : *targets) {
     if (!target.compiled) return target.failure;
-    runnable.images.push_back({{"path", target.path}, {"hash", target.content_hash}});
+    const auto image = image_of(*toolkit, target);
+    if (!image) return image.error();
+    const auto hash = sha256_of_file(*image);
+    if (!hash) return hash.error();
+    runnable.images.push_back({{"path", *image}, {"hash", *hash}});
+    runnable.library = *image;  // what the gate watches for changes
+    runnable.content_hash = *hash;
   }
-  runnable.library = targets->front().path;
-  runnable.content_hash = targets->front().content_hash;
   auto driver = runtime::virtual_driver_library();
   if (!driver) return driver.error();
   runnable.driver = *driver;
