@@ -1,5 +1,5 @@
-// Drafts one function. The work is in three files: drafter.cpp walks the body, drafter_operands.cpp fits operands to
-// the row of the op table and resolves them, drafter_call.cpp lays out calls.
+// Drafts one function. The work is in four files: drafter.cpp walks the body, drafter_fit.cpp fits operands to the row
+// of the op table, drafter_operands.cpp resolves them, drafter_call.cpp lays out calls.
 #pragma once
 
 #include <map>
@@ -40,7 +40,7 @@ class Drafter {
   void merge_returns();
   bool fail(ptx::Location at, std::string message, std::string fix = {});
 
-  // drafter_operands.cpp
+  // drafter_fit.cpp
   using Bound = std::vector<const ptx::Operand*>;  // per spec; nullptr: left out
   [[nodiscard]] std::optional<Bound> bind(const ptx::Instruction& instruction, const Known& known);
   bool bind_from(const ptx::Instruction& instruction, const Known& known, std::size_t spec, std::size_t operand,
@@ -51,6 +51,8 @@ class Drafter {
   [[nodiscard]] bool fits_vector(const OperandSpec& spec, const Form& form, const ptx::Operand& operand) const;
   [[nodiscard]] std::string describe(const OperandSpec& spec, const Form& form) const;
   [[nodiscard]] std::string describe(const ptx::Operand& operand) const;
+
+  // drafter_operands.cpp
   bool apply(const OperandSpec& spec, const ptx::Operand& operand, Draft& draft);
   bool apply_vector(const OperandSpec& spec, const ptx::Operand& operand, Draft& draft);
   bool apply_scalar(const OperandSpec& spec, const ptx::Operand& operand, Draft& draft);
