@@ -91,6 +91,11 @@ Bench::Run Bench::on_oracle(const MicroKernel& kernel, const ptx::Module& module
   return result;
 }
 
+std::string Bench::fault(const MicroKernel& kernel) {
+  const auto module = ptx::parse(kernel.text, kernel.form);
+  return module ? on_virtual_gpu(kernel, *module).problem : "parser: " + module.error().to_string();
+}
+
 std::string Bench::judge(const MicroKernel& kernel) {
   const auto module = ptx::parse(kernel.text, kernel.form);
   if (!module) return "parser: " + module.error().to_string();

@@ -16,6 +16,8 @@ class Bench {
   ~Bench();
   // Empty: both agree. Else what went wrong, with the first difference.
   [[nodiscard]] std::string judge(const MicroKernel& kernel);
+  // What ended the grid on the virtual GPU; empty: nothing did.
+  [[nodiscard]] std::string fault(const MicroKernel& kernel);
 
  private:
   struct Run {

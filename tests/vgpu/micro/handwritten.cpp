@@ -407,6 +407,7 @@ Make maker_of(const FormText& form) {
                                                      {"nanosleep", no_effect},
                                                      {"griddepcontrol", no_effect},
                                                      {"setmaxnreg", no_effect},
+                                                     {"brkpt", no_effect},
                                                      {"applypriority", no_effect},
                                                      {"discard", discard},
                                                      {"createpolicy", create_policy},
@@ -435,7 +436,7 @@ bool is_handwritten(const FormText& form) {
 }
 
 bool ends_the_grid(const FormText& form) {
-  return form.opcode == "trap" || form.opcode == "brkpt";
+  return form.opcode == "trap";
 }
 
 }  // namespace flashmoe::vgpu::micro

@@ -13,7 +13,7 @@ namespace flashmoe::vgpu::micro {
 [[nodiscard]] bool is_handwritten(const FormText& form);
 [[nodiscard]] std::optional<MicroKernel> handwritten_form(const FormText& form, Random& random);
 
-// Forms that end the grid; they have a test of their own. {"trap", "brkpt"}
+// trap ends the grid and has a test of its own. (brkpt without a debugger goes on.)
 [[nodiscard]] bool ends_the_grid(const FormText& form);
 
 }  // namespace flashmoe::vgpu::micro

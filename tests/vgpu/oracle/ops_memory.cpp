@@ -158,7 +158,7 @@ bool memory_op(Step& s) {
     copy_async(s);
   } else if (opcode == "prefetch" || opcode == "prefetchu" || opcode == "applypriority" || opcode == "fence" ||
              opcode == "membar" || opcode == "nanosleep" || opcode == "pmevent" || opcode == "griddepcontrol" ||
-             opcode == "setmaxnreg" || opcode == "discard") {
+             opcode == "setmaxnreg" || opcode == "discard" || opcode == "brkpt") {
     return true;  // hints and orderings: one thread after another is ordered already
   } else if (opcode == "createpolicy") {
     s.write(0, 0);  // opaque, and only ever a hint
