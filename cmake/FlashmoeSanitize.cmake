@@ -4,7 +4,8 @@ set(FLASHMOE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,u
 set(FLASHMOE_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive")
 
 if(FLASHMOE_SANITIZE)
-  add_compile_options(-fsanitize=${FLASHMOE_SANITIZE} -fno-omit-frame-pointer -g -fno-sanitize-recover=all)
+  # Line tables are all that a report needs.
+  add_compile_options(-fsanitize=${FLASHMOE_SANITIZE} -fno-omit-frame-pointer -g1 -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${FLASHMOE_SANITIZE})
 endif()
 

@@ -119,7 +119,7 @@ def run_whole(bench: Bench, commands: list[list[str]]) -> list[float]:
 
 def main() -> None:
     cudadent, example = (os.path.abspath(path) for path in sys.argv[1:3])
-    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 50
+    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 15
     seed = int(os.environ.get("CUDADENT_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
     print(f"seed {seed}: repeat with CUDADENT_KILL_SEED={seed}")
     chance = random.Random(seed)
