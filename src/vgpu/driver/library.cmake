@@ -1,6 +1,5 @@
 # The driver as a library: libvgpu.so, and <build>/vgpu/ with libcuda.so.1 and an empty libnvJitLink.so.13, the
 # directory that goes into LD_LIBRARY_PATH.
-vgpu_folder(driver USES vgpu_observe vgpu_exec vgpu_memory vgpu_ir vgpu_ptx devices images support)
 
 # The objects themselves: an archive would lose the strong definitions behind the weak ones of entry_points.cpp.
 add_library(vgpu SHARED $<TARGET_OBJECTS:fms_vgpu_driver>)
