@@ -115,8 +115,10 @@ Bits calculate(const Scalar& n, const std::vector<Bits>& in) {
   if (opcode == "sqrt") return n.out(square_root(x[0]), round);
   if (opcode == "div") {
     // div.approx with a divisor above 2^126 gives zero, and NaN for an infinite dividend (PTX ISA 9.7.3.8).
-    if (n.s.has("approx") && x[1].kind == Number::Kind::finite && x[1].magnitude.length() + x[1].exponent > 127 &&
-        !x[0].is_nan()) {
+    const Number limit{.negative = false, .magnitude = Natural(1), .exponent = 126};
+    Number divisor = x[1];
+    divisor.negative = false;
+    if (n.s.has("approx") && divisor.kind == Number::Kind::finite && order(divisor, limit) > 0 && !x[0].is_nan()) {
       if (x[0].is_infinite()) return n.format.canonical_nan;
       return n.out({.negative = x[0].negative != x[1].negative}, round);
     }
