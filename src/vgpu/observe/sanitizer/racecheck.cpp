@@ -133,15 +133,19 @@ void Racecheck::touch(AccessHistory& history, Cell& cell, Now& now) {
 
 // The usual cases, decided without a call. True: the cell is up to date.
 template <bool is_write>
-inline bool Racecheck::touch_quickly(Cell& cell, const Now& now) const {
+inline bool Racecheck::touch_quickly(AccessHistory& history, Cell& cell, const Now& now) const {
   const AccessRecord& mine = now.record;
   AccessRecord& read = cell.read;
   if constexpr (!is_write) {
     // Read by this warp before, with no write and no synchronisation since: all was said then.
-    if (read.mask == mine.mask && read.same_moment(mine) && read.pc == mine.pc) {
-      if (read.lane != mine.lane) read.flags |= AccessRecord::several_lanes;
+    const auto is_known = [&](AccessRecord& known) {
+      if (known.mask != mine.mask || !known.same_moment(mine) || known.pc != mine.pc) return false;
+      if (known.lane != mine.lane) known.flags |= AccessRecord::several_lanes;
       return true;
-    }
+    };
+    if (is_known(read)) return true;
+    if (cell.readers != 0 && is_known(history.readers(cell)[history.readers_per_set() > 1 ? now.clock.id : 0]))
+      return true;
   }
   const auto is_over = [&](const AccessRecord& before) {
     if (before.mask == 0) return true;
@@ -171,8 +175,10 @@ void Racecheck::touch_lane(Now& now) {
     const bool is_shared = now.space == ir::Space::shared;
     Cell* const cell = is_shared ? now.cta.shared.find(word) : global_->find(word);
     if (cell == nullptr) continue;
-    if (now.is_write ? touch_quickly<true>(*cell, now) : touch_quickly<false>(*cell, now)) continue;
-    touch(is_shared ? static_cast<AccessHistory&>(now.cta.shared) : *global_, *cell, now);
+    AccessHistory& history = is_shared ? static_cast<AccessHistory&>(now.cta.shared) : *global_;
+    const bool is_done =
+        now.is_write ? touch_quickly<true>(history, *cell, now) : touch_quickly<false>(history, *cell, now);
+    if (!is_done) touch(history, *cell, now);
   }
 }
 

@@ -87,7 +87,7 @@ class Racecheck {
 
   [[nodiscard]] Verdict judge(const AccessRecord& before, const Now& now) const;
   template <bool is_write>
-  [[nodiscard]] bool touch_quickly(Cell& cell, const Now& now) const;
+  [[nodiscard]] bool touch_quickly(AccessHistory& history, Cell& cell, const Now& now) const;
   void touch(AccessHistory& history, Cell& cell, Now& now);
   void touch_lane(Now& now);
   void same_instruction(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, std::uint32_t actor);
