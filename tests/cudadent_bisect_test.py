@@ -1,5 +1,5 @@
-"""`git bisect run cudadent gate --bisect` finds the commit that broke a kernel, past one that does not build; and a
-recorded run can be reproduced from its recipe.
+"""`git bisect run cudadent gate --bisect` finds the commit that broke a kernel, past one that does not build; a
+recorded run can be reproduced from its recipe, and a wrong result by its seed; a wrong candidate is not timed.
 
     cudadent_bisect_test.py CUDADENT EXAMPLE     exit 0 when all hold
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -93,6 +94,43 @@ def check_reproduce(cudadent: str, project: Path, hashes: list[str]) -> None:
         fail("reproduce left its worktree behind")
 
 
+def ask(cudadent: str, project: Path, *arguments: str) -> tuple[int, dict]:
+    done = subprocess.run([cudadent, *arguments], cwd=project, capture_output=True, text=True, timeout=400)
+    try:
+        return done.returncode, json.loads(done.stdout)
+    except ValueError:
+        fail(f"{arguments} did not answer in JSON: {done.stdout}\n{done.stderr}")
+        raise
+
+
+def check_seed(cudadent: str, project: Path) -> None:
+    """What a wrong result says about its inputs is what --seed takes."""
+
+    def where(*more: str) -> str:
+        flags = ["--until", "correctness", "--no-record", "--json", "--quiet", *more]
+        code, record = ask(cudadent, project, "gate", *flags)
+        if code != 1:
+            fail(f"the bad commit passes the gate: exit code {code}")
+        correctness = next(gate for gate in record["gates"] if gate["gate"] == "correctness")
+        return correctness["findings"][-1]["where"] + str(correctness["data"]["wrong"]["expected"])
+
+    first = where()
+    seed = re.search(r"--seed (\d+)", first)
+    if seed is None:
+        fail(f"a wrong result does not say how to get its inputs again: {first}")
+    elif (again := where("--seed", seed.group(1))) != first:
+        fail(f"--seed gives other inputs: {first}, then {again}")
+
+
+def check_compare(cudadent: str, project: Path, hashes: list[str]) -> None:
+    versions = ["--base", hashes[0], "--candidate", hashes[-1]]
+    code, record = ask(cudadent, project, "compare", *versions, "--json", "--quiet")
+    if code != 1 or record["verdict"] != "CANDIDATE FAILED" or "not correct" not in record["problem"]:
+        fail(f"a wrong candidate: exit code {code}, {record['verdict']}, {record.get('problem')}")
+    if record["calibration_samples"] or record["samples"]:
+        fail("a wrong candidate was timed")
+
+
 def main() -> None:
     cudadent, example = (os.path.abspath(path) for path in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as directory:
@@ -101,7 +139,9 @@ def main() -> None:
         hashes = make_history(project)
         check_bisect(cudadent, project, hashes)
         check_reproduce(cudadent, project, hashes)
-    print("bisect finds the first bad commit, and its record can be reproduced")
+        check_seed(cudadent, project)
+        check_compare(cudadent, project, hashes)
+    print("bisect finds the first bad commit, its record can be reproduced, and as a candidate it is not timed")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,12 @@ def check_manual(cudadent: str) -> list[str]:
 def check_usage_errors(cudadent: str) -> None:
     for arguments, says in (
         ([], "subcommand"),
-        (["gat"], "gat"),
+        (["gat"], "did you mean 'gate'?"),
+        (["foo"], "no command 'foo'"),
+        (["journal", "--kind", "nonesuch"], "nonesuch"),
+        (["journal", "--last", "0"], "--last"),
+        (["journal", "/no/such/directory"], "/no/such/directory"),
+        (["journal", "--show", "a", "--keep", "b"], "--keep"),
         (["schmea"], "did you mean 'schema'?"),
         (["schema", "--markdwn"], "did you mean '--markdown'?"),
         (["completion", "tcsh"], "tcsh"),
@@ -68,6 +73,14 @@ def check_usage_errors(cudadent: str) -> None:
         expect(says in result.stderr, f"{arguments} says {result.stderr!r}, not {says!r}")
         expect("--help" in result.stderr, f"{arguments} does not point at --help")
         expect(not result.stdout, f"{arguments} writes to stdout")
+
+
+def check_lost_output(cudadent: str) -> None:
+    for arguments in (["--help"], ["--version"], ["schema"], ["journal", "--json"]):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([cudadent, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=200)
+        expect(result.returncode == 1, f"{arguments} to a full disk exits with {result.returncode}, not 1")
+        expect("could not be written" in result.stderr, f"{arguments} to a full disk says {result.stderr!r}")
 
 
 def check_new(cudadent: str) -> None:
@@ -124,6 +137,7 @@ def main(arguments: list[str]) -> int:
     cudadent = str(Path(arguments[0]).resolve())
     commands = check_manual(cudadent)
     check_usage_errors(cudadent)
+    check_lost_output(cudadent)
     check_new(cudadent)
     check_completion(cudadent, commands)
     check_first_output(cudadent, commands)

@@ -87,10 +87,10 @@ void add_compare(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("compare", "Is a candidate faster than the base, by enough, for sure?");
   command->footer(
-      "Equal builds are compared first (A/A): the noise of this machine decides which gains can be seen at all, and a\n"
-      "least gain below that is refused. Then pairs of fresh processes run both versions in ABBA blocks on the same "
-      "new\n"
-      "inputs, 6 to 24 of them, until a test that is valid at every look has decided.\n\n"
+      "The candidate passes the correctness gate first; a wrong one is not timed. Then equal builds are compared\n"
+      "(A/A): the noise of this machine decides which gains can be seen at all, and a least gain below that is\n"
+      "refused. Then pairs of fresh processes run both versions in ABBA blocks on the same new inputs, 6 to 24 of\n"
+      "them, until a test that is valid at every look has decided.\n\n"
       "  KEEP          the lower bound is above 0 and the mean gain is at least the least gain   exit code 0\n"
       "  REVERT        the upper bound is below the least gain, or the candidate failed          exit code 1\n"
       "  INCONCLUSIVE  neither; also refused thresholds, preemption, interruption                exit code 3\n\n"

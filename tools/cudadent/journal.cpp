@@ -136,9 +136,12 @@ void add_journal(CLI::App& app, int& exit_code) {
       "  cudadent journal --compare 3fa2 91c0   two records side by side\n"
       "  cudadent journal --keep 3fa2           remember its commit and recipe as known good\n"
       "  cudadent reproduce 3fa2                run it again");
-  command->add_option("project,--project", flags->project, "Directory with cudadent.toml")->capture_default_str();
+  command->add_option("project,--project", flags->project, "Directory with cudadent.toml")
+      ->check(CLI::ExistingDirectory)
+      ->capture_default_str();
   command->add_option("--run", flags->run, "Only this run");
-  command->add_option("--kind", flags->kind, "Only this kind: gate, compare, selftest, known_good, reproduce");
+  command->add_option("--kind", flags->kind, "Only this kind")
+      ->check(CLI::IsMember({"gate", "compare", "selftest", "known_good", "reproduce"}));
   command->add_option("--last", flags->last, "Only the last N")->check(CLI::PositiveNumber);
   const std::vector<CLI::Option*> one_of{
       command->add_option("--show", flags->show, "One record, as JSON")->type_name("ID"),

@@ -1,7 +1,11 @@
 // cudadent: flags -> workflow -> exit code. Every command is a function in a file of its own.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <iostream>
 #include <string>
 #include <vector>
 
@@ -25,7 +29,15 @@ constexpr const char* about =
 
 // A word that is no command or flag, with the nearest one that is.
 void explain(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
-  std::fprintf(stderr, "cudadent: %s\n", error.what());
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  const bool is_no_command = !words.empty() && !words[0].starts_with("-") &&
+                             std::none_of(commands.begin(), commands.end(),
+                                          [&](const CLI::App* command) { return command->get_name() == words[0]; });
+  if (is_no_command) {
+    std::fprintf(stderr, "cudadent: there is no command '%s'\n", words[0].c_str());
+  } else {
+    std::fprintf(stderr, "cudadent: %s\n", error.what());
+  }
   const CLI::App* at = &app;
   for (const std::string& word : words) {
     std::vector<std::string> known;
@@ -62,12 +74,21 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
+// Output that was lost (a full disk, a closed pipe) must not look like success.
+int after_flush(int exit_code) {
+  std::cout.flush();
+  const bool lost = !std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (!lost) return exit_code;
+  std::fprintf(stderr, "cudadent: the output could not be written: %s\n", std::strerror(errno));
+  return exit_code == 0 ? 1 : exit_code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   flashmoe::install_interrupt_handler();
   try {
-    return run(argc, argv);
+    return after_flush(run(argc, argv));
   } catch (const std::exception& error) {  // memory, a full disk: what no command foresaw
     std::fprintf(stderr, "cudadent: %s\n", error.what());
     return 1;

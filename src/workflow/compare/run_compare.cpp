@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <set>
 
+#include "support/process.hpp"
 #include "support/sha256.hpp"
 #include "workflow/compare/measure.hpp"
 #include "workflow/compare/partial.hpp"
 #include "workflow/compare/versions.hpp"
+#include "workflow/gate/correctness.hpp"
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/fields.hpp"
 #include "workflow/journal/journal.hpp"
@@ -153,6 +156,33 @@ Result<Start> begin_or_resume(const CompareRequest& request, const Prepared& pre
   return start;
 }
 
+// No timing of a candidate that is wrong. False, with `refused` saying why, when nothing is to be timed. The rules are
+// the base's: its reference, its workloads, its tolerances.
+bool candidate_is_right(const Prepared& prepared, std::uint64_t seed, Progress& progress, Comparison& refused) {
+  if (!prepared.setup.reference) return true;
+  progress.step("correctness of the candidate", 5);
+  const GateResult gate =
+      run_correctness_gate(prepared.base.project, prepared.setup.candidate, *prepared.setup.reference,
+                           {.seed = mix_seed(seed, 0xC0), .repeat_with = seed}, progress);
+  if (gate.outcome == Outcome::holds) return true;
+  std::string message = "the candidate is not correct, so it was not timed: ";
+  refused.ending = Ending::candidate_failed;
+  if (interrupted()) {
+    refused.ending = interrupt_signal() == SIGTERM ? Ending::preempted : Ending::interrupted;
+    message = "stopped in the correctness gate: ";
+  } else if (gate.outcome != Outcome::fails) {
+    refused.ending = gate.outcome == Outcome::inconclusive ? Ending::out_of_time : Ending::base_failed;
+    message = "the candidate could not be checked, so it was not timed: ";
+  }
+  refused.problem.message = message + gate.summary;
+  if (!gate.findings.empty()) {
+    const Finding& last = gate.findings.back();
+    if (!last.where.empty()) refused.problem.message += " (" + last.where + ")";
+    refused.problem.fix = last.fix;
+  }
+  return false;
+}
+
 Json record_of(const CompareRequest& request, const Project& project, const Prepared& prepared, const Start& start,
                const ComparisonPlan& plan, const Comparison& comparison, double seconds) {
   const std::string base = prepared.base.commit.empty() ? prepared.base.name : prepared.base.commit;
@@ -270,6 +300,21 @@ Result<CompareReport> run_compare(const CompareRequest& request, Progress& progr
   plan.limit_seconds = request.limit_seconds;
   plan.lower_bound_decides = request.final_claim;
 
+  const auto finish = [&]() -> Result<CompareReport> {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    auto record = journal.append(record_of(request, *project, *prepared, *start, plan, report.comparison, seconds));
+    if (!record) return record.error();
+    report.record = std::move(*record);
+    if (!unfinished(report.comparison.word())) partial.forget();
+    progress.done();
+    return std::move(report);
+  };
+  Comparison refused = start->earlier;
+  if (!candidate_is_right(*prepared, start->seed, progress, refused)) {
+    report.comparison = std::move(refused);
+    return finish();
+  }
+
   PairSetup equal = prepared->setup;
   equal.candidate = equal.base;
   equal.seed = mix_seed(start->seed, 0xAA);
@@ -294,13 +339,7 @@ Result<CompareReport> run_compare(const CompareRequest& request, Progress& progr
   report.comparison =
       compare_versions(pair_source(equal), pair_source(prepared->setup), plan, std::move(start->earlier), hooks);
   if (!stored) report.notes.push_back("pairs could not be stored: " + stored.error().to_string());
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  auto record = journal.append(record_of(request, *project, *prepared, *start, plan, report.comparison, seconds));
-  if (!record) return record.error();
-  report.record = std::move(*record);
-  if (!unfinished(report.comparison.word())) partial.forget();
-  progress.done();
-  return report;
+  return finish();
 }
 
 }  // namespace flashmoe::workflow

@@ -39,7 +39,7 @@ struct CompareReport {
   std::vector<std::string> notes{};
 };
 
-inline constexpr int compare_steps = 4;
+inline constexpr int compare_steps = 5;
 
 [[nodiscard]] Result<CompareReport> run_compare(const CompareRequest& request, Progress& progress);
 

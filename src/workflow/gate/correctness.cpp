@@ -119,6 +119,12 @@ class Checker {
     return true;
   }
 
+  std::string place_of(const CorrectnessCase& one, const Judgement& wrong) const {
+    std::string place = fmt::format("workload {}, {}{}", one.name, wrong.tensor, coordinates_text(wrong.first_wrong));
+    if (options_.repeat_with != 0) place += fmt::format("; the same inputs again: --seed {}", options_.repeat_with);
+    return place;
+  }
+
   bool judge_call(const CorrectnessCase& one, std::uint64_t seed, const Tensors& expected, const Tensors& got,
                   double& max_diff) {
     const auto& tensors = kernel_.layout().tensors;
@@ -138,8 +144,7 @@ class Checker {
     result_.findings.push_back({.severity = Severity::error,
                                 .group = one.name,
                                 .what = describe(first),
-                                .where = fmt::format("workload {}, {}{}, seed {}", one.name, first.tensor,
-                                                     coordinates_text(first.first_wrong), seed),
+                                .where = place_of(one, first),
                                 .fix = fmt::format("{}: {}", diagnosis.cause, diagnosis.fix)});
     result_.data["failure"] = "wrong";
     result_.data["wrong"] = {{"case", one.name},

@@ -13,7 +13,8 @@ namespace flashmoe::workflow {
 
 struct CorrectnessOptions {
   std::uint64_t seed = 0;
-  double limit_seconds = 600;  // for all cases together
+  std::uint64_t repeat_with = 0;  // what --seed takes to get the same inputs; 0: there is no such flag
+  double limit_seconds = 600;     // for all cases together
 };
 
 [[nodiscard]] GateResult run_correctness_gate(const Project& project, const Runnable& kernel, const Runnable& reference,

@@ -129,8 +129,13 @@ Diagnosis diagnose(const Project& project, const WrongResult& wrong, Session& re
   }
   if (Diagnosis stage = first_diverging_stage(project, wrong); !stage.kind.empty()) return stage;
   if (Diagnosis pattern = find_pattern(wrong, project); !pattern.kind.empty()) return pattern;
-  std::string tried = fmt::format("{} declared hypotheses", project.hypotheses.size());
-  return {"unknown", "", fmt::format("none of the {}, a constant factor, swapped axes or a shift explains it", tried),
+  const std::size_t declared = project.hypotheses.size();
+  std::string cause = "no constant factor, swapped axes or shift explains it";
+  if (declared > 0) {
+    cause += fmt::format(", nor {} declared {}", declared == 1 ? "the" : fmt::format("any of the {}", declared),
+                         declared == 1 ? "hypothesis" : "hypotheses");
+  }
+  return {"unknown", "", cause,
           "declare stages in cudadent.toml and let the kernel write them: the first one that diverges is then named"};
 }
 

@@ -179,7 +179,8 @@ class Sequence {
   }
 
   GateResult correctness() {
-    GateResult result = run_correctness_gate(project_, kernel_, reference_, {.seed = mix_seed(seed_, 1)}, progress_);
+    GateResult result = run_correctness_gate(project_, kernel_, reference_,
+                                             {.seed = mix_seed(seed_, 1), .repeat_with = seed_}, progress_);
     // What the virtual GPU's checks found is a failure, also where the numbers came out right.
     if (device_.kind == DeviceKind::virtual_gpu) add_virtual_findings(report_.path(), result);
     return result;

@@ -106,6 +106,19 @@ TEST(Gates, AWrongKernelIsNeverTimed) {
   EXPECT_EQ(bisect_code(run), 1);
 }
 
+TEST(Gates, AMistakeNobodyKnowsIsSaidSo) {
+  SleepingProject sleeping("float(i % 3 + 3)");
+  GateOptions options;
+  options.until = "correctness";
+  options.seed = 4711;
+  const GateRun run = sleeping.run(options);
+  const GateResult& correctness = gate(run, "correctness");
+  EXPECT_EQ(correctness.outcome, Outcome::fails) << report_text(run, false);
+  EXPECT_EQ(correctness.summary.find("hypotheses"), std::string::npos) << "none is declared: " << correctness.summary;
+  EXPECT_NE(correctness.summary.find("no constant factor"), std::string::npos) << correctness.summary;
+  EXPECT_NE(correctness.findings.back().where.find("--seed 4711"), std::string::npos);
+}
+
 TEST(Gates, ASlowKernelIsRefusedByTheTiming) {
   SleepingProject sleeping("2", 3 * baseline_microseconds, "[0.9, 1.0, 1.2, 1.5]");
   const GateRun run = sleeping.run();

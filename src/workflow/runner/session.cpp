@@ -104,7 +104,7 @@ struct Session::State {
       return failed(Failure::crashed,
                     fmt::format("{} crashed in workload {}: {}{}{}", runnable.label, workload, how.describe(), where,
                                 tail(how.err)),
-                    "run it under a debugger or build it with -fsanitize=address in cpu_flags; an index beyond the "
+                    "run it under a debugger or build it with -fsanitize=address in [cpu] flags; an index beyond the "
                     "shape is the usual cause");
     }
     return failed(Failure::refused,
