@@ -41,18 +41,17 @@ std::uint32_t bfind(T a) {
 // (9.7.1.19).
 template <class T>
 T bfe(T a, std::uint32_t b, std::uint32_t c) {
+  using U = Unsigned<T>;
   const std::uint32_t position = b & 255u, length = c & 255u;
   constexpr std::uint32_t top = width<T> - 1;
-  if (length == 0) return 0;
-  const std::uint32_t last = position + length - 1 < top ? position + length - 1 : top;
-  const bool sign = std::is_signed_v<T> && (as_unsigned(a) >> last & 1u) != 0;
-  Unsigned<T> field = sign ? static_cast<Unsigned<T>>(~Unsigned<T>{0}) : Unsigned<T>{0};
-  for (std::uint32_t i = 0; i < length && i <= top; ++i) {
-    const bool one = position + i <= top ? (as_unsigned(a) >> (position + i) & 1u) != 0 : sign;
-    const auto bit_i = static_cast<Unsigned<T>>(Unsigned<T>{1} << i);
-    field = static_cast<Unsigned<T>>(one ? field | bit_i : field & ~bit_i);
-  }
-  return static_cast<T>(field);
+  const std::uint32_t last = position + length - 1 < top ? position + length - 1 : top;  // of the field, in a
+  const std::uint32_t held = position <= top ? last - position + 1 : 0u;                 // bits of the field that a has
+  const U ones = static_cast<U>(~U{0});
+  const U mask = held > top ? ones : static_cast<U>((U{1} << (held & top)) - 1);
+  const U low = position <= top ? static_cast<U>(static_cast<U>(a) >> (position & top)) : U{0};
+  const bool sign = std::is_signed_v<T> && (static_cast<U>(a) >> (last & top) & 1u) != 0;
+  const U result = static_cast<U>((low & mask) | (sign ? static_cast<U>(~mask) : U{0}));
+  return static_cast<T>(length == 0 ? U{0} : result);
 }
 
 // Position of the n-th one from bit b on, upwards for n > 0, downwards for n < 0; n = 0 asks whether b is one
@@ -87,20 +86,13 @@ std::uint32_t bmsk(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::uint32_t>(ones << position);
 }
 
-// prmt: four bytes out of {b, a}, chosen by c; bit 3 of a selector copies the byte's sign over it (9.7.9.7).
-std::uint32_t byte_of(std::uint64_t both, std::uint32_t selector) {
-  const auto byte = static_cast<std::uint32_t>(both >> (8 * (selector & 7u)) & 0xffu);
-  if ((selector & 8u) == 0) return byte;
-  return (byte & 0x80u) != 0 ? 0xffu : 0u;
-}
-enum class Permute { any, f4e, b4e, rc8, ecl, ecr, rc16 };
+// prmt with a mode: the two low bits of c say where to begin (9.7.9.7).
+enum class Permute { f4e, b4e, rc8, ecl, ecr, rc16 };
 
 template <Permute P>
 std::uint32_t selector_of(std::uint32_t c, std::uint32_t i) {
   const std::uint32_t n = c & 3u;
   switch (P) {
-    case Permute::any:
-      return c >> (4 * i) & 15u;
     case Permute::f4e:  // four bytes from n on
       return (n + i) & 7u;
     case Permute::b4e:  // and backwards
@@ -120,7 +112,8 @@ template <Permute P>
 std::uint32_t prmt(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   const std::uint64_t both = std::uint64_t{b} << 32 | a;
   std::uint32_t result = 0;
-  for (std::uint32_t i = 0; i < 4; ++i) result |= byte_of(both, selector_of<P>(c, i)) << (8 * i);
+  for (std::uint32_t i = 0; i < 4; ++i)
+    result |= static_cast<std::uint32_t>(both >> (8 * selector_of<P>(c, i)) & 0xffu) << (8 * i);
   return result;
 }
 
@@ -168,8 +161,7 @@ Handler find_prmt(const Key& key) {
   if (key.has(Modifier::rc8)) return lanewise<prmt<Permute::rc8>>;
   if (key.has(Modifier::ecl)) return lanewise<prmt<Permute::ecl>>;
   if (key.has(Modifier::ecr)) return lanewise<prmt<Permute::ecr>>;
-  if (key.has(Modifier::rc16)) return lanewise<prmt<Permute::rc16>>;
-  return lanewise<prmt<Permute::any>>;
+  return key.has(Modifier::rc16) ? lanewise<prmt<Permute::rc16>> : nullptr;
 }
 
 Handler find_lop3(const Key& key) {

@@ -104,6 +104,60 @@ std::uint32_t f16x2_of_e5m2x2(std::uint16_t a) {
   return rectified<Relu>(f16_of_e5m2(a & 0xffu)) | rectified<Relu>(f16_of_e5m2(a >> 8u & 0xffu)) << 16;
 }
 
+template <class S>
+float rounded_f32(S a) {
+  return static_cast<float>(a);
+}
+enum class ToIntegral { nearest, zero, down, up };
+
+// NaN becomes 0, numbers beyond the type's range its ends.
+template <class D, ToIntegral R, bool Ftz>
+D to_integer(float a) {
+  const float x = flush<Ftz>(a);
+  const float whole = R == ToIntegral::nearest ? __builtin_nearbyintf(x)
+                      : R == ToIntegral::down  ? __builtin_floorf(x)
+                      : R == ToIntegral::up    ? __builtin_ceilf(x)
+                                               : __builtin_truncf(x);
+  constexpr float above = std::is_signed_v<D> ? 0x1p31f : 0x1p32f, below = std::is_signed_v<D> ? -0x1p31f : 0.0f;
+  constexpr D most = std::is_signed_v<D> ? static_cast<D>(0x7fffffff) : static_cast<D>(0xffffffffu);
+  constexpr D least = std::is_signed_v<D> ? static_cast<D>(0x80000000u) : D{0};
+  const bool inside = whole >= below && whole < above;
+  const D converted = static_cast<D>(inside ? whole : 0.0f);
+  return whole >= above ? most : whole < below ? least : converted;
+}
+template <class D, bool Ftz>
+Handler rounding_to(Rounding rounding) {
+  switch (rounding) {
+    case Rounding::rni:
+      return lanewise<to_integer<D, ToIntegral::nearest, Ftz>>;
+    case Rounding::rzi:
+      return lanewise<to_integer<D, ToIntegral::zero, Ftz>>;
+    case Rounding::rmi:
+      return lanewise<to_integer<D, ToIntegral::down, Ftz>>;
+    case Rounding::rpi:
+      return lanewise<to_integer<D, ToIntegral::up, Ftz>>;
+    default:
+      return nullptr;
+  }
+}
+template <class D>
+Handler float_to(const Key& key) {
+  return key.has(Modifier::ftz) ? rounding_to<D, true>(key.rounding) : rounding_to<D, false>(key.rounding);
+}
+// f32 from and to 32-bit integers in registers of their own width.
+Handler with_integers(const Key& key) {
+  const Type to = key.types[0], from = key.types[1];
+  if (to == Type::f32 && key.rounding == Rounding::rn && !key.has(Modifier::sat) && key.source_bits <= 32) {
+    if (from == Type::s32) return lanewise<rounded_f32<std::int32_t>>;
+    if (from == Type::u32) return lanewise<rounded_f32<std::uint32_t>>;
+  }
+  if (from == Type::f32 && key.destination_bits <= 32) {
+    if (to == Type::s32) return float_to<std::int32_t>(key);
+    if (to == Type::u32) return float_to<std::uint32_t>(key);
+  }
+  return nullptr;
+}
+
 // rn, and zero or more of the modifiers named.
 bool nearest_with(const Key& key, bool relu) {
   return key.rounding == Rounding::rn && !key.has(Modifier::satfinite) && !key.has(Modifier::ftz) &&
@@ -133,6 +187,7 @@ Handler find_convert(const Key& key) {
   if (key.op != Op::cvt || key.type_count != 2 || key.has(Modifier::pack)) return nullptr;
   const Type to = key.types[0], from = key.types[1];
   if (width_of(to) != 0 && width_of(from) != 0) return between_integers(key);
+  if (width_of(to) != 0 || width_of(from) != 0) return with_integers(key);
   if (from == Type::f32) return key.has(Modifier::relu) ? narrowing<true>(key) : narrowing<false>(key);
   if (to == Type::f32 && key.rounding == Rounding::none && !key.has(Modifier::sat)) {
     const bool ftz = key.has(Modifier::ftz);

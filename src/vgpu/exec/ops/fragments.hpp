@@ -15,54 +15,41 @@ struct Shape {
   static constexpr int m = M, n = N, k = K;
 };
 
-// An input type: how wide a register is, how many elements it packs, and element j as a number.
-struct HalfF16 {
-  using Register = std::uint32_t;
-  static constexpr int packed = 2;
-  static float element(Register bits, int j) { return to_float(F16{static_cast<std::uint16_t>(bits >> (16 * j))}); }
+// An input type: what a register holds side by side, and an element as a number.
+template <class T>
+struct InputOf {
+  typedef T __attribute__((may_alias)) Element;  // NOLINT(modernize-use-using): the attribute
+  static constexpr int packed = sizeof(T) == 8 ? 1 : 4 / sizeof(T);
 };
-struct HalfBF16 {
-  using Register = std::uint32_t;
-  static constexpr int packed = 2;
-  static float element(Register bits, int j) { return to_float(BF16{static_cast<std::uint16_t>(bits >> (16 * j))}); }
+struct HalfF16 : InputOf<std::uint16_t> {
+  static float number(std::uint16_t bits) { return to_float(F16{bits}); }
 };
-struct TF32 {  // the low 13 bits of the f32 do not take part
-  using Register = std::uint32_t;
-  static constexpr int packed = 1;
-  static float element(Register bits, int) { return float_of(bits & 0xffffe000u); }
+struct HalfBF16 : InputOf<std::uint16_t> {
+  static float number(std::uint16_t bits) { return to_float(BF16{bits}); }
 };
-struct E5M2 {
-  using Register = std::uint32_t;
-  static constexpr int packed = 4;
-  static float element(Register bits, int j) {
-    return to_float(F16{static_cast<std::uint16_t>((bits >> (8 * j) & 0xffu) << 8)});
-  }
+struct TF32 : InputOf<std::uint32_t> {  // the low 13 bits of the f32 do not take part
+  static float number(std::uint32_t bits) { return float_of(bits & 0xffffe000u); }
 };
-struct E4M3 {
-  using Register = std::uint32_t;
-  static constexpr int packed = 4;
-  static float element(Register bits, int j) {
-    const std::uint32_t byte = bits >> (8 * j) & 0xffu, magnitude = byte & 0x7fu;
-    // Read as an f16 with the exponent three bits too wide, the value is 2^8 too small; NaN has a pattern of its own.
+struct E5M2 : InputOf<std::uint8_t> {
+  static float number(std::uint8_t bits) { return to_float(F16{static_cast<std::uint16_t>(bits << 8)}); }
+};
+struct E4M3 : InputOf<std::uint8_t> {
+  static float number(std::uint8_t bits) {
+    const std::uint32_t magnitude = bits & 0x7fu;
+    // Read as an f16 with the exponent one bit too wide, the value is 2^8 too small; NaN has a pattern of its own.
     const float value = to_float(F16{static_cast<std::uint16_t>(magnitude << 7)}) * 256.0f;
     const std::uint32_t result = magnitude == 0x7fu ? nan_f32 : bits_of(value);
-    return float_of(result | (byte & 0x80u) << 24);
+    return float_of(result | (bits & 0x80u) << 24);
   }
 };
-struct S8 {
-  using Register = std::uint32_t;
-  static constexpr int packed = 4;
-  static std::int32_t element(Register bits, int j) { return static_cast<std::int8_t>(bits >> (8 * j)); }
+struct S8 : InputOf<std::uint8_t> {
+  static std::int32_t number(std::uint8_t bits) { return static_cast<std::int8_t>(bits); }
 };
-struct U8 {
-  using Register = std::uint32_t;
-  static constexpr int packed = 4;
-  static std::int32_t element(Register bits, int j) { return static_cast<std::uint8_t>(bits >> (8 * j)); }
+struct U8 : InputOf<std::uint8_t> {
+  static std::int32_t number(std::uint8_t bits) { return bits; }
 };
-struct F64 {
-  using Register = double;
-  static constexpr int packed = 1;
-  static double element(Register value, int) { return value; }
+struct F64 : InputOf<double> {
+  static double number(double value) { return value; }
 };
 
 template <class Shape, class In>
@@ -70,42 +57,41 @@ inline constexpr int registers_a = Shape::m* Shape::k / (lanes_per_warp * In::pa
 template <class Shape, class In>
 inline constexpr int registers_b = Shape::n* Shape::k / (lanes_per_warp * In::packed);
 
+// The 4 P elements that four neighbouring lanes hold are neighbours in a row of A, and in a column of B; so a register
+// is eight runs of 4 P elements as they lie in memory.
+template <class In, class Number>
+VGPU_INLINE void read_runs(const Warp& warp, std::uint32_t slot, Number (&numbers)[lanes_per_warp * In::packed]) {
+  const auto* elements = reinterpret_cast<const typename In::Element*>(warp.slot(slot));
+  for (int i = 0; i < lanes_per_warp * In::packed; ++i) numbers[i] = In::number(elements[i]);
+}
+
 template <class Shape, class In, class Number>
-VGPU_INLINE void read_a(const Warp& warp, const std::uint32_t* list, Number (&a)[Shape::k][Shape::m]) {
-  constexpr int row_blocks = Shape::m / 8;
+VGPU_INLINE void read_a(const Warp& warp, const std::uint32_t* list, Number (&a)[Shape::m][Shape::k]) {
+  constexpr int row_blocks = Shape::m / 8, run = 4 * In::packed;
   for (int r = 0; r < registers_a<Shape, In>; ++r) {
-    const auto* cell = cells<typename In::Register>(warp, list[r]);
-    for (int j = 0; j < In::packed; ++j) {
-      alignas(64) Number values[lanes_per_warp];
-      for (int lane = 0; lane < lanes_per_warp; ++lane) {
-        values[lane] = In::element(from_cell<typename In::Register>(cell[lane]), j);
-      }
-      for (int lane = 0; lane < lanes_per_warp; ++lane) {
-        const int row = lane / 4 + 8 * (r % row_blocks);
-        const int column = 4 * In::packed * (r / row_blocks) + In::packed * (lane % 4) + j;
-        a[column][row] = values[lane];
-      }
+    alignas(64) Number numbers[8 * run];
+    read_runs<In>(warp, list[r], numbers);
+    for (int g = 0; g < 8; ++g) {
+      Number* row = &a[g + 8 * (r % row_blocks)][run * (r / row_blocks)];
+      for (int i = 0; i < run; ++i) row[i] = numbers[run * g + i];
     }
   }
 }
 
 template <class Shape, class In, class Number>
 VGPU_INLINE void read_b(const Warp& warp, const std::uint32_t* list, Number (&b)[Shape::k][Shape::n]) {
+  constexpr int run = 4 * In::packed;
   for (int r = 0; r < registers_b<Shape, In>; ++r) {
-    const auto* cell = cells<typename In::Register>(warp, list[r]);
-    for (int j = 0; j < In::packed; ++j) {
-      alignas(64) Number values[lanes_per_warp];
-      for (int lane = 0; lane < lanes_per_warp; ++lane) {
-        values[lane] = In::element(from_cell<typename In::Register>(cell[lane]), j);
-      }
-      for (int lane = 0; lane < lanes_per_warp; ++lane) {
-        b[4 * In::packed * r + In::packed * (lane % 4) + j][lane / 4] = values[lane];
-      }
+    alignas(64) Number numbers[8 * run];
+    read_runs<In>(warp, list[r], numbers);
+    for (int i = 0; i < run; ++i) {
+      for (int g = 0; g < 8; ++g) b[run * r + i][g] = numbers[run * g + i];
     }
   }
 }
 
-// C and D with one number to a register.
+// C and D with one number to a register: lane l of registers 2 i and 2 i + 1 holds elements 2 l and 2 l + 1 of eight
+// rows.
 template <class Value>
 struct SumOf {
   using Number = Value;
@@ -114,18 +100,22 @@ struct SumOf {
 
   template <class Shape>
   static void read(const Warp& warp, const std::uint32_t* list, Number (&c)[Shape::m][Shape::n]) {
-    for (int r = 0; r < registers<Shape>; ++r) {
-      const auto* cell = cells<Number>(warp, list[r]);
+    for (int r = 0; r < registers<Shape>; r += 2) {
+      const auto* even = cells<Number>(warp, list[r]);
+      const auto* odd = cells<Number>(warp, list[r + 1]);
+      Number* rows = &c[4 * r][0];
       for (int lane = 0; lane < lanes_per_warp; ++lane) {
-        c[lane / 4 + 8 * (r / 2)][2 * (lane % 4) + r % 2] = from_cell<Number>(cell[lane]);
+        rows[2 * lane] = from_cell<Number>(even[lane]);
+        rows[2 * lane + 1] = from_cell<Number>(odd[lane]);
       }
     }
   }
   template <class Shape>
   static void write(Warp& warp, const std::uint32_t* list, const Number (&d)[Shape::m][Shape::n]) {
     for (int r = 0; r < registers<Shape>; ++r) {
-      write_lanes<Number>(warp, list[r], [&](int lane) {
-        const Number value = d[lane / 4 + 8 * (r / 2)][2 * (lane % 4) + r % 2];
+      const Number* rows = &d[8 * (r / 2)][r % 2];
+      write_lanes<Number>(warp, list[r], [=](int lane) {
+        const Number value = rows[2 * lane];
         if constexpr (std::is_floating_point_v<Number>) return canonical(value);
         return value;
       });
@@ -161,7 +151,9 @@ struct SumF16 {
     for (int r = 0; r < registers<Shape>; ++r) {
       const std::uint32_t* cell = warp.slot(list[r]);
       for (int lane = 0; lane < lanes_per_warp; ++lane) {
-        for (int j = 0; j < 2; ++j) c[lane / 4 + 8 * r][2 * (lane % 4) + j] = HalfF16::element(cell[lane], j);
+        for (int j = 0; j < 2; ++j) {
+          c[lane / 4 + 8 * r][2 * (lane % 4) + j] = HalfF16::number(static_cast<std::uint16_t>(cell[lane] >> (16 * j)));
+        }
       }
     }
   }

@@ -105,11 +105,22 @@ std::uint32_t shf_right(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
 template <class T>
 T bfi(T a, T b, std::uint32_t position, std::uint32_t length) {
   const T ones = static_cast<T>(~T(0));
-  const T field = maximum<std::uint32_t>(length & 255u, 0u) >= static_cast<std::uint32_t>(width<T>)
-                      ? ones
-                      : not_<T>(shl<T>(ones, length & 255u));
+  const T field = not_<T>(shl<T>(ones, length & 255u));
   const T mask = shl<T>(field, position & 255u);
   return static_cast<T>((shl<T>(a, position & 255u) & mask) | (b & not_<T>(mask)));
+}
+
+// prmt: four bytes out of {b, a}, chosen by c; bit 3 of a selector copies the byte's sign over it (9.7.9.7).
+std::uint32_t prmt(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+  const std::uint64_t both = std::uint64_t{b} << 32 | a;
+  std::uint32_t result = 0;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const std::uint32_t selector = c >> (4 * i);
+    const auto byte = static_cast<std::uint32_t>(both >> (8 * (selector & 7u))) & 0xffu;
+    const std::uint32_t sign = (0u - (byte >> 7)) & 0xffu;
+    result |= ((selector & 8u) != 0 ? sign : byte) << (8 * i);
+  }
+  return result;
 }
 
 void lop3(Warp& warp, const Inst& inst) {  // the table's bit number is a:b:c (9.7.8.6)
@@ -132,13 +143,19 @@ void selp(Warp& warp, const Inst& inst) {
   const std::uint32_t* a = warp.slot(inst.a);
   const std::uint32_t* b = warp.slot(inst.b);
   const std::uint32_t c = warp.predicates[inst.c] ^ (inst.not_c ? all_lanes : 0u);
-  write_lanes<std::uint32_t>(warp, inst.d, [=](int lane) { return bit(c, lane) ? a[lane] : b[lane]; });
+  write_lanes<std::uint32_t>(warp, inst.d, [=](int lane) {
+    const std::uint32_t x = a[lane], y = b[lane];  // both read: a choice of addresses would not become a vector
+    return bit(c, lane) ? x : y;
+  });
 }
 void selp_wide(Warp& warp, const Inst& inst) {
   const Wide* a = cells<std::uint64_t>(warp, inst.a);
   const Wide* b = cells<std::uint64_t>(warp, inst.b);
   const std::uint32_t c = warp.predicates[inst.c] ^ (inst.not_c ? all_lanes : 0u);
-  write_lanes<std::uint64_t>(warp, inst.d, [=](int lane) { return bit(c, lane) ? a[lane] : b[lane]; });
+  write_lanes<std::uint64_t>(warp, inst.d, [=](int lane) {
+    const std::uint64_t x = a[lane], y = b[lane];
+    return bit(c, lane) ? x : y;
+  });
 }
 
 template <class T>
@@ -216,6 +233,13 @@ Handler find_integer(const Key& key) {
   if (key.op == Op::shf) {
     if (key.has(Modifier::l)) return key.has(Modifier::wrap) ? lanewise<shf_left<true>> : lanewise<shf_left<false>>;
     return key.has(Modifier::wrap) ? lanewise<shf_right<true>> : lanewise<shf_right<false>>;
+  }
+  if (key.op == Op::prmt) {
+    for (const Modifier mode :
+         {Modifier::f4e, Modifier::b4e, Modifier::rc8, Modifier::ecl, Modifier::ecr, Modifier::rc16}) {
+      if (key.has(mode)) return nullptr;
+    }
+    return lanewise<prmt>;
   }
   if (key.op == Op::bfi)
     return width_of(key.type()) == 64 ? lanewise<bfi<std::uint64_t>> : lanewise<bfi<std::uint32_t>>;

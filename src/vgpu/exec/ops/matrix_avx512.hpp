@@ -31,19 +31,24 @@ VGPU_INLINE void read_rows(const std::uint32_t* cell, __m512& first, __m512& sec
   second = floats_of<Half>(_mm512_extracti64x4_epi64(halves, 1));
 }
 
+// Words of half a register of B in the order k, parity of the column, the two columns of that parity.
+struct ColumnOrder {
+  alignas(64) std::int16_t words[32];
+};
+constexpr ColumnOrder column_order = [] {
+  ColumnOrder order{};
+  for (int i = 0; i < 32; ++i) {
+    const int k = i / 4, parity = i / 2 % 2, column = 2 * (i % 2) + parity;
+    order.words[i] = static_cast<std::int16_t>(8 * column + k);
+  }
+  return order;
+}();
+
 // Eight rows of B from one register: table[k][column parity] holds four columns.
 template <class Half>
 VGPU_INLINE void read_columns(const std::uint32_t* cell, float (*table)[2][4]) {
-  // In a 512-bit half of the register: columns 4 h .. 4 h + 3, eight k each. Words in the order k, then parity, then
-  // the two columns of that parity; so 64 bits hold both parities of one k.
-  const auto word = [](int k, int parity, int i) { return static_cast<short>(8 * (2 * i + parity) + k); };
-  alignas(64) short order[32];
-  for (int k = 0; k < 8; ++k) {
-    for (int parity = 0; parity < 2; ++parity) {
-      for (int i = 0; i < 2; ++i) order[4 * k + 2 * parity + i] = word(k, parity, i);
-    }
-  }
-  const __m512i words = _mm512_load_si512(order);
+  // In a 512-bit half of the register: columns 4 h .. 4 h + 3, eight k each; in order, 64 bits hold one k.
+  const __m512i words = _mm512_load_si512(column_order.words);
   const __m512i left = _mm512_permutexvar_epi16(words, _mm512_load_si512(cell));
   const __m512i right = _mm512_permutexvar_epi16(words, _mm512_load_si512(cell + 16));
   // [k][parity]: columns of the left half, then of the right half.

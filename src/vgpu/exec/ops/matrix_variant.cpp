@@ -14,7 +14,7 @@ namespace {
 template <class Shape, class A, class B, class Accumulator>
 void multiply(Warp& warp, const Inst& inst) {
   using Number = typename Accumulator::Number;
-  alignas(64) Number a[Shape::k][Shape::m];
+  alignas(64) Number a[Shape::m][Shape::k];
   alignas(64) Number b[Shape::k][Shape::n];
   alignas(64) Number d[Shape::m][Shape::n];
   const std::uint32_t* list = warp.kernel->lists.data() + inst.list;
@@ -29,7 +29,7 @@ void multiply(Warp& warp, const Inst& inst) {
     for (int column = 0; column < Shape::n; ++column) sum[column] = d[row][column];
     for (int k = 0; k < Shape::k; ++k) {
       for (int column = 0; column < Shape::n; ++column) {
-        sum[column] = Accumulator::add_product(a[k][row], b[k][column], sum[column]);
+        sum[column] = Accumulator::add_product(a[row][k], b[k][column], sum[column]);
       }
     }
     for (int column = 0; column < Shape::n; ++column) d[row][column] = sum[column];

@@ -16,11 +16,13 @@ template <class Whole, class Part>
 void pack(Warp& warp, const Inst& inst) {
   constexpr int parts = sizeof(Whole) / sizeof(Part);
   const std::uint32_t* list = list_of(warp, inst);
-  write_lanes<Whole>(warp, inst.d, [&](int lane) {
-    Whole whole = 0;
-    for (int i = 0; i < parts; ++i) {
-      const auto part = from_cell<Part>(cells<Part>(warp, list[i])[lane]);
-      whole = static_cast<Whole>(whole | static_cast<Whole>(static_cast<Whole>(part) << (8 * sizeof(Part) * i)));
+  const Cell<Part>* part[4] = {};
+  for (int i = 0; i < parts; ++i) part[i] = cells<Part>(warp, list[i]);
+  write_lanes<Whole>(warp, inst.d, [p0 = part[0], p1 = part[1], p2 = part[2], p3 = part[3]](int lane) {
+    constexpr int bits = 8 * sizeof(Part);
+    Whole whole = static_cast<Whole>(p0[lane]) | static_cast<Whole>(p1[lane]) << bits;
+    if constexpr (parts == 4) {
+      whole |= static_cast<Whole>(p2[lane]) << (2 * bits) | static_cast<Whole>(p3[lane]) << (3 * bits);
     }
     return whole;
   });
@@ -33,7 +35,7 @@ void unpack(Warp& warp, const Inst& inst) {
   const Cell<Whole>* a = cells<Whole>(warp, inst.a);
   for (int i = 0; i < parts; ++i) {
     if (list[i] == ir::no_slot) continue;
-    write_lanes<Part>(warp, list[i], [&](int lane) { return static_cast<Part>(a[lane] >> (8 * sizeof(Part) * i)); });
+    write_lanes<Part>(warp, list[i], [=](int lane) { return static_cast<Part>(a[lane] >> (8 * sizeof(Part) * i)); });
   }
 }
 

@@ -28,22 +28,35 @@ VGPU_INLINE Source source_of(std::int32_t lane, std::uint32_t b, std::uint32_t c
   return {chosen, chosen <= last};
 }
 
+// values[lanes[lane]] for every lane.
+VGPU_INLINE void gather(const std::uint32_t* values, const std::int32_t* lanes, std::uint32_t* result) {
+#if defined(__AVX512F__)
+  const __m512i low = _mm512_load_si512(values), high = _mm512_load_si512(values + 16);
+  for (int half = 0; half < lanes_per_warp; half += 16) {
+    const __m512i index = _mm512_load_si512(lanes + half);
+    _mm512_store_si512(result + half, _mm512_permutex2var_epi32(low, index, high));
+  }
+#else
+  for (int lane = 0; lane < lanes_per_warp; ++lane) result[lane] = values[lanes[lane]];
+#endif
+}
+
 template <Shuffle S>
 void shfl(Warp& warp, const Inst& inst) {
-  alignas(64) std::uint32_t values[lanes_per_warp];
   alignas(64) std::int32_t lanes[lanes_per_warp];
   alignas(64) std::int32_t in_range[lanes_per_warp];
-  const std::uint32_t* a = warp.slot(inst.a);
+  alignas(64) std::uint32_t result[lanes_per_warp];  // apart from a, which may be d
   const std::uint32_t* b = warp.slot(inst.b);
   const std::uint32_t* c = warp.slot(inst.c);
+  VGPU_LANES
   for (int lane = 0; lane < lanes_per_warp; ++lane) {
-    values[lane] = a[lane];
     const Source source = source_of<S>(lane, b[lane], c[lane]);
     lanes[lane] = (source.in_range ? source.lane : lane) & 31;
     in_range[lane] = source.in_range ? -1 : 0;
   }
   if (inst.d != ir::no_slot) {
-    write_lanes<std::uint32_t>(warp, inst.d, [&](int lane) { return values[lanes[lane]]; });
+    gather(warp.slot(inst.a), lanes, result);
+    write_lanes<std::uint32_t>(warp, inst.d, [&](int lane) { return result[lane]; });
   }
   if (inst.e != ir::no_slot) {
     write_predicate(warp, inst.e, mask_of([&](int lane) { return in_range[lane] != 0; }));
