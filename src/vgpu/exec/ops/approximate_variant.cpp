@@ -40,8 +40,9 @@ template <bool Ftz>
 float ex2(float a) {
   // Results below 2^-126 are flushed, and must not even be computed: a host is slow on subnormal numbers.
   const float x = Ftz && a < -126.0f ? -126.0f : a;
-  const float result = Ftz && a < -126.0f ? 0.0f : exp2_of(x);
-  return float_of(a != a ? nan_f32 : bits_of(result));
+  const std::uint32_t value = bits_of(exp2_of(x));  // computed in any case: a branch would not become a vector
+  const std::uint32_t result = Ftz && a < -126.0f ? 0u : value;
+  return float_of(a != a ? nan_f32 : result);
 }
 
 // log2(2^e m) = e + log2(m), sqrt(1/2) <= m < sqrt(2). With s = (m - 1) / (m + 1), |s| < 0.172:

@@ -144,8 +144,8 @@ void selp(Warp& warp, const Inst& inst) {
   const std::uint32_t* b = warp.slot(inst.b);
   const std::uint32_t c = warp.predicates[inst.c] ^ (inst.not_c ? all_lanes : 0u);
   write_lanes<std::uint32_t>(warp, inst.d, [=](int lane) {
-    const std::uint32_t x = a[lane], y = b[lane];  // both read: a choice of addresses would not become a vector
-    return bit(c, lane) ? x : y;
+    const std::uint32_t chosen = 0u - (c >> lane & 1u);  // a mask: a choice of addresses would not become a vector
+    return (a[lane] & chosen) | (b[lane] & ~chosen);
   });
 }
 void selp_wide(Warp& warp, const Inst& inst) {
@@ -153,8 +153,8 @@ void selp_wide(Warp& warp, const Inst& inst) {
   const Wide* b = cells<std::uint64_t>(warp, inst.b);
   const std::uint32_t c = warp.predicates[inst.c] ^ (inst.not_c ? all_lanes : 0u);
   write_lanes<std::uint64_t>(warp, inst.d, [=](int lane) {
-    const std::uint64_t x = a[lane], y = b[lane];
-    return bit(c, lane) ? x : y;
+    const std::uint64_t chosen = 0u - std::uint64_t{c >> lane & 1u};
+    return (a[lane] & chosen) | (b[lane] & ~chosen);
   });
 }
 

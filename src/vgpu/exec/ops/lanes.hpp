@@ -122,13 +122,14 @@ VGPU_INLINE bool bit(std::uint32_t mask, int lane) {
   return (mask >> lane & 1u) != 0;
 }
 
-// lanewise<f> is the handler of d = f(a, b, c, m): as many sources as the function f takes.
+// lanewise<f> is the handler of d = f(a, b, c, m): as many sources as the function f takes. Flattened, because a loop
+// that calls a function, however long that one is, does not become vector code.
 template <auto Function>
 struct Lanewise;
 
 template <class D, class A, D (*Function)(A)>
 struct Lanewise<Function> {
-  static void run(Warp& warp, const Inst& inst) {
+  [[gnu::flatten]] static void run(Warp& warp, const Inst& inst) {
     const Cell<A>* a = cells<A>(warp, inst.a);
     write_lanes<D>(warp, inst.d, [=](int lane) { return Function(from_cell<A>(a[lane])); });
   }
@@ -136,7 +137,7 @@ struct Lanewise<Function> {
 
 template <class D, class A, class B, D (*Function)(A, B)>
 struct Lanewise<Function> {
-  static void run(Warp& warp, const Inst& inst) {
+  [[gnu::flatten]] static void run(Warp& warp, const Inst& inst) {
     const Cell<A>* a = cells<A>(warp, inst.a);
     const Cell<B>* b = cells<B>(warp, inst.b);
     write_lanes<D>(warp, inst.d, [=](int lane) { return Function(from_cell<A>(a[lane]), from_cell<B>(b[lane])); });
@@ -145,7 +146,7 @@ struct Lanewise<Function> {
 
 template <class D, class A, class B, class C, D (*Function)(A, B, C)>
 struct Lanewise<Function> {
-  static void run(Warp& warp, const Inst& inst) {
+  [[gnu::flatten]] static void run(Warp& warp, const Inst& inst) {
     const Cell<A>* a = cells<A>(warp, inst.a);
     const Cell<B>* b = cells<B>(warp, inst.b);
     const Cell<C>* c = cells<C>(warp, inst.c);
@@ -157,7 +158,7 @@ struct Lanewise<Function> {
 
 template <class D, class A, class B, class C, class M, D (*Function)(A, B, C, M)>
 struct Lanewise<Function> {
-  static void run(Warp& warp, const Inst& inst) {
+  [[gnu::flatten]] static void run(Warp& warp, const Inst& inst) {
     const Cell<A>* a = cells<A>(warp, inst.a);
     const Cell<B>* b = cells<B>(warp, inst.b);
     const Cell<C>* c = cells<C>(warp, inst.c);
