@@ -22,14 +22,14 @@ void cvt(Warp& warp, const Inst& inst) {
 // cvt.pack.sat.<8 or 16 bits>.s32 {.b32}: a above b, both clamped; with c the rest of c moves up (9.7.9.22).
 template <int Width, bool Signed, bool WithC>
 void pack(Warp& warp, const Inst& inst) {
-  constexpr IntegerRegister part{Width, Signed, 32};
   const std::uint32_t* a = warp.slot(inst.a);
   const std::uint32_t* b = warp.slot(inst.b);
   const std::uint32_t* c = WithC ? warp.slot(inst.c) : nullptr;
   constexpr std::uint32_t mask = (1u << Width) - 1;
   write_lanes<std::uint32_t>(warp, inst.d, [=](int lane) {
     const auto narrow = [](std::uint32_t word) {
-      return static_cast<std::uint32_t>(clamped(static_cast<std::int32_t>(word), part)) & mask;
+      return static_cast<std::uint32_t>(clamped(static_cast<std::int32_t>(word), IntegerRegister{Width, Signed, 32})) &
+             mask;
     };
     const std::uint32_t pair = narrow(a[lane]) << Width | narrow(b[lane]);
     if constexpr (WithC) return c[lane] << (2 * Width) | pair;
