@@ -1,7 +1,9 @@
 #include "vgpu/ir/slots.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <utility>
 
 namespace flashmoe::vgpu::ir {
 namespace {
@@ -40,9 +42,9 @@ struct Liveness {
   std::vector<BitSet> in{}, out{};
 };
 
-// Per thread: slots are lane-wise, so splits of a warp at different places do not disturb each other, and the control
-// flow graph of one thread says all. A guarded definition keeps the old value of the lanes that do not pass: it ends no
-// lifetime.
+// Per thread: slots are lane-wise (Pool keeps widths apart), so splits of a warp at different places do not disturb
+// each other, and the control flow graph of one thread says all. A guarded definition keeps the old value of the lanes
+// that do not pass: it ends no lifetime.
 Liveness live_registers(const FunctionDraft& draft, const FlowGraph& graph) {
   const std::size_t registers = draft.registers.size();
   const std::size_t count = graph.blocks.size();
@@ -68,31 +70,21 @@ Liveness live_registers(const FunctionDraft& draft, const FlowGraph& graph) {
   return live;
 }
 
-// Slots one after another, taken from the lowest free one so that a frame stays short.
+// Slots one after another, taken from the lowest free one so that a frame stays short. What was half of a wide register
+// never becomes a narrow one: lane 5 of a narrow slot lies where lane 2 of a wide register keeps its upper half, and
+// another split of the warp may still need that.
 class Pool {
  public:
   std::uint32_t take(std::uint32_t width) {
-    for (auto slot = free_.begin(); slot != free_.end(); ++slot) {
-      if (width == 2 && !free_.contains(*slot + 1)) continue;
-      const std::uint32_t first = *slot;
-      free_.erase(first);
-      if (width == 2) free_.erase(first + 1);
-      return first;
-    }
-    // A free last slot can be the first of a pair.
-    std::uint32_t first = end_;
-    if (width == 2 && end_ > 0 && free_.erase(end_ - 1) != 0) first = end_ - 1;
-    end_ = first + width;
-    return first;
+    std::set<std::uint32_t>& free = free_[width - 1];
+    if (free.empty()) return std::exchange(end_, end_ + width);
+    return free.extract(free.begin()).value();
   }
-  void give_back(std::uint32_t first, std::uint32_t width) {
-    free_.insert(first);
-    if (width == 2) free_.insert(first + 1);
-  }
+  void give_back(std::uint32_t first, std::uint32_t width) { free_[width - 1].insert(first); }
   [[nodiscard]] std::uint32_t end() const { return end_; }
 
  private:
-  std::set<std::uint32_t> free_{};
+  std::array<std::set<std::uint32_t>, 2> free_{};  // narrow, wide
   std::uint32_t end_ = 0;
 };
 
