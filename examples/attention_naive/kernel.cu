@@ -36,8 +36,8 @@ extern "C" __global__ void __launch_bounds__(rows)
       if (key >= length || (causal && key > row)) continue;
       float score = 0.0f;
       for (int d = 0; d < depth; ++d) score += query[d] * __half2float(k_tile[j][d]);
+      if (score == -INFINITY && largest == -INFINITY) continue;  // weight 0 before any other: no -inf - (-inf)
       const float now = fmaxf(largest, score);
-      if (now == -INFINITY) continue;  // a key of weight 0 before any other: no -inf - (-inf)
       const float shrink = __expf(largest - now);
       const float weight = __expf(score - now);
       weight_sum = weight_sum * shrink + weight;

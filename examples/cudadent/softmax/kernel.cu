@@ -10,8 +10,8 @@ struct Partial {
 };
 
 __device__ Partial join(Partial a, Partial b) {
-  const float largest = fmaxf(a.largest, b.largest);
-  if (largest == -INFINITY) return {largest, 0};  // both empty: no -inf - (-inf)
+  if (a.largest == -INFINITY && b.largest == -INFINITY) return {-INFINITY, a.sum + b.sum};  // no -inf - (-inf)
+  const float largest = fmaxf(a.largest, b.largest);  // of a NaN and a number the number; the sum is NaN then
   return {largest, a.sum * __expf(a.largest - largest) + b.sum * __expf(b.largest - largest)};
 }
 

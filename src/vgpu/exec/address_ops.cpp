@@ -41,8 +41,12 @@ void is_in_space(Warp& warp, const ir::Inst& inst) {
   std::uint32_t inside = 0;
   for_each_lane(warp.exec, [&](int lane) {
     const std::uint64_t address = from[lane];
-    const bool is_inside = space == Space::global ? address - warp.global_base < warp.global_bytes
-                                                  : address >> 56 == window_of(space) >> 56;
+    bool is_inside = space == Space::global ? address - warp.global_base < warp.global_bytes
+                                            : address >> 56 == window_of(space) >> 56;
+    if constexpr (space == Space::constant) {  // .const variables lie in allocations of their own, beside global memory
+      const auto allocation = warp.cta->grid->memory->find(address);
+      is_inside = allocation && allocation->is_constant;
+    }
     inside |= is_inside ? 1u << lane : 0;
   });
   std::uint32_t& predicate = warp.predicates[inst.d];
@@ -83,8 +87,9 @@ ir::Handler isspacep(const ir::Form& form) {
     case Space::param:
       return &is_in_space<Space::param>;
     case Space::global:
-    case Space::constant:
       return &is_in_space<Space::global>;
+    case Space::constant:
+      return &is_in_space<Space::constant>;
     case Space::generic:
       break;
   }

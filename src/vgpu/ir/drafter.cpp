@@ -28,6 +28,7 @@ std::uint16_t bytes_moved(const Form& form) {
   if (form.opcode == "ldmatrix") return static_cast<std::uint16_t>(4 * form.destination_count);
   if (form.opcode == "stmatrix") return static_cast<std::uint16_t>(4 * form.source_count);
   constexpr std::string_view opcodes[] = {"ld", "ldu", "st", "atom", "red", "mbarrier"};
+  if (form.opcode == "cp" && form.has("mbarrier")) return 8;  // the barrier it arrives at
   if (std::find(std::begin(opcodes), std::end(opcodes), form.opcode) == std::end(opcodes)) return 0;
   return static_cast<std::uint16_t>(bits_of(form.last_type()) / 8 * form.vector);
 }

@@ -63,6 +63,10 @@ std::string describe(const Json& finding) {
 void add_virtual_findings(const std::string& path, GateResult& result) {
   std::set<std::pair<std::string, std::string>> seen;  // what and where: threads differ from launch to launch
   for (const Json& launch : read_launches(path)) {
+    if (const std::string fault = text_in(launch, "fault"); !fault.empty() && seen.emplace("fault", fault).second) {
+      result.findings.push_back({.severity = Severity::error, .group = "fault", .what = fault});
+      result.data["virtual_faults"].push_back(fault);
+    }
     if (!launch.contains("findings")) continue;
     for (const Json& finding : launch["findings"]) {
       const std::string where = finding.contains("at") ? place_of(finding["at"]) : "";

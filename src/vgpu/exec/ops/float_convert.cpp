@@ -108,9 +108,13 @@ void write_bits(Warp& warp, std::uint32_t slot, int lane, std::uint64_t bits, bo
   }
 }
 
-// NaN becomes 0, everything else the nearest number of the type (9.7.9.21).
-Int128 integer_of(double x, Rounding rounding, IntegerRegister to) {
-  if (x != x) return 0;
+// Everything but NaN becomes the nearest number of the type; NaN becomes 0, or the upper bit alone when the source is
+// f64 or the destination has 64 bits (9.7.9.21, integer notes).
+Int128 integer_of(double x, Type from, Rounding rounding, IntegerRegister to) {
+  if (x != x) {
+    if (from != Type::f64 && to.width != 64) return 0;
+    return to.is_signed ? -(Int128{1} << (to.width - 1)) : Int128{1} << (to.width - 1);
+  }
   const double value = to_integral(x, rounding);
   if (value >= 0x1p64) return clamped(Int128{1} << 65, to);
   if (value <= -0x1p64) return clamped(-(Int128{1} << 65), to);
@@ -121,7 +125,7 @@ Int128 integer_of(double x, Rounding rounding, IntegerRegister to) {
                                         IntegerRegister to) {
   for (int lane = 0; lane < lanes_per_warp; ++lane) {
     if (!bit(warp.exec, lane)) continue;
-    write_integer(warp, inst.d, lane, to, integer_of(read_float(warp, inst.a, lane, from, ftz), rounding, to));
+    write_integer(warp, inst.d, lane, to, integer_of(read_float(warp, inst.a, lane, from, ftz), from, rounding, to));
   }
 }
 

@@ -113,6 +113,7 @@ struct SumOf {
   template <class Shape>
   static void write(Warp& warp, const std::uint32_t* list, const Number (&d)[Shape::m][Shape::n]) {
     for (int r = 0; r < registers<Shape>; ++r) {
+      if (list[r] == ir::no_slot) continue;  // `_`
       const Number* rows = &d[8 * (r / 2)][r % 2];
       write_lanes<Number>(warp, list[r], [=](int lane) {
         const Number value = rows[2 * lane];
@@ -134,10 +135,28 @@ struct SumS32 : SumOf<std::int32_t> {  // wraps around
     return static_cast<std::int32_t>(static_cast<std::uint32_t>(a * b) + static_cast<std::uint32_t>(sum));
   }
 };
-struct SumS32Clamped : SumOf<std::int32_t> {  // .satfinite
-  static std::int32_t add_product(std::int32_t a, std::int32_t b, std::int32_t sum) {
-    const std::int64_t exact = std::int64_t{a} * b + sum;
-    return static_cast<std::int32_t>(exact < INT32_MIN ? INT32_MIN : exact > INT32_MAX ? INT32_MAX : exact);
+struct SumS32Clamped {  // .satfinite: the exact sum, clamped once
+  using Number = std::int64_t;
+  template <class Shape>
+  static constexpr int registers = SumS32::registers<Shape>;
+
+  static Number add_product(Number a, Number b, Number sum) { return a * b + sum; }
+  template <class Shape>
+  static void read(const Warp& warp, const std::uint32_t* list, Number (&c)[Shape::m][Shape::n]) {
+    std::int32_t narrow[Shape::m][Shape::n];
+    SumS32::read<Shape>(warp, list, narrow);
+    for (int i = 0; i < Shape::m * Shape::n; ++i) c[i / Shape::n][i % Shape::n] = narrow[i / Shape::n][i % Shape::n];
+  }
+  template <class Shape>
+  static void write(Warp& warp, const std::uint32_t* list, const Number (&d)[Shape::m][Shape::n]) {
+    std::int32_t narrow[Shape::m][Shape::n];
+    for (int i = 0; i < Shape::m * Shape::n; ++i) {
+      const Number exact = d[i / Shape::n][i % Shape::n];
+      narrow[i / Shape::n][i % Shape::n] = static_cast<std::int32_t>(exact < INT32_MIN   ? INT32_MIN
+                                                                     : exact > INT32_MAX ? INT32_MAX
+                                                                                         : exact);
+    }
+    SumS32::write<Shape>(warp, list, narrow);
   }
 };
 struct SumF16 {
@@ -160,6 +179,7 @@ struct SumF16 {
   template <class Shape>
   static void write(Warp& warp, const std::uint32_t* list, const float (&d)[Shape::m][Shape::n]) {
     for (int r = 0; r < registers<Shape>; ++r) {
+      if (list[r] == ir::no_slot) continue;  // `_`
       write_lanes<std::uint32_t>(warp, list[r], [&](int lane) {
         const float* pair = &d[lane / 4 + 8 * r][2 * (lane % 4)];
         return round_to<F16>(pair[0]).bits | static_cast<std::uint32_t>(round_to<F16>(pair[1]).bits) << 16;

@@ -115,6 +115,7 @@ void multiply_16x8x16(Warp& warp, const Inst& inst) {
   for (int i = 0; i < 4; ++i) {
     const auto exec = static_cast<__mmask16>(warp.exec >> (16 * (i % 2)));
     for (int parity = 0; parity < 2; ++parity) {
+      if (d[2 * (i / 2) + parity] == ir::no_slot) continue;  // `_`
       const __m512 sum = sums[i][parity];
       const __m512 result = _mm512_mask_mov_ps(sum, _mm512_cmp_ps_mask(sum, sum, _CMP_UNORD_Q), nan);
       _mm512_mask_store_ps(warp.lanes<float>(d[2 * (i / 2) + parity]) + 16 * (i % 2), exec, result);

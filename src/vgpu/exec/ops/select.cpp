@@ -196,7 +196,8 @@ bool has_property(T x) {
     case Property::notanumber:
       return magnitude > infinity;
     case Property::normal:
-      return magnitude >= smallest_normal && magnitude < infinity;
+      // "As a special case, positive and negative zero are considered normal numbers."
+      return magnitude == 0 || (magnitude >= smallest_normal && magnitude < infinity);
     case Property::subnormal:
       return magnitude > 0 && magnitude < smallest_normal;
   }
