@@ -140,8 +140,9 @@ std::optional<std::string> ptx_of_cubin(std::span<const std::byte> cubin) {
 std::vector<std::byte> link_container(const std::vector<std::string>& ptx) {
   std::vector<std::byte> bytes;
   const auto append = [&](const void* data, std::size_t size) {
-    const auto* from = static_cast<const std::byte*>(data);
-    bytes.insert(bytes.end(), from, from + size);
+    const std::size_t end = bytes.size();
+    bytes.resize(end + size);
+    if (size != 0) std::memcpy(bytes.data() + end, data, size);
   };
   std::uint64_t total = sizeof(container_magic) + 2 * sizeof(std::uint64_t);
   for (const std::string& text : ptx) total += sizeof(std::uint64_t) + text.size();
