@@ -45,8 +45,9 @@ std::vector<std::uint8_t> Bench::parameters(const MicroKernel& kernel) const {
   std::memcpy(bytes.data(), &input_, 8);
   std::memcpy(bytes.data() + 8, &output_, 8);
   if (!kernel.block.empty()) {
-    bytes.resize(64);  // the block of parameters is aligned to 64 bytes
-    bytes.insert(bytes.end(), kernel.block.begin(), kernel.block.end());
+    constexpr std::size_t aligned = 64;  // where the block of parameters begins
+    bytes.resize(aligned + kernel.block.size());
+    std::copy(kernel.block.begin(), kernel.block.end(), bytes.begin() + aligned);
   }
   return bytes;
 }
