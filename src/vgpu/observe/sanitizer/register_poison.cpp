@@ -29,6 +29,7 @@ void RegisterPoison::poison_predicate(std::uint32_t index, std::uint32_t lanes, 
 }
 
 void RegisterPoison::set(std::uint32_t slot, int lane, std::uint32_t bits, std::uint32_t origin) {
+  if (slot == ir::no_slot) return;  // `_`: nobody keeps it
   const std::uint32_t lane_bit = 1u << lane;
   if (bits == 0) {
     poisoned_[slot] &= ~lane_bit;
