@@ -89,7 +89,9 @@ constexpr Direction directions[] = {
     {"rn", Toward::nearest_even}, {"rz", Toward::zero}, {"rm", Toward::down}, {"rp", Toward::up}};
 
 TEST(Convert, FloatToHalf) {
-  for (const auto& [name, format] : {std::pair{"f16", reference_f16}, std::pair{"bf16", reference_bf16}}) {
+  for (const auto& half : {std::pair{"f16", reference_f16}, std::pair{"bf16", reference_bf16}}) {
+    const char* const name = half.first;
+    const auto& format = half.second;
     const auto narrow = [&](std::uint64_t bits, Toward toward) {
       const Quad x = decode(bits, reference_f32);
       return is_nan(x) ? 0x7fffu : encode(x, sign_of(bits, reference_f32), format, toward);

@@ -18,7 +18,8 @@ void pack(Warp& warp, const Inst& inst) {
   const std::uint32_t* list = list_of(warp, inst);
   const Cell<Part>* part[4] = {};
   for (int i = 0; i < parts; ++i) part[i] = cells<Part>(warp, list[i]);
-  write_lanes<Whole>(warp, inst.d, [p0 = part[0], p1 = part[1], p2 = part[2], p3 = part[3]](int lane) {
+  [[maybe_unused]] const Cell<Part>*p0 = part[0], *p1 = part[1], *p2 = part[2], *p3 = part[3];
+  write_lanes<Whole>(warp, inst.d, [=](int lane) {
     constexpr int bits = 8 * sizeof(Part);
     Whole whole = static_cast<Whole>(p0[lane]) | static_cast<Whole>(p1[lane]) << bits;
     if constexpr (parts == 4) {
