@@ -211,7 +211,7 @@ TEST_F(EnvironmentGate, AMissingToolkitIsAnErrorForCudaSources) {
 }
 
 TEST_F(EnvironmentGate, ADeviceThatCannotRunFailsWithAFix) {
-  const auto result = run_environment_gate(at.project, *parse_device("virtual:l4"));
+  const auto result = run_environment_gate(at.project, *parse_device("cuda:0"));
   EXPECT_EQ(result.outcome, Outcome::fails);
   EXPECT_NE(result.findings.front().fix.find("--device cpu"), std::string::npos);
 }
