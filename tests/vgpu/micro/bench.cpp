@@ -62,9 +62,9 @@ Bench::Run Bench::on_virtual_gpu(const MicroKernel& kernel, const ptx::Module& m
   const auto lowered = ir::lower(module, "k", surroundings);
   if (!lowered) return {"lowering: " + lowered.error().to_string(), {}};
   const std::uint64_t output_bytes = std::uint64_t{kernel.threads} * kernel.output_stride;
-  std::memcpy(reinterpret_cast<void*>(input_), kernel.input.data(), kernel.input.size());
+  std::copy(kernel.input.begin(), kernel.input.end(), reinterpret_cast<std::uint8_t*>(input_));
   std::memset(reinterpret_cast<void*>(output_), 0, output_bytes);
-  std::memcpy(reinterpret_cast<void*>(table_), kernel.constants.data(), kernel.constants.size());
+  std::copy(kernel.constants.begin(), kernel.constants.end(), reinterpret_cast<std::uint8_t*>(table_));
   exec::Launch launch;
   launch.kernel = &*lowered;
   launch.block.x = kernel.threads;

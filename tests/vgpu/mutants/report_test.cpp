@@ -95,7 +95,8 @@ TEST_F(ReportOf, EveryMetricSaysHowItCameAbout) {
   EXPECT_EQ(trust("vgpu__dram_bytes_read.sum"), observe::Trust::modelled);
   EXPECT_EQ(trust("vgpu__least_waves_per_multiprocessor"), observe::Trust::derived);
   EXPECT_EQ(report_.find("launch__waves_per_multiprocessor"), nullptr) << "registers are unknown, so it is a bound";
-  for (const auto& metric : report_.to_json()["metrics"]) EXPECT_TRUE(metric.contains("trust"));
+  const auto json = report_.to_json();
+  for (const auto& metric : json["metrics"]) EXPECT_TRUE(metric.contains("trust"));
 }
 
 TEST_F(ReportOf, EdgesAddUp) {

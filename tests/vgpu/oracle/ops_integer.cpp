@@ -27,9 +27,10 @@ void finish(Step& s, const std::string& type, Signed value) {
   s.write_as(s.operand(0), type, static_cast<Bits>(value));
 }
 
-// The product of two 64-bit numbers fits in 128 bits.
+// The product of two 64-bit numbers fits in 128 bits, as bits: of unsigned ones it may look negative.
 Signed product(Step& s, const std::string& type) {
-  return value_of(s.read(1, type), type) * value_of(s.read(2, type), type);
+  return static_cast<Signed>(static_cast<Bits>(value_of(s.read(1, type), type)) *
+                             static_cast<Bits>(value_of(s.read(2, type), type)));
 }
 
 // .hi and .lo are halves of the product; .wide is all of it.

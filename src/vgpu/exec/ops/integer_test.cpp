@@ -4,7 +4,8 @@
 namespace flashmoe::vgpu::exec::ops {
 namespace {
 
-__extension__ typedef __int128 Exact;  // NOLINT(modernize-use-using): __extension__ wants a declaration
+__extension__ typedef unsigned __int128 Bits;  // NOLINT(modernize-use-using): __extension__ wants a declaration
+__extension__ typedef __int128 Exact;          // NOLINT(modernize-use-using): __extension__ wants a declaration
 
 std::uint64_t cut(Exact value, int width) {
   return static_cast<std::uint64_t>(width == 64 ? value : value & ((Exact{1} << width) - 1));
@@ -36,7 +37,7 @@ class IntegerOps : public testing::TestWithParam<IntegerType> {
 TEST_P(IntegerOps, AddSubMulMinMax) {
   binary("add", [](Exact a, Exact b) { return a + b; });
   binary("sub", [](Exact a, Exact b) { return a - b; });
-  binary("mul.lo", [](Exact a, Exact b) { return a * b; });
+  binary("mul.lo", [](Exact a, Exact b) { return static_cast<Exact>(static_cast<Bits>(a) * static_cast<Bits>(b)); });
   binary("min", [](Exact a, Exact b) { return a < b ? a : b; });
   binary("max", [](Exact a, Exact b) { return a > b ? a : b; });
 }
@@ -44,8 +45,10 @@ TEST_P(IntegerOps, AddSubMulMinMax) {
 TEST_P(IntegerOps, MadAndWide) {
   const IntegerType t = GetParam();
   const auto exact = [&](std::uint64_t bits) { return number(bits, t.width, t.is_signed); };
-  check_op(std::string("mad.lo.") + t.name, t.width, {t.width, t.width, t.width},
-           [&](auto a, auto b, auto c, auto) { return cut(exact(a) * exact(b) + exact(c), t.width); });
+  check_op(std::string("mad.lo.") + t.name, t.width, {t.width, t.width, t.width}, [&](auto a, auto b, auto c, auto) {
+    const auto bits = [&](std::uint64_t x) { return static_cast<Bits>(exact(x)); };
+    return cut(static_cast<Exact>(bits(a) * bits(b) + bits(c)), t.width);
+  });
   if (t.width == 64) return;
   check_op(std::string("mul.wide.") + t.name, 2 * t.width, {t.width, t.width},
            [&](auto a, auto b, auto, auto) { return cut(exact(a) * exact(b), 2 * t.width); });
