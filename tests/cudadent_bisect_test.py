@@ -112,7 +112,7 @@ def check_seed(cudadent: str, project: Path) -> None:
         if code != 1:
             fail(f"the bad commit passes the gate: exit code {code}")
         correctness = next(gate for gate in record["gates"] if gate["gate"] == "correctness")
-        return correctness["findings"][-1]["where"] + str(correctness["data"]["wrong"]["expected"])
+        return correctness["findings"][-1]["where"] + ", expected " + str(correctness["data"]["wrong"]["expected"])
 
     first = where()
     seed = re.search(r"--seed (\d+)", first)
