@@ -1,27 +1,11 @@
 // f32 arithmetic with .rz, .rm and .rp, and the exactly rounded div, rcp and sqrt (PTX ISA 9.7.3).
 #include "vgpu/exec/ops/common.hpp"
-#include "vgpu/exec/ops/floats.hpp"
+#include "vgpu/exec/ops/float32.hpp"
 #include "vgpu/exec/ops/rounding.hpp"
 
 namespace flashmoe::vgpu::exec::ops::common {
 namespace {
 
-template <bool Ftz, bool Sat>
-float add(float a, float b) {
-  return finish<Ftz, Sat>(flush<Ftz>(a) + flush<Ftz>(b));
-}
-template <bool Ftz, bool Sat>
-float sub(float a, float b) {
-  return finish<Ftz, Sat>(flush<Ftz>(a) - flush<Ftz>(b));
-}
-template <bool Ftz, bool Sat>
-float mul(float a, float b) {
-  return finish<Ftz, Sat>(flush<Ftz>(a) * flush<Ftz>(b));
-}
-template <bool Ftz, bool Sat>
-float fma(float a, float b, float c) {
-  return finish<Ftz, Sat>(__builtin_fmaf(flush<Ftz>(a), flush<Ftz>(b), flush<Ftz>(c)));
-}
 template <bool Ftz>
 float div(float a, float b) {
   return finish<Ftz, false>(flush<Ftz>(a) / flush<Ftz>(b));

@@ -1,26 +1,9 @@
 // f32 arithmetic rounded to nearest even (PTX ISA 9.7.3); other roundings are in directed.cpp.
-#include "vgpu/exec/ops/floats.hpp"
+#include "vgpu/exec/ops/float32.hpp"
 #include "vgpu/exec/ops/variants.hpp"
 
 namespace flashmoe::vgpu::exec::ops::VGPU_VARIANT {
 namespace {
-
-template <bool Ftz, bool Sat>
-float add(float a, float b) {
-  return finish<Ftz, Sat>(flush<Ftz>(a) + flush<Ftz>(b));
-}
-template <bool Ftz, bool Sat>
-float sub(float a, float b) {
-  return finish<Ftz, Sat>(flush<Ftz>(a) - flush<Ftz>(b));
-}
-template <bool Ftz, bool Sat>
-float mul(float a, float b) {
-  return finish<Ftz, Sat>(flush<Ftz>(a) * flush<Ftz>(b));
-}
-template <bool Ftz, bool Sat>
-float fma(float a, float b, float c) {
-  return finish<Ftz, Sat>(__builtin_fmaf(flush<Ftz>(a), flush<Ftz>(b), flush<Ftz>(c)));
-}
 
 template <bool Max, bool Ftz, bool Nan, bool XorSign>
 float pick(float a, float b) {
