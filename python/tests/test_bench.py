@@ -387,6 +387,18 @@ def test_a_wrong_result_is_not_timed(change: Change) -> None:
     assert row.wrong != "" and row.times.log_ratios == []
 
 
+@pytest.mark.parametrize(("over_a_long_row", "accused"), [(1.0, False), (2.9, True)])
+def test_only_a_long_row_of_calls_accuses_of_threads(
+    monkeypatch: pytest.MonkeyPatch, over_a_long_row: float, accused: bool
+) -> None:
+    started = iter(range(1_000_000))
+    # A processor clock that runs away over short samples, as one did.
+    monkeypatch.setattr(sampling.time, "process_time_ns", lambda: next(started) * 1_000_000_000)
+    monkeypatch.setattr(runner, "processors_used", lambda call: over_a_long_row)
+    row = run_one(StandIn())
+    assert ("uses 2.9 processors" in row.wrong) is accused
+
+
 def test_gqa_and_decode_agree_with_the_oracle() -> None:
     for name in ("prefill.b2h8s128d64.causal.gqa4", "decode.b1h32s1x4096d128.gqa4"):
         cell = next(cell for cell in cells.all_cells() if cell.name == name)

@@ -81,6 +81,14 @@ def seconds_per_call(call: Call, seconds: float, clock: Clock = time.perf_counte
     return per_call
 
 
+def processors_used(call: Call, seconds: float = 0.3) -> float:
+    """Processor time per wall time of a row of calls, long enough that what the two clocks differ by is nothing."""
+    cpu_start, wall_start = time.process_time(), time.perf_counter()
+    while time.perf_counter() - wall_start < seconds:
+        call()
+    return (time.process_time() - cpu_start) / (time.perf_counter() - wall_start)
+
+
 class PairSampler:
     """Takes blocks of interleaved samples and keeps them; can be continued later."""
 

@@ -88,7 +88,7 @@ def _expected(kinds: Iterable[str], dtype: str, threads: Iterable[int]) -> list[
 def _rows(
     results: Iterable[Measured], peer: str, expected: Iterable[str]
 ) -> tuple[list[Measured], list[str], list[str]]:
-    """The measured rows among the expected, the keys of wrong ones, and of those that are missing."""
+    """The measured rows among the expected, the wrong ones with what is wrong, and the keys that are missing."""
     by_key = {result.key: result for result in results if result.peer == peer}
     good, wrong, missing = [], [], []
     for key in expected:
@@ -98,7 +98,7 @@ def _rows(
         elif row.disturbed and not row.wrong:
             missing.append(f"{key} (only while the machine was busy)")
         elif row.wrong:
-            wrong.append(key)
+            wrong.append(f"{key}: {row.wrong}")
         else:
             good.append(row)
     return good, wrong, missing
@@ -121,8 +121,7 @@ def mean_at_least(
         outcome = Outcome.INCONCLUSIVE
     else:
         outcome = judge(figure, threshold)
-    notes = [f"{key}: wrong result" for key in wrong]
-    return Verdict(title, is_must, threshold, outcome, figure, notes, missing)
+    return Verdict(title, is_must, threshold, outcome, figure, wrong, missing)
 
 
 def every_cell_at_least(
@@ -136,7 +135,7 @@ def every_cell_at_least(
 ) -> Verdict:
     """The smallest of the expected cells."""
     good, wrong, missing = _rows(results, peer, expected)
-    notes = [f"{key}: wrong result" for key in wrong]
+    notes = list(wrong)
     outcomes = [Outcome.FAILS] * len(wrong)
     values = {row.key: value_of(row) for row in good}
     missing += [key for key, value in values.items() if value is None]
