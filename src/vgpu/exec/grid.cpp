@@ -36,6 +36,7 @@ Schedule Schedule::adversarial(std::uint64_t seed) {
   Schedule schedule{};
   schedule.seed = seed != 0 ? seed : 1;
   schedule.copies = seed % 2 == 0 ? Copies::earliest : Copies::random;
+  schedule.parts_warps = true;
   schedule.slice = 1 + static_cast<std::uint32_t>(seed * 7 % 16);
   return schedule;
 }

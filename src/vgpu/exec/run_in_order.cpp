@@ -5,6 +5,7 @@
 
 #include "vgpu/exec/async_copy.hpp"
 #include "vgpu/exec/cta.hpp"
+#include "vgpu/exec/flow.hpp"
 #include "vgpu/exec/lane_loop.hpp"
 #include "vgpu/exec/observer.hpp"
 #include "vgpu/exec/schedule.hpp"
@@ -16,10 +17,34 @@ namespace {
 // Long enough that a CTA's state stays in the host's caches, short enough that CTAs interleave as on a device.
 constexpr std::uint32_t natural_slice = 512;
 constexpr std::uint32_t seeded_slice = 64;
+// Often enough to meet every short sequence of a kernel within a few seeds; parted lanes cost twice the instructions.
+constexpr std::uint64_t turns_between_partings = 4;
+
+// Lanes that met for a .sync op, or for an earlier one of the same basic block, run it together: they may part only
+// where the next thing that needs them all is a meeting (vgpu.converge), or control flow, behind which one stands.
+std::vector<bool> parting_places(const ir::Kernel& kernel) {
+  std::vector<bool> may_part(kernel.info.size());
+  bool may = true;
+  for (std::size_t pc = kernel.info.size(); pc-- > 0;) {
+    const ir::Form& form = kernel.info[pc].form;
+    const bool is_control = form.opcode == "bra" || form.opcode == "brx" || form.opcode == "ret" ||
+                            form.opcode == "exit" || form.opcode == "call";
+    if (form.opcode == "vgpu" || is_control) {
+      may = true;
+    } else if (form.has("sync")) {
+      may = false;
+    }
+    may_part[pc] = may;
+  }
+  return may_part;
+}
 
 class Turns {
  public:
   Turns(Grid& grid, std::uint64_t resident) : grid_(grid), schedule_(grid.launch->schedule) {
+    if (schedule_.parts_warps) {
+      may_part_ = parting_places(*grid.kernel);
+    }
     slice_ = schedule_.slice != 0 ? schedule_.slice : schedule_.seed != 0 ? seeded_slice : natural_slice;
     for (std::uint64_t i = 0; i < resident; ++i) {
       ctas_.push_back(begin_cta(grid_, next_++, static_cast<std::uint32_t>(i % grid_.launch->sm_count), nullptr));
@@ -74,6 +99,9 @@ class Turns {
   }
 
   void run_one(Warp& warp, std::uint64_t slice) {
+    if (schedule_.parts_warps) {
+      part(warp);
+    }
     executed_ += run_warp(warp, slice);
     if (schedule_.copies == Schedule::Copies::random && warp.state != WarpState::exited && !warp.copies.empty()) {
       land_some_copies(warp);
@@ -81,6 +109,17 @@ class Turns {
     if (executed_ > grid_.launch->instruction_budget) {
       raise(warp, Fault::Kind::timeout, "the instruction budget is spent; this is where the warp was",
             warp.active == 0 ? 0 : first_lane(warp.active));
+    }
+  }
+
+  // Now and then some of the running lanes fall behind the others, until they meet where the program makes them.
+  void part(Warp& warp) {
+    if (!warp.splits.empty() || !may_part_[warp.pc] || draw(grid_.random_state) % turns_between_partings != 0) {
+      return;
+    }
+    const std::uint32_t behind = warp.active & static_cast<std::uint32_t>(draw(grid_.random_state));
+    if (behind != 0 && behind != warp.active) {
+      (void)put_aside(warp, behind, warp.pc, -1);
     }
   }
 
@@ -104,6 +143,7 @@ class Turns {
   std::uint64_t next_ = 0, executed_ = 0;
   std::vector<std::unique_ptr<Cta>> ctas_{};
   std::vector<Warp*> runnable_{};
+  std::vector<bool> may_part_{};  // by pc
 };
 
 }  // namespace

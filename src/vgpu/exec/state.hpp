@@ -170,8 +170,10 @@ class Observer;
 struct Schedule {
   std::uint64_t seed = 0;  // 0: warps and CTAs in their natural order
   enum class Copies : std::uint8_t { latest, earliest, random } copies = Copies::latest;
-  std::uint32_t slice = 0;  // instructions a warp runs before another gets its turn; 0: chosen by mode
-  [[nodiscard]] static Schedule adversarial(std::uint64_t seed);  // short slices, copies earliest or random by seed
+  std::uint32_t slice = 0;   // instructions a warp runs before another gets its turn; 0: chosen by mode
+  bool parts_warps = false;  // lanes that run together may be parted: nothing promises that they stay in step
+  // Short slices, parted warps, copies earliest or random by seed.
+  [[nodiscard]] static Schedule adversarial(std::uint64_t seed);
 };
 
 struct Launch {

@@ -114,8 +114,22 @@ Party party(const ir::Kernel& kernel, std::uint32_t pc, const exec::Dim3& block,
   return party;
 }
 
+std::uint32_t FindingLog::first_at_place(std::uint32_t pc) {
+  if (kernel_ == nullptr || pc >= kernel_->info.size()) return pc;
+  const auto [known, is_new] = place_of_.try_emplace(pc, pc);
+  if (is_new) {
+    SourcePlace place = source_place(*kernel_, kernel_->info[pc]);
+    if (place.line != 0) {
+      known->second =
+          first_at_.try_emplace({std::move(place.file), place.line, std::move(place.inlined)}, pc).first->second;
+    }
+  }
+  return known->second;
+}
+
 bool FindingLog::is_new(Check check, std::uint32_t pc, std::uint32_t other_pc, std::uint32_t detail) {
-  const auto [place, inserted] = known_.try_emplace(Key{check, pc, other_pc, detail}, dropped_index);
+  const Key key{check, first_at_place(pc), first_at_place(other_pc), detail};
+  const auto [place, inserted] = known_.try_emplace(key, dropped_index);
   if (!inserted) {
     if (place->second != dropped_index) {
       ++findings_[place->second].times;
@@ -136,8 +150,11 @@ void FindingLog::add(Finding finding) {
   findings_.push_back(std::move(finding));
 }
 
-void FindingLog::next_kernel() {
+void FindingLog::next_kernel(const ir::Kernel* kernel) {
+  kernel_ = kernel;
   known_.clear();
+  first_at_.clear();
+  place_of_.clear();
 }
 
 std::string FindingLog::to_text() const {
@@ -155,7 +172,7 @@ nlohmann::ordered_json FindingLog::to_json() const {
 
 void FindingLog::clear() {
   findings_.clear();
-  known_.clear();
+  next_kernel(nullptr);
   dropped_ = 0;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "vgpu/exec/state.hpp"
@@ -55,8 +56,9 @@ struct Finding {
 [[nodiscard]] Party party(const ir::Kernel& kernel, std::uint32_t pc, const exec::Dim3& block,
                           const exec::Dim3& thread);
 
-// Keeps each finding once per (check, place, other place) and counts repetitions. A key is asked for before the text is
-// made, so that a finding in a hot loop costs a lookup.
+// Keeps each finding once per (check, place, other place) and counts repetitions. A place is a source line and the way
+// it was inlined, so that an unrolled loop is one place; an instruction where the image has no lines. A key is asked
+// for before the text is made, so that a finding in a hot loop costs a lookup.
 class FindingLog {
  public:
   explicit FindingLog(std::size_t most = 1000) : most_(most) {}
@@ -64,7 +66,8 @@ class FindingLog {
   // True: new, so describe it and add it. False: counted.
   [[nodiscard]] bool is_new(Check check, std::uint32_t pc, std::uint32_t other_pc, std::uint32_t detail = 0);
   void add(Finding finding);  // after is_new said so
-  void next_kernel();         // places mean other instructions from now on
+  // Program counters mean instructions of this kernel from now on; nullptr: of none.
+  void next_kernel(const ir::Kernel* kernel);
 
   [[nodiscard]] std::span<const Finding> findings() const { return findings_; }
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
@@ -74,9 +77,17 @@ class FindingLog {
 
  private:
   using Key = std::tuple<Check, std::uint32_t, std::uint32_t, std::uint32_t>;
+  using Place = std::tuple<std::string, int, std::string>;
+
+  // The first instruction asked for that stands at the same place.
+  [[nodiscard]] std::uint32_t first_at_place(std::uint32_t pc);
+
   std::size_t most_;
   std::vector<Finding> findings_{};
   std::map<Key, std::size_t> known_{};  // -> index in findings_, or npos when dropped
+  const ir::Kernel* kernel_ = nullptr;
+  std::map<Place, std::uint32_t> first_at_{};
+  std::unordered_map<std::uint32_t, std::uint32_t> place_of_{};  // by pc
   std::uint64_t dropped_ = 0;
 };
 

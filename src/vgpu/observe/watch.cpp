@@ -32,10 +32,7 @@ Watch::Watch(WatchOptions options)
 Watch::~Watch() = default;
 
 void Watch::grid_begins(exec::Grid& grid) {
-  // Another kernel may stand where one was: compare what it is, too.
-  if (grid.kernel != kernel_ || grid.kernel->name != kernel_name_) log_.next_kernel();
-  kernel_ = grid.kernel;
-  kernel_name_ = grid.kernel->name;
+  log_.next_kernel(grid.kernel);
   notes_.clear();
   for (const ir::InstInfo& info : grid.kernel->info) {
     const ir::Form& form = info.form;

@@ -71,8 +71,6 @@ class Watch final : public exec::Observer {
   Racecheck racecheck_;
   Synccheck synccheck_;
   Counters counters_;
-  const ir::Kernel* kernel_ = nullptr;  // of the last launch
-  std::string kernel_name_{};
   std::vector<Note> notes_{};                                         // by pc
   std::uint32_t pc_ = 0;                                              // of the instruction that runs
   std::unordered_map<const void*, std::unique_ptr<CtaShadow>> ctas_;  // no initialiser: the type is incomplete here

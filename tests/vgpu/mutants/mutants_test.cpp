@@ -2,6 +2,7 @@
 // check.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "vgpu/mutants/bench.hpp"
@@ -125,6 +126,29 @@ TEST(Corpus, EveryMutantIsCaughtByItsCheck) {
     caught += right ? 1 : 0;
   }
   std::printf("%zu of %zu mutants caught\n", caught, mutants().size());
+}
+
+// What racecheck says of lanes within a warp is true: right as long as they stay in step, wrong when they do not.
+TEST(Corpus, LanesOutOfStepGiveWrongResults) {
+  const auto mutant = std::find_if(mutants().begin(), mutants().end(),
+                                   [](const Mutant& one) { return one.name == "no_syncwarp_written"; });
+  ASSERT_NE(mutant, mutants().end());
+  const auto source = kernel_source(mutant->kernel);
+  ASSERT_TRUE(source) << source.error().to_string();
+  const ptx::Module module = build(variant(edited(*mutant, *source), mutant->kernel, mutant->name), "out_of_step");
+  if (HasFailure()) return;
+  const auto program = Program::load(module, mutant->name);
+  ASSERT_TRUE(program) << program.error().to_string();
+  const Case& how = case_of(mutant->kernel);
+  int wrong_schedules = 0;
+  for (std::uint64_t number = 0; number < schedules; ++number) {
+    const auto seen = (*program)->run(how, schedule(number));
+    ASSERT_TRUE(seen) << seen.error().to_string();
+    const bool is_wrong = !wrong(how, *seen).empty();
+    EXPECT_FALSE(number == 0 && is_wrong) << "the natural schedule keeps lanes in step";
+    wrong_schedules += is_wrong ? 1 : 0;
+  }
+  EXPECT_GT(wrong_schedules, 0);
 }
 
 }  // namespace

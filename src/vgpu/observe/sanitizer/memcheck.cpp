@@ -163,7 +163,7 @@ void Memcheck::report(const exec::Warp& warp, const exec::Access& access, int la
 }
 
 void report_leaks(const memory::DeviceMemory& memory, FindingLog& log) {
-  log.next_kernel();
+  log.next_kernel(nullptr);
   std::uint32_t number = 0;
   for (const memory::Allocation& left : memory.live()) {
     // Module variables and the driver's own areas are not the program's to free.
