@@ -162,7 +162,7 @@ FMS_API fms_status fms_attention_problem_check(const fms_attention_problem* prob
 
 /* ---- plan ---------------------------------------------------------------------------------------------------- */
 
-enum { FMS_PLAN_VERSION = 1, FMS_WORKSPACE_ALIGNMENT = 64 };
+enum { FMS_PLAN_VERSION = 2, FMS_WORKSPACE_ALIGNMENT = 64 };
 
 /* What to force; zero means the planner chooses. */
 typedef struct fms_plan_options {
@@ -173,10 +173,11 @@ typedef struct fms_plan_options {
 } fms_plan_options;
 
 typedef enum fms_kernel_family {
-  FMS_KERNEL_EMPTY = 0, /* nothing to compute */
-  FMS_KERNEL_TILE = 1,  /* many query rows: vector FMA over tiles, lanes are query rows */
-  FMS_KERNEL_GEMV = 2,  /* few query rows (decode): lanes are head dimensions, memory bound */
-  FMS_KERNEL_AMX = 3    /* many query rows: AMX tiles */
+  FMS_KERNEL_EMPTY = 0,       /* nothing to compute */
+  FMS_KERNEL_TILE = 1,        /* many query rows: vector FMA over tiles, lanes are query rows */
+  FMS_KERNEL_GEMV = 2,        /* few query rows (decode): lanes are head dimensions, memory bound */
+  FMS_KERNEL_AMX = 3,         /* many query rows: AMX tiles */
+  FMS_KERNEL_CUDA_FORWARD = 4 /* GPU: tensor cores, 16 query rows a warp */
 } fms_kernel_family;
 
 typedef enum fms_pack_mode {
@@ -195,11 +196,13 @@ typedef struct fms_attention_plan {
   fms_cpu_isa cpu_isa; /* of the kernel chosen, at most the context's */
   fms_kernel_family family;
   fms_pack_mode pack;
-  int32_t threads;
+  int32_t threads; /* GPU: of a CTA */
   int32_t kv_splits;
-  int32_t q_tile;  /* query rows (GQA group included) of one work item */
-  int32_t kv_tile; /* keys of one step */
-  int64_t work_items;
+  int32_t q_tile;           /* query rows (GQA group included) of one work item */
+  int32_t kv_tile;          /* keys of one step */
+  int32_t instance;         /* GPU: which kernel of the library */
+  int32_t sm_count;         /* GPU: of the device it was made for */
+  int64_t work_items;       /* GPU: CTAs */
   uint64_t workspace_bytes; /* what run needs, FMS_WORKSPACE_ALIGNMENT-aligned */
   uint64_t thread_bytes;    /* of it: private to each thread */
   fms_attention_problem problem;

@@ -38,7 +38,7 @@ class Text {
   std::size_t length_ = 0;
 };
 
-constexpr const char* family_names[] = {"empty", "tile", "gemv", "amx"};
+constexpr const char* family_names[] = {"empty", "tile", "gemv", "amx", "cuda_forward"};
 constexpr const char* pack_names[] = {"none", "head", "block"};
 constexpr const char* dtype_names[] = {"?", "fp16", "bf16", "fp32"};
 
@@ -68,6 +68,12 @@ void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {
                                                ? "fp16 as the exact sum of two bf16 parts, 3 products instead of 1"
                                                : "bf16 as it is");
       break;
+    case FMS_KERNEL_CUDA_FORWARD:
+      text.add(
+          "Kernel: tensor cores, CTAs of %d threads for %d query rows (the heads of a group packed) x %d keys a "
+          "step.\n",
+          plan.threads, plan.q_tile, plan.kv_tile);
+      break;
     case FMS_KERNEL_TILE:
       text.add("Kernel: %s tiles with fp32 FMA%s.\n", cpu_isa_names[plan.cpu_isa],
                p.dtype == FMS_F32 ? "" : "; K and V are widened to fp32 once per block");
@@ -91,18 +97,41 @@ void explain_pack(const fms_attention_plan& plan, Text& text) {
   }
 }
 
+void explain_ctas(const fms_attention_plan& plan, Text& text) {
+  const int64_t tiles = plan.work_items / plan.kv_splits;
+  text.add("Work: %" PRId64 " row tile%s", tiles, tiles == 1 ? "" : "s");
+  if (plan.kv_splits > 1) {
+    text.add(
+        " x %d splits of the keys = %" PRId64
+        " CTAs: the tiles alone would leave SMs idle (or it was forced). The last CTA of a tile combines them in a "
+        "fixed order, in the same launch",
+        plan.kv_splits, plan.work_items);
+  } else {
+    text.add(" = as many CTAs, keys not split: %s", tiles >= 2 * int64_t{plan.sm_count}
+                                                        ? "every SM has two"
+                                                        : "there are too few keys to share (or it was forced)");
+  }
+  text.add(". %.2f CTAs for each of %d SMs.\nWorkspace: %" PRIu64 " bytes; no score matrix is ever stored.\n",
+           static_cast<double>(plan.work_items) / plan.sm_count, plan.sm_count, plan.workspace_bytes);
+}
+
 }  // namespace
 
 std::size_t explain(const fms_attention_plan& plan, char* buffer, std::size_t capacity) {
   const fms_attention_problem& p = plan.problem;
   const int64_t rows = group_size(p) * p.q_len;
+  const bool is_cuda = plan.device_kind == FMS_DEVICE_CUDA;
   Text text(buffer, capacity);
   text.add("Attention %s, batch %" PRId64 ", heads %" PRId64 "/%" PRId64 ", q_len %" PRId64 ", kv_len %" PRId64
-           ", head_dim %" PRId64 "%s on the CPU.\n",
+           ", head_dim %" PRId64 "%s on %s.\n",
            dtype_names[p.dtype], p.batch, p.q_heads, p.kv_heads, p.q_len, p.kv_len, p.head_dim,
-           p.window_right == 0 ? ", causal" : "");
+           p.window_right == 0 ? ", causal" : "", is_cuda ? "a GPU" : "the CPU");
   explain_family(plan, rows, text);
   if (plan.family == FMS_KERNEL_EMPTY) return text.length();
+  if (is_cuda) {
+    explain_ctas(plan, text);
+    return text.length();
+  }
   text.add("Work: %" PRId64 " items of up to %d query rows x %d keys a step on %d thread%s%s.\n", plan.work_items,
            plan.q_tile, plan.kv_tile, plan.threads, plan.threads == 1 ? "" : "s",
            plan.threads == 1 ? "" : ", divided by cost");
@@ -123,12 +152,14 @@ std::size_t to_json(const fms_attention_plan& plan, char* buffer, std::size_t ca
   const fms_attention_problem& p = plan.problem;
   Text text(buffer, capacity);
   text.add("{\"version\": %u, \"fingerprint\": \"%016" PRIx64
-           "\", \"device\": \"cpu\", \"isa\": \"%s\", "
+           "\", \"device\": \"%s\", \"isa\": \"%s\", "
            "\"family\": \"%s\", \"pack\": \"%s\", \"threads\": %d, \"kv_splits\": %d, \"q_tile\": %d, \"kv_tile\": %d, "
-           "\"work_items\": %" PRId64 ", \"workspace_bytes\": %" PRIu64 ", \"thread_bytes\": %" PRIu64 ", ",
-           plan.version, plan.fingerprint, cpu_isa_names[plan.cpu_isa], family_names[plan.family],
-           pack_names[plan.pack], plan.threads, plan.kv_splits, plan.q_tile, plan.kv_tile, plan.work_items,
-           plan.workspace_bytes, plan.thread_bytes);
+           "\"instance\": %d, \"sm_count\": %d, \"work_items\": %" PRId64 ", \"workspace_bytes\": %" PRIu64
+           ", \"thread_bytes\": %" PRIu64 ", ",
+           plan.version, plan.fingerprint, plan.device_kind == FMS_DEVICE_CUDA ? "cuda" : "cpu",
+           plan.device_kind == FMS_DEVICE_CUDA ? "" : cpu_isa_names[plan.cpu_isa], family_names[plan.family],
+           pack_names[plan.pack], plan.threads, plan.kv_splits, plan.q_tile, plan.kv_tile, plan.instance, plan.sm_count,
+           plan.work_items, plan.workspace_bytes, plan.thread_bytes);
   text.add("\"problem\": {\"dtype\": \"%s\", \"batch\": %" PRId64 ", \"q_heads\": %" PRId64 ", \"kv_heads\": %" PRId64
            ", \"q_len\": %" PRId64 ", \"kv_len\": %" PRId64 ", \"head_dim\": %" PRId64
            ", \"softmax_scale\": %.9g, \"softcap\": %.9g, \"window_left\": %" PRId64 ", \"window_right\": %" PRId64

@@ -180,10 +180,14 @@ fms_status make_plan(const DeviceCaps& caps, const fms_attention_problem& proble
   made.threads = 1;
   made.kv_splits = 1;
   made.family = FMS_KERNEL_EMPTY;
-  if (!is_empty(problem)) plan_cpu(caps, chosen, made);
-  const CpuLayout layout = cpu_layout(made);
-  made.thread_bytes = layout.thread_bytes;
-  made.workspace_bytes = layout.total_bytes;
+  if (caps.kind == FMS_DEVICE_CUDA) {
+    if (auto s = is_empty(problem) ? FMS_OK : plan_cuda(caps, chosen, made, error)) return s;
+  } else {
+    if (!is_empty(problem)) plan_cpu(caps, chosen, made);
+    const CpuLayout layout = cpu_layout(made);
+    made.thread_bytes = layout.thread_bytes;
+    made.workspace_bytes = layout.total_bytes;
+  }
   if (made.workspace_bytes > max_workspace_bytes) {
     return fail(error, FMS_NOT_SUPPORTED, "problem",
                 "this plan would need %llu bytes of workspace; allowed: %llu. Force fewer kv_splits or threads",
