@@ -118,7 +118,8 @@ void print_to_stdout(void* /*user*/, const char* text) {
 
 CUresult launch(State& all, Context& context, Function& function, const LaunchRequest& request) {
   Stream* const stream = all.stream(request.stream, context);
-  if (stream == nullptr || stream->context != function.module->context) return CUDA_ERROR_INVALID_HANDLE;
+  const Context* const home = function.module->context != nullptr ? function.module->context : &context;
+  if (stream == nullptr || stream->context != home) return CUDA_ERROR_INVALID_HANDLE;
   const auto made = lowered(function);
   if (!made) {
     log_line(made.error().to_string());
@@ -172,7 +173,7 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
     context.sticky = result_of(fault.kind);
     log_line(fault.message);
   } else if (done.has_memory_finding) {
-    context.sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+    context.sticky = done.is_misaligned ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS;
   }
   // As on a device the launch itself succeeded; its fault comes out of the next call that waits for it.
   return CUDA_SUCCESS;

@@ -124,6 +124,13 @@ std::uint64_t run_warp(Warp& warp, std::uint64_t slice) {
   return warp.instructions - begin;
 }
 
+void raise_timeout(Warp& warp) {
+  // Between two slices warp.pc is the instruction to come; raise() names the one before.
+  warp.pc = (warp.state == WarpState::at_barrier ? warp.barrier_pc : warp.pc) + 1;
+  raise(warp, Fault::Kind::timeout, "the instruction budget is spent; this is where the warp was",
+        warp.active == 0 ? 0 : first_lane(warp.active));
+}
+
 void raise_deadlock(Cta& cta) {
   std::string waiting;
   Warp* first = nullptr;

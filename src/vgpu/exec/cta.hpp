@@ -17,6 +17,8 @@ namespace flashmoe::vgpu::exec {
 std::uint64_t run_warp(Warp& warp, std::uint64_t slice);
 
 // All warps that live wait at barriers that cannot complete: raised.
+// The launch has had its instructions: the warp is where it hangs.
+void raise_timeout(Warp& warp);
 void raise_deadlock(Cta& cta);
 
 }  // namespace flashmoe::vgpu::exec

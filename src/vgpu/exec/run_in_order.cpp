@@ -107,8 +107,7 @@ class Turns {
       land_some_copies(warp);
     }
     if (executed_ > grid_.launch->instruction_budget) {
-      raise(warp, Fault::Kind::timeout, "the instruction budget is spent; this is where the warp was",
-            warp.active == 0 ? 0 : first_lane(warp.active));
+      raise_timeout(warp);
     }
   }
 

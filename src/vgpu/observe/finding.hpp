@@ -42,6 +42,7 @@ struct Finding {
   Party at{};
   std::optional<std::uint64_t> address{};
   std::string space{};  // of the address: "global", "shared", "local"
+  bool is_misaligned = false;
   std::optional<Party> other{};
   std::string advice{};     // one sentence
   std::uint64_t times = 1;  // this finding was met so often, over all threads

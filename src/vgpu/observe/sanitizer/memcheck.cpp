@@ -158,6 +158,7 @@ void Memcheck::report(const exec::Warp& warp, const exec::Access& access, int la
   finding.at = party(*grid_->kernel, access.pc, warp.cta->block, thread_of(grid_->launch->block, number));
   finding.address = access.address[lane];
   finding.space = space_name(access.space);
+  finding.is_misaligned = reason == misaligned;
   finding.advice = std::move(advice);
   log_.add(std::move(finding));
 }
