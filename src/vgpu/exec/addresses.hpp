@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "vgpu/exec/handlers.hpp"
 #include "vgpu/exec/observer.hpp"
@@ -25,7 +26,7 @@ struct Request {
   std::uint32_t bytes = 0;
   AccessKind kind = AccessKind::load;
   bool is_matrix = false;
-  const AsyncCopy* copy = nullptr;
+  std::span<const AsyncCopy> copies{};  // that land now
   std::uint32_t align = 0;  // 0: as large as the access
 };
 template <Mode mode>

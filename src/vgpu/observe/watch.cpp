@@ -39,8 +39,8 @@ void Watch::grid_begins(exec::Grid& grid) {
     Note note{};
     note.is_pseudo = info.is_pseudo;
     note.is_warp_barrier = (form.opcode == "bar" || form.opcode == "barrier") && form.has("warp");
-    note.is_async_copy = form.opcode == "cp" && form.has("async");
-    note.is_memory_barrier_object = form.opcode == "mbarrier" || (note.is_async_copy && form.has("mbarrier"));
+    note.is_memory_barrier_object =
+        form.opcode == "mbarrier" || (form.opcode == "cp" && form.has("async") && form.has("mbarrier"));
     notes_.push_back(note);
   }
   memcheck_.grid_begins(grid);
@@ -116,10 +116,6 @@ void Watch::before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) {
   if (note.is_warp_barrier && options_.racecheck) racecheck_.warp_syncs(warp.exec, shadow.clock);
 }
 
-void Watch::after(exec::Warp& warp, const ir::Inst&, std::uint32_t pc) {
-  if (notes_[pc].is_async_copy && options_.counters) counters_.copies_end(warp);
-}
-
 std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access) {
   exec::Access allowed = access;
   // An arrival releases and a wait acquires (PTX ISA 9.7.13.15.13 and 16), whether that is written or not.
@@ -130,7 +126,7 @@ std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::
   if (allowed.lanes == 0) return 0;
   WarpShadow& of_warp = shadow_of(warp);
   CtaShadow& of_cta = *static_cast<CtaShadow*>(warp.cta->shadow);
-  if (options_.counters && access.copy == nullptr) counters_.access(warp, allowed);
+  if (options_.counters && access.copies.empty()) counters_.access(warp, allowed);
   if (options_.racecheck) racecheck_.access(warp, inst, allowed, of_warp.clock, of_cta.clock);
   if (options_.initcheck) initcheck_.access(warp, inst, allowed, of_warp.poison, of_cta.poison);
   return allowed.lanes;
@@ -168,10 +164,10 @@ void Watch::fence(exec::Warp& warp, exec::Scope scope) {
   if (options_.racecheck) racecheck_.fence(scope, shadow_of(warp).clock);
 }
 
-void Watch::copy_issued(exec::Warp& warp, const exec::AsyncCopy& copy) {
-  if (options_.counters) counters_.copy_issued(copy);
+void Watch::copies_issued(exec::Warp& warp, std::span<const exec::AsyncCopy> copies) {
+  if (options_.counters) counters_.copies_issued(warp, copies);
   if (!options_.racecheck) return;
-  racecheck_.copy_issued(warp, copy, shadow_of(warp).clock, static_cast<CtaShadow*>(warp.cta->shadow)->clock);
+  racecheck_.copies_issued(warp, copies, shadow_of(warp).clock, static_cast<CtaShadow*>(warp.cta->shadow)->clock);
 }
 
 void Watch::copies_waited(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending) {

@@ -29,6 +29,7 @@ void Initcheck::grid_begins(const exec::Grid& grid) {
     const std::string_view op = info.form.opcode;
     step.is_branch = op == "bra" || op == "brx" || op == "exit" || op == "ret" || op == "trap";
     step.uses_whole_warp = op == "shfl" || op == "mma" || op == "movmatrix" || info.poison == ir::PoisonRule::vote;
+    step.is_opaque = op == "mbarrier" || op == "cp";
     steps_.push_back(step);
   }
 }

@@ -49,6 +49,7 @@ class Initcheck {
     ir::PoisonRule rule = ir::PoisonRule::none;
     bool is_branch = false;        // its guard decides where the warp goes
     bool uses_whole_warp = false;  // lanes read other lanes' registers
+    bool is_opaque = false;        // works on a memory barrier object
   };
 
   [[nodiscard]] RegisterPoison& registers(const exec::Warp& warp, WarpPoison& poison);
