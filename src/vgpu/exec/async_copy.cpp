@@ -90,6 +90,9 @@ template <class ShouldLand>
 void land_those(Warp& warp, ShouldLand&& should_land) {
   const bool observed = warp.cta->grid->observer != nullptr;
   std::vector<AsyncCopy> landing;
+  if (observed) {
+    landing.reserve(warp.copies.size());
+  }
   AsyncCopy* kept = warp.copies.data();
   for (const AsyncCopy& copy : warp.copies) {
     if (!should_land(copy)) {

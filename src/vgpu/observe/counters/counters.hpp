@@ -53,7 +53,7 @@ class Counters {
   void instruction(std::uint32_t pc, std::uint32_t lanes) {
     InstructionCounts& counts = counts_.instructions[pc];
     ++counts.warps;
-    counts.threads += static_cast<std::uint32_t>(__builtin_popcount(lanes));
+    counts.threads += lanes == exec::all_lanes ? 32 : static_cast<std::uint32_t>(__builtin_popcount(lanes));
   }
   void branch(const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken, std::uint32_t not_taken);
   void access(const exec::Warp& warp, const exec::Access& access);  // all but asynchronous copies

@@ -210,6 +210,19 @@ inline void Racecheck::touch_bytes(History& history, Now& now) {
   }
 }
 
+template <class History>
+void Racecheck::prefetch(History& history, const exec::Access& access, const WarpClock& clock) {
+  const Quad* quads[32] = {};
+  for_each_lane(access.lanes, [&](int lane) {
+    quads[lane] = history.find(access.address[lane] / bytes_per_quad);
+    AccessHistory::prefetch(quads[lane]);
+  });
+  const std::uint32_t place = history.readers_per_set() > 1 ? clock.id : 0;
+  for_each_lane(access.lanes, [&](int lane) {
+    if (quads[lane] != nullptr) history.prefetch_readers(quads[lane]->whole, place);
+  });
+}
+
 void Racecheck::access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, WarpClock& clock,
                        CtaClock& cta) {
   if (!access.copies.empty() || (access.space != ir::Space::shared && access.space != ir::Space::global)) return;
@@ -234,6 +247,7 @@ void Racecheck::access(exec::Warp& warp, const ir::Inst& inst, const exec::Acces
   now.record.flags = flags & 0x1fu;
   if (access.kind == exec::AccessKind::store && !access.is_matrix) same_instruction(warp, inst, access, clock.actor);
   const auto touch_lanes = [&]<bool is_write>(auto& history) {
+    if (now.bytes == bytes_per_quad) prefetch(history, access, clock);
     for_each_lane(access.lanes, [&](int lane) {
       now.address = access.address[lane];
       now.record.lane = static_cast<std::uint32_t>(lane) & 31u;
@@ -269,6 +283,10 @@ void Racecheck::copies_issued(exec::Warp& warp, std::span<const exec::AsyncCopy>
   now.record.clock = clock.clock();
   now.record.actor = clock.actor;
   now.record.flags = AccessRecord::copy;
+  for (const exec::AsyncCopy& copy : copies) {
+    AccessHistory::prefetch(cta.shared.find(copy.destination / bytes_per_quad));
+    if (copy.source < memory::shared_window) AccessHistory::prefetch(global_->find(copy.source / bytes_per_quad));
+  }
   for (const exec::AsyncCopy& copy : copies) {
     if (copy.group >= clock.groups.size()) clock.groups.resize(copy.group + 1);
     now.record.pc = copy.pc & 0xfffffffu;

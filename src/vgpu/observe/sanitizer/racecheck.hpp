@@ -94,6 +94,8 @@ class Racecheck {
   // `words`: how many the cell stands for; a finding counts for each.
   void touch_read(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words);
   void touch_write(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words);
+  template <class History>
+  static void prefetch(History& history, const exec::Access& access, const WarpClock& clock);
   template <bool is_write, class History>
   void touch_bytes(History& history, Now& now);
   template <bool is_write, class History>
