@@ -37,7 +37,7 @@ struct Cell {
 
 inline constexpr std::uint64_t bytes_per_quad = 16, words_per_quad = 4;
 
-struct Quad {
+struct alignas(64) Quad {  // a line of the host's cache
   Cell whole{};           // stands for the four words, unless
   bool is_split = false;  // they have cells of their own
 };
@@ -46,19 +46,20 @@ struct Quad {
 // warp, which is exact; in global memory one place, where the latest of many concurrent readers stands.
 class AccessHistory {
  public:
-  explicit AccessHistory(std::uint32_t readers_per_set) : per_set_(readers_per_set), pool_(readers_per_set) {}
+  explicit AccessHistory(std::uint32_t readers_per_set) : per_set_(readers_per_set), lines_((readers_per_set + 3) / 4) {
+    pool_.resize(lines_);
+  }
 
   [[nodiscard]] std::uint32_t readers_per_set() const { return per_set_; }
-  [[nodiscard]] AccessRecord* readers(const Cell& cell) { return pool_.data() + std::size_t{cell.readers} * per_set_; }
-  // Both are far away when many blocks take turns: whoever is going to touch several asks for all of them first.
+  [[nodiscard]] AccessRecord* readers(const Cell& cell) { return pool_[std::size_t{cell.readers} * lines_].records; }
+  // Far away when many blocks take turns: whoever is going to touch several asks for all of them first.
   void prefetch_readers(const Cell& cell, std::uint32_t place) {
     if (cell.readers != 0) __builtin_prefetch(readers(cell) + place);
   }
-  static void prefetch(const Quad* quad) { __builtin_prefetch(quad); }
   AccessRecord* add_readers(Cell& cell) {
     if (free_.empty()) {
-      cell.readers = static_cast<std::uint32_t>(pool_.size() / per_set_);
-      pool_.resize(pool_.size() + per_set_);
+      cell.readers = static_cast<std::uint32_t>(pool_.size() / lines_);
+      pool_.resize(pool_.size() + lines_);
     } else {
       cell.readers = free_.back();
       free_.pop_back();
@@ -93,8 +94,11 @@ class AccessHistory {
   }
 
  private:
-  std::uint32_t per_set_;
-  std::vector<AccessRecord> pool_;  // set 0 is never used
+  struct alignas(64) Line {
+    AccessRecord records[4];
+  };
+  std::uint32_t per_set_, lines_;
+  std::vector<Line> pool_{};  // set 0 is never used
   std::vector<std::uint32_t> free_{};
 };
 

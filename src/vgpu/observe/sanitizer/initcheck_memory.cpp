@@ -272,7 +272,11 @@ void Initcheck::land(const exec::Access& access, CtaPoison& cta) {
     if ((access.lanes >> copy.lane & 1) == 0) continue;
     if (std::uint64_t{copy.destination} + copy.bytes > cta.shared.size()) continue;
     std::uint8_t* const to = cta.shared.data() + copy.destination;
-    std::memset(to, 0, copy.bytes);  // the rest is filled with zeros
+    if (copy.bytes == 16) {  // nearly all of them
+      std::memset(to, 0, 16);
+    } else {
+      std::memset(to, 0, copy.bytes);  // what is not copied is filled with zeros
+    }
     if (global_ == nullptr || copy.source_bytes == 0) continue;
     const std::uint32_t undefined = ~global_->initialised_bytes(copy.source, copy.source_bytes);
     if ((undefined & ((1u << copy.source_bytes) - 1u)) == 0) continue;

@@ -168,58 +168,64 @@ void Racecheck::report(const Now& now, const AccessRecord& before, bool before_w
   for (std::uint32_t i = 0; i < words; ++i) report(now, before, before_writes, verdict);
 }
 
-// The words of a quad that an access takes in part, or that have been taken in part before.
+template <bool is_write>
+inline void Racecheck::touch(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words) {
+  if constexpr (is_write) {
+    touch_write(history, cell, now, words);
+  } else {
+    touch_read(history, cell, now, words);
+  }
+}
+
+// What the access takes of one quad; word by word if that is a part of it, or if it has been taken in part before.
 template <bool is_write, class History>
-void Racecheck::touch_part(History& history, Quad& quad, std::uint64_t number, Now& now) {
+inline void Racecheck::touch_quad(History& history, Quad& quad, std::uint64_t number, Now& now) {
+  const std::uint64_t first = number * words_per_quad;
+  const bool whole = now.address <= first * 4 && (first + words_per_quad) * 4 <= now.address + now.bytes;
+  if (whole && !quad.is_split) {
+    now.record.mask = 0xf;
+    touch<is_write>(history, quad.whole, now, words_per_quad);
+    return;
+  }
   Cell* const cells = history.words(number);
   if (!quad.is_split) history.split(quad, cells);
-  const std::uint64_t first = number * words_per_quad;
   const std::uint64_t begin = std::max(first, now.address / 4);
   const std::uint64_t last = std::min(first + words_per_quad - 1, (now.address + now.bytes - 1) / 4);
-  bool whole = last - begin == words_per_quad - 1;
   for (std::uint64_t word = begin; word <= last; ++word) {
-    const std::uint32_t mask = byte_mask(word, now.address, now.bytes);
-    whole = whole && mask == 0xf;
-    now.record.mask = mask & 0xfu;
-    if constexpr (is_write) {
-      touch_write(history, cells[word - first], now, 1);
-    } else {
-      touch_read(history, cells[word - first], now, 1);
-    }
+    now.record.mask = byte_mask(word, now.address, now.bytes) & 0xfu;
+    touch<is_write>(history, cells[word - first], now, 1);
   }
   if (is_write && whole) history.merge(quad, cells);
 }
 
 template <bool is_write, class History>
 inline void Racecheck::touch_bytes(History& history, Now& now) {
-  const std::uint64_t end = now.address + now.bytes;
-  for (std::uint64_t number = now.address / bytes_per_quad; number * bytes_per_quad < end; ++number) {
-    Quad* const quad = history.find(number);
-    if (quad == nullptr) continue;
-    const bool whole = now.address <= number * bytes_per_quad && (number + 1) * bytes_per_quad <= end;
-    if (!whole || quad->is_split) {
-      touch_part<is_write>(history, *quad, number, now);
-      continue;
-    }
-    now.record.mask = 0xf;
-    if constexpr (is_write) {
-      touch_write(history, quad->whole, now, words_per_quad);
-    } else {
-      touch_read(history, quad->whole, now, words_per_quad);
-    }
+  const std::uint64_t last = (now.address + now.bytes - 1) / bytes_per_quad;
+  for (std::uint64_t number = now.address / bytes_per_quad; number <= last; ++number) {
+    if (Quad* const quad = history.find(number)) touch_quad<is_write>(history, *quad, number, now);
   }
 }
 
-template <class History>
-void Racecheck::prefetch(History& history, const exec::Access& access, const WarpClock& clock) {
-  const Quad* quads[32] = {};
+template <bool is_write, class History>
+void Racecheck::touch_lanes(History& history, const exec::Access& access, Now& now) {
+  Quad* first[32];  // that the lane touches
   for_each_lane(access.lanes, [&](int lane) {
-    quads[lane] = history.find(access.address[lane] / bytes_per_quad);
-    AccessHistory::prefetch(quads[lane]);
+    first[lane] = history.find(access.address[lane] / bytes_per_quad);
+    __builtin_prefetch(first[lane]);
   });
-  const std::uint32_t place = history.readers_per_set() > 1 ? clock.id : 0;
+  const std::uint32_t place = history.readers_per_set() > 1 ? now.clock.id : 0;
   for_each_lane(access.lanes, [&](int lane) {
-    if (quads[lane] != nullptr) history.prefetch_readers(quads[lane]->whole, place);
+    if (first[lane] != nullptr) history.prefetch_readers(first[lane]->whole, place);
+  });
+  for_each_lane(access.lanes, [&](int lane) {
+    now.address = access.address[lane];
+    now.record.lane = static_cast<std::uint32_t>(lane) & 31u;
+    const std::uint64_t number = now.address / bytes_per_quad;
+    if (now.address + now.bytes > (number + 1) * bytes_per_quad) {
+      touch_bytes<is_write>(history, now);
+    } else if (first[lane] != nullptr) {
+      touch_quad<is_write>(history, *first[lane], number, now);
+    }
   });
 }
 
@@ -246,19 +252,11 @@ void Racecheck::access(exec::Warp& warp, const ir::Inst& inst, const exec::Acces
   if (access.is_matrix) flags |= AccessRecord::several_lanes;
   now.record.flags = flags & 0x1fu;
   if (access.kind == exec::AccessKind::store && !access.is_matrix) same_instruction(warp, inst, access, clock.actor);
-  const auto touch_lanes = [&]<bool is_write>(auto& history) {
-    if (now.bytes == bytes_per_quad) prefetch(history, access, clock);
-    for_each_lane(access.lanes, [&](int lane) {
-      now.address = access.address[lane];
-      now.record.lane = static_cast<std::uint32_t>(lane) & 31u;
-      touch_bytes<is_write>(history, now);
-    });
-  };
   const auto touch_all = [&](auto& history) {
     if (now.is_write) {
-      touch_lanes.template operator()<true>(history);
+      touch_lanes<true>(history, access, now);
     } else {
-      touch_lanes.template operator()<false>(history);
+      touch_lanes<false>(history, access, now);
     }
   };
   if (access.space == ir::Space::shared) {
@@ -284,8 +282,8 @@ void Racecheck::copies_issued(exec::Warp& warp, std::span<const exec::AsyncCopy>
   now.record.actor = clock.actor;
   now.record.flags = AccessRecord::copy;
   for (const exec::AsyncCopy& copy : copies) {
-    AccessHistory::prefetch(cta.shared.find(copy.destination / bytes_per_quad));
-    if (copy.source < memory::shared_window) AccessHistory::prefetch(global_->find(copy.source / bytes_per_quad));
+    __builtin_prefetch(cta.shared.find(copy.destination / bytes_per_quad));
+    if (copy.source < memory::shared_window) __builtin_prefetch(global_->find(copy.source / bytes_per_quad));
   }
   for (const exec::AsyncCopy& copy : copies) {
     if (copy.group >= clock.groups.size()) clock.groups.resize(copy.group + 1);

@@ -94,12 +94,14 @@ class Racecheck {
   // `words`: how many the cell stands for; a finding counts for each.
   void touch_read(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words);
   void touch_write(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words);
-  template <class History>
-  static void prefetch(History& history, const exec::Access& access, const WarpClock& clock);
+  template <bool is_write>
+  void touch(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words);
+  template <bool is_write, class History>
+  void touch_lanes(History& history, const exec::Access& access, Now& now);
   template <bool is_write, class History>
   void touch_bytes(History& history, Now& now);
   template <bool is_write, class History>
-  void touch_part(History& history, Quad& quad, std::uint64_t number, Now& now);
+  void touch_quad(History& history, Quad& quad, std::uint64_t number, Now& now);
   void same_instruction(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, std::uint32_t actor);
   void synchronise(const exec::Access& access, WarpClock& clock, CtaClock& cta);
   void report(const Now& now, const AccessRecord& before, bool before_writes, std::uint32_t words);
