@@ -27,7 +27,7 @@ struct Request {
   AccessKind kind = AccessKind::load;
   bool is_matrix = false;
   std::span<const AsyncCopy> copies{};  // that land now
-  std::uint32_t align = 0;  // 0: as large as the access
+  std::uint32_t align = 0;              // 0: as large as the access
 };
 template <Mode mode>
 [[nodiscard]] std::uint32_t resolve_in(Warp& warp, const ir::Inst& inst, ir::Space space, const Request& request,

@@ -14,6 +14,7 @@
 #include "vgpu/observe/sanitizer/global_shadow.hpp"
 #include "vgpu/observe/sanitizer/initcheck.hpp"
 #include "vgpu/observe/sanitizer/memcheck.hpp"
+#include "vgpu/observe/sanitizer/race_queue.hpp"
 #include "vgpu/observe/sanitizer/racecheck.hpp"
 #include "vgpu/observe/sanitizer/synccheck.hpp"
 
@@ -62,6 +63,7 @@ class Watch final : public exec::Observer {
     bool is_pseudo = false, is_warp_barrier = false, is_memory_barrier_object = false;
   };
   [[nodiscard]] static WarpShadow& shadow_of(const exec::Warp& warp) { return *static_cast<WarpShadow*>(warp.shadow); }
+  [[nodiscard]] static CtaShadow& shadow_of(const exec::Cta& cta) { return *static_cast<CtaShadow*>(cta.shadow); }
   void report_fault(const exec::Grid& grid);
 
   WatchOptions options_;
@@ -69,6 +71,7 @@ class Watch final : public exec::Observer {
   Memcheck memcheck_;
   Initcheck initcheck_;
   Racecheck racecheck_;
+  RaceQueue races_;
   Synccheck synccheck_;
   Counters counters_;
   std::vector<Note> notes_{};                                         // by pc

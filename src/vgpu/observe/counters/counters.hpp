@@ -56,7 +56,7 @@ class Counters {
     counts.threads += lanes == exec::all_lanes ? 32 : static_cast<std::uint32_t>(__builtin_popcount(lanes));
   }
   void branch(const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken, std::uint32_t not_taken);
-  void access(const exec::Warp& warp, const exec::Access& access);  // all but asynchronous copies
+  void access(const exec::Warp& warp, const exec::Access& access);                      // all but asynchronous copies
   void copies_issued(const exec::Warp& warp, std::span<const exec::AsyncCopy> copies);  // by one instruction
 
   [[nodiscard]] const LaunchCounts& counts() const { return counts_; }

@@ -1,6 +1,6 @@
 // Who touched a word last, in the manner of FastTrack: the last write, the last read, and further readers only where
-// reads really overlap in time. Cells are words of 4 bytes with a mask of the bytes touched. Four words in a row are one
-// cell as long as every access takes all of them: matrix rows, copies and vectors are 16 bytes wide.
+// reads really overlap in time. Cells are words of 4 bytes with a mask of the bytes touched. Four words in a row are
+// one cell as long as every access takes all of them: matrix rows, copies and vectors are 16 bytes wide.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,8 @@ struct Cell {
 inline constexpr std::uint64_t bytes_per_quad = 16, words_per_quad = 4;
 
 struct alignas(64) Quad {  // a line of the host's cache
-  Cell whole{};           // stands for the four words, unless
-  bool is_split = false;  // they have cells of their own
+  Cell whole{};            // stands for the four words, unless
+  bool is_split = false;   // they have cells of their own
 };
 
 // The cells of one memory. Further readers of a cell stand in sets of a fixed size: in shared memory one place per

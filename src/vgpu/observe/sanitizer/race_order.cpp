@@ -16,15 +16,11 @@ void WarpClock::meet(std::uint32_t lanes) {
   whole_sync = *std::min_element(last_sync.begin(), last_sync.end());
 }
 
-void Racecheck::copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, bool open_too,
-                              WarpClock& clock) {
+void Racecheck::copies_waited(std::uint32_t lanes, const GroupsDone& done, WarpClock& clock) {
   clock.tick();
   for_each_lane(lanes, [&](int lane) {
-    const std::uint32_t committed = warp.committed_groups[lane];
-    const std::uint32_t closed = committed > pending ? committed - pending : 0;
-    const std::uint32_t done = open_too ? committed + 1 : closed;
     std::uint32_t& known = clock.groups_done[static_cast<std::size_t>(lane)];
-    for (; known < done; ++known) {
+    for (; known < done[static_cast<std::size_t>(lane)]; ++known) {
       if (known >= clock.groups.size()) continue;
       WarpClock::CopyGroup& group = clock.groups[known];
       group.waited_lanes |= 1u << lane;

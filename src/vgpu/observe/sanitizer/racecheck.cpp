@@ -96,7 +96,7 @@ inline bool Racecheck::is_ordered(const AccessRecord& before, const Now& now) co
     const std::uint32_t landed = before.group < groups.size() ? groups[before.group].landed_at : 0xffffffffu;
     ordered = warp == clock.id ? clock.whole_sync > landed : clock.knows.own[warp] >= landed;
   } else if (warp != clock.id) {
-    ordered = clock.knows.own[warp] >= before.clock;
+    return clock.knows.own[warp] >= before.clock || (before.flags & now.record.flags & AccessRecord::strong) != 0;
   } else {
     const AccessRecord& mine = now.record;
     const bool several = ((before.flags | mine.flags) & AccessRecord::several_lanes) != 0;
@@ -116,7 +116,7 @@ inline void Racecheck::touch_read(AccessHistory& history, Cell& cell, const Now&
     return true;
   };
   if (is_known(read) || (cell.readers != 0 && is_known(history.readers(cell)[place]))) return;
-  if ((cell.write.mask & mine.mask) != 0 && !is_ordered(cell.write, now)) report(now, cell.write, true, words);
+  if ((cell.write.mask & mine.mask) != 0 && !is_ordered(cell.write, now)) suspect(now, cell.write, true, words);
   if (read.mask == 0) {
     read = mine;
     return;
@@ -145,7 +145,7 @@ inline void Racecheck::touch_read(AccessHistory& history, Cell& cell, const Now&
 inline void Racecheck::touch_write(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words) {
   const AccessRecord& mine = now.record;
   const auto look_at = [&](const AccessRecord& before, bool before_writes) {
-    if ((before.mask & mine.mask) != 0 && !is_ordered(before, now)) report(now, before, before_writes, words);
+    if ((before.mask & mine.mask) != 0 && !is_ordered(before, now)) suspect(now, before, before_writes, words);
   };
   look_at(cell.write, true);
   look_at(cell.read, false);
@@ -161,11 +161,6 @@ inline void Racecheck::touch_write(AccessHistory& history, Cell& cell, const Now
   if (several) cell.write.flags |= AccessRecord::several_lanes;
   if ((cell.read.mask & mine.mask) != 0) cell.read = {};
   if (mine.mask == 0xf) history.drop_readers(cell);
-}
-
-void Racecheck::report(const Now& now, const AccessRecord& before, bool before_writes, std::uint32_t words) {
-  const Verdict verdict = judge(before, now);
-  for (std::uint32_t i = 0; i < words; ++i) report(now, before, before_writes, verdict);
 }
 
 template <bool is_write>
@@ -229,20 +224,17 @@ void Racecheck::touch_lanes(History& history, const exec::Access& access, Now& n
   });
 }
 
-void Racecheck::access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, WarpClock& clock,
-                       CtaClock& cta) {
-  if (!access.copies.empty() || (access.space != ir::Space::shared && access.space != ir::Space::global)) return;
+void Racecheck::access(const exec::Access& access, std::uint32_t unchanged, WarpClock& clock, CtaClock& cta) {
   const bool is_strong =
       access.kind == exec::AccessKind::atomic || access.is_volatile || access.order != exec::Order::weak;
-  Now now{.warp = warp,
-          .inst = &inst,
-          .clock = clock,
+  Now now{.clock = clock,
           .cta = cta,
           .space = access.space,
           .record = {},
           .is_write = access.kind != exec::AccessKind::load,
           .address = 0,
-          .bytes = access.is_matrix ? 16 : access.bytes};
+          .bytes = access.is_matrix ? 16 : access.bytes,
+          .unchanged = unchanged};
   now.record.clock = clock.clock();
   now.record.actor = clock.actor;
   now.record.pc = access.pc & 0xfffffffu;
@@ -251,7 +243,6 @@ void Racecheck::access(exec::Warp& warp, const ir::Inst& inst, const exec::Acces
   // The rows of a matrix are read by all lanes, whichever lane gave the address.
   if (access.is_matrix) flags |= AccessRecord::several_lanes;
   now.record.flags = flags & 0x1fu;
-  if (access.kind == exec::AccessKind::store && !access.is_matrix) same_instruction(warp, inst, access, clock.actor);
   const auto touch_all = [&](auto& history) {
     if (now.is_write) {
       touch_lanes<true>(history, access, now);
@@ -267,17 +258,15 @@ void Racecheck::access(exec::Warp& warp, const ir::Inst& inst, const exec::Acces
   if (is_strong) synchronise(access, clock, cta);
 }
 
-void Racecheck::copies_issued(exec::Warp& warp, std::span<const exec::AsyncCopy> copies, WarpClock& clock,
-                              CtaClock& cta) {
-  Now now{.warp = warp,
-          .inst = nullptr,
-          .clock = clock,
+void Racecheck::copies_issued(std::span<const exec::AsyncCopy> copies, WarpClock& clock, CtaClock& cta) {
+  Now now{.clock = clock,
           .cta = cta,
           .space = ir::Space::shared,
           .record = {},
           .is_write = true,
           .address = 0,
-          .bytes = 0};
+          .bytes = 0,
+          .unchanged = 0};
   now.record.clock = clock.clock();
   now.record.actor = clock.actor;
   now.record.flags = AccessRecord::copy;
@@ -305,8 +294,7 @@ void Racecheck::copies_issued(exec::Warp& warp, std::span<const exec::AsyncCopy>
 }
 
 // Two lanes of one store in the same bytes: harmless when they store the same, undefined otherwise.
-void Racecheck::same_instruction(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access,
-                                 std::uint32_t actor) {
+void Racecheck::same_instruction(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access) {
   std::array<std::pair<std::uint64_t, int>, 32> sorted;
   std::size_t n = 0;
   bool rising = true;
@@ -327,7 +315,7 @@ void Racecheck::same_instruction(exec::Warp& warp, const ir::Inst& inst, const e
     if (std::memcmp(first.data() + offset, second.data(), access.bytes - offset) == 0) continue;
     if (!log_.is_new(Check::racecheck, access.pc, access.pc, 1)) return;
     const exec::Dim3& block = grid_->launch->block;
-    const std::uint32_t base = actor % warps_per_cta_ * exec::lanes_per_warp;
+    const std::uint32_t base = warp.id * exec::lanes_per_warp;
     Finding finding{.check = Check::racecheck,
                     .kernel = grid_->kernel->name,
                     .message = "lanes of one store write different values to the same place"};

@@ -65,21 +65,25 @@ class Racecheck {
   void cta_begins(const exec::Cta& cta, CtaClock& clocks);
   void warp_begins(const exec::Warp& warp, CtaClock& cta, WarpClock& clock);
 
-  void access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, WarpClock& clock, CtaClock& cta);
-  void copies_issued(exec::Warp& warp, std::span<const exec::AsyncCopy> copies, WarpClock& clock, CtaClock& cta);
-  void copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, bool open_too,
-                     WarpClock& clock);
+  // `unchanged`: lanes that store what is there already.
+  void access(const exec::Access& access, std::uint32_t unchanged, WarpClock& clock, CtaClock& cta);
+  void copies_issued(std::span<const exec::AsyncCopy> copies, WarpClock& clock, CtaClock& cta);
+  using GroupsDone = std::array<std::uint32_t, 32>;  // per lane: groups that have landed
+  void copies_waited(std::uint32_t lanes, const GroupsDone& done, WarpClock& clock);
   void barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock& cta);
   void barrier_completes(std::uint32_t number, CtaClock& cta);
   void barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta, std::uint32_t lanes);
   void fence(exec::Scope scope, WarpClock& clock);
   void warp_syncs(std::uint32_t lanes, WarpClock& clock);
 
+  // These two are of the run's own thread. Two lanes of one store in the same place; what the events above gave rise
+  // to.
+  void same_instruction(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access);
+  void tell();
+
  private:
   enum class Verdict : std::uint8_t { ordered, copy_under_way, unsynchronised_copy, within_warp, unordered, scope };
   struct Now {  // the access being judged
-    exec::Warp& warp;
-    const ir::Inst* inst;
     WarpClock& clock;
     CtaClock& cta;
     ir::Space space;
@@ -87,6 +91,15 @@ class Racecheck {
     bool is_write;
     std::uint64_t address;  // of the lane
     std::uint32_t bytes;
+    std::uint32_t unchanged;
+  };
+  struct Suspicion {  // a finding that is not told yet
+    AccessRecord mine, before;
+    bool is_write, before_writes;
+    Verdict verdict;
+    ir::Space space;
+    std::uint64_t address;
+    std::uint64_t times;
   };
 
   [[nodiscard]] Verdict judge(const AccessRecord& before, const Now& now) const;
@@ -102,15 +115,16 @@ class Racecheck {
   void touch_bytes(History& history, Now& now);
   template <bool is_write, class History>
   void touch_quad(History& history, Quad& quad, std::uint64_t number, Now& now);
-  void same_instruction(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, std::uint32_t actor);
   void synchronise(const exec::Access& access, WarpClock& clock, CtaClock& cta);
-  void report(const Now& now, const AccessRecord& before, bool before_writes, std::uint32_t words);
-  void report(const Now& now, const AccessRecord& before, bool before_writes, Verdict verdict);
+  void suspect(const Now& now, const AccessRecord& before, bool before_writes, std::uint32_t words);
+  void report(const Suspicion& suspicion);
 
   FindingLog& log_;
   const exec::Grid* grid_ = nullptr;
   std::uint32_t warps_per_cta_ = 1;
   std::unique_ptr<GlobalHistory> global_{};
+  std::vector<Suspicion> suspicions_{};
+  std::unordered_map<std::uint64_t, std::size_t> suspected_{};  // both places -> index
   // What releases at GPU scope left at a location.
   std::unordered_map<std::uint64_t, std::shared_ptr<const SparseClock>> locations_{};
 };

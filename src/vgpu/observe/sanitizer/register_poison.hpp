@@ -51,7 +51,7 @@ class RegisterPoison {
 
   std::vector<std::uint32_t> poisoned_{}, partial_{}, predicates_{};  // lane masks
   std::vector<std::uint32_t> origin_{}, predicate_origin_{};
-  std::vector<std::uint32_t> bits_{};  // [slot][lane], where partial_ says so
+  std::vector<std::uint32_t> bits_{};     // [slot][lane], where partial_ says so
   std::vector<std::uint64_t> settled_{};  // bit per pc
 };
 
