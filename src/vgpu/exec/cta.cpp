@@ -69,9 +69,6 @@ void main_loop(Warp& warp) {
         observer->before(warp, inst, pc);
       }
       inst.run(warp, inst);
-      if constexpr (mode == Mode::observed) {
-        observer->after(warp, inst, pc);
-      }
     }
   } while (++warp.instructions != warp.slice_end && !warp.leave);
 }

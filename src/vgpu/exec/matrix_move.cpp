@@ -82,7 +82,7 @@ template <Mode mode, int matrices>
   for (std::uint64_t& address : addresses) {
     address = address >> 56 == memory::shared_window >> 56 ? address - memory::shared_window : address;
   }
-  const Request request{warp.exec & row_lanes, row_bytes, kind, true, nullptr, 0};
+  const Request request{warp.exec & row_lanes, row_bytes, kind, true, {}, 0};
   return resolve_in<mode>(warp, inst, ir::Space::shared, request, addresses, rows);
 }
 
