@@ -81,10 +81,11 @@ VGPU_INLINE void add_products(__m512 a, const float (&b)[8][8], int k, __m512 (&
   }
 }
 
-VGPU_INLINE bool any_nan(const __m512 (&sums)[2][4]) {
-  std::uint32_t unordered = 0;
-  for (int t = 0; t < 4; ++t) unordered |= _mm512_cmp_ps_mask(sums[0][t], sums[1][t], _CMP_UNORD_Q);
-  return unordered != 0;
+// The canonical NaN for any other: the table keeps the first operand for the classes quiet and signalling NaN (0) and
+// takes the second for all others (1).
+VGPU_INLINE __m512 canonical(__m512 x) {
+  const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(nan_f32)));
+  return _mm512_fixupimm_ps(nan, x, _mm512_set1_epi32(0x11111100), 0);
 }
 
 template <class Half>
@@ -112,17 +113,9 @@ void multiply_16x8x16(Warp& warp, const Inst& inst) {
       add_products(upper, columns[half], 2 * t + 1, sums);
     }
   }
-  if (any_nan(sums)) {
-    const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(nan_f32)));
-    for (auto& columns_of_parity : sums) {
-      for (__m512& sum : columns_of_parity) {
-        sum = _mm512_mask_mov_ps(sum, _mm512_cmp_ps_mask(sum, sum, _CMP_UNORD_Q), nan);
-      }
-    }
-  }
   for (int parity = 0; parity < 2; ++parity) {
     __m512i values[4];
-    for (int t = 0; t < 4; ++t) values[t] = _mm512_castps_si512(sums[parity][t]);
+    for (int t = 0; t < 4; ++t) values[t] = _mm512_castps_si512(canonical(sums[parity][t]));
     transpose(values);
     for (int j = 0; j < 4; ++j) {
       const std::uint32_t slot = d[2 * (j / 2) + parity];
