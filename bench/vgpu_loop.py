@@ -3,7 +3,8 @@
 vgpu_loop.py LIBRARY [--ctas N] [--steps N] [--repeat N]
 
 Its loop has what an attention kernel's inner loop has: matrix products, exponentials, maxima, shuffles, conversions.
-Prints what peers_host prints of time: {"seconds": of the first run, "repeat_seconds": [of each further run]}.
+Prints what peers_host prints of time: {"seconds": of the first run, "repeat_seconds": [of each further run],
+"repeat_processor_seconds": [the same, of all threads together]}.
 """
 
 import argparse
@@ -57,7 +58,7 @@ class Driver:
             raise SystemExit(f"vgpu_loop: {name} answers {status}")
 
 
-def run(driver: Driver, ctas: int, steps: int, repeat: int) -> list[float]:
+def run(driver: Driver, ctas: int, steps: int, repeat: int) -> list[tuple[float, float]]:
     context, module, function = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
     out = ctypes.c_uint64()
     driver("cuInit", 0)
@@ -69,13 +70,13 @@ def run(driver: Driver, ctas: int, steps: int, repeat: int) -> list[float]:
     parameters[0], parameters[1] = ctypes.addressof(out), ctypes.addressof(count)
     seconds = []
     for _ in range(1 + repeat):
-        begin = time.monotonic()
+        begin, processor_begin = time.monotonic(), time.process_time()
         if not module:
             driver("cuModuleLoadData", ctypes.byref(module), PTX)
             driver("cuModuleGetFunction", ctypes.byref(function), module, b"loop")
         driver("cuLaunchKernel", function, ctas, 1, 1, WARPS * 32, 1, 1, 0, None, parameters, None)
         driver("cuCtxSynchronize")
-        seconds.append(time.monotonic() - begin)
+        seconds.append((time.monotonic() - begin, time.process_time() - processor_begin))
     driver("cuMemFree_v2", out)
     driver("cuDevicePrimaryCtxRelease_v2", 0)
     return seconds
@@ -89,7 +90,8 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=0)
     arguments = parser.parse_args()
     first, *others = run(Driver(arguments.library), arguments.ctas, arguments.steps, arguments.repeat)
-    print(json.dumps({"seconds": first, "repeat_seconds": others}))
+    result = {"seconds": first[0], "repeat_seconds": [wall for wall, _ in others]}
+    print(json.dumps({**result, "repeat_processor_seconds": [processor for _, processor in others]}))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ vgpu_speed.py [--build DIR] [--case flashinfer|loop] [--rounds N] [--json] [--ch
 Four ways side by side: fast, and with every check and counter on; each with the host's widest instructions, and forced
 to AVX2. They take turns within every round, so that what else the machine does meets all of them. A run counts from its
 first launch to the end of its last kernel; the first run of a process, which also loads the PTX, is left out. How many
-warp instructions a run has is read from the reports of the observed runs.
+warp instructions a run has is read from the reports of the observed runs. "of a core" is per second of processor time:
+about what a busy machine would give if it were not.
 
 flashinfer: FlashInfer's own prefill kernel, head size 64, at (B, H, S, D) = (1, 8, 2048, 64); its plug-in is built by
 tests/peers/build_peers.py. loop: a small kernel that is part of this bench (vgpu_loop.py) and needs nothing.
@@ -41,12 +42,14 @@ class Way:
     observed: bool
     goal: float  # million warp instructions a second, for the case flashinfer
     seconds: list[float] = field(default_factory=list)
+    processor_seconds: list[float] = field(default_factory=list)  # of all threads together
 
     def row(self, instructions: int, has_goal: bool) -> dict[str, object]:
         speeds = sorted(instructions / one / 1e6 for one in self.seconds)
         median = statistics.median(speeds)
-        return {"way": self.name, "median": median, "lowest": speeds[0], "highest": speeds[-1], "samples": len(speeds),
-                "goal": self.goal if has_goal else None,
+        of_a_core = instructions / statistics.median(self.processor_seconds) / 1e6
+        return {"way": self.name, "median": median, "lowest": speeds[0], "highest": speeds[-1], "of_a_core": of_a_core,
+                "samples": len(speeds), "goal": self.goal if has_goal else None,
                 "reached": median >= self.goal if has_goal else None}  # fmt: skip
 
 
@@ -109,7 +112,9 @@ def run_once(base: Sequence[str], way: Way, repeat: int) -> int:
         done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise CannotRun(f"{' '.join(arguments)} ended with {done.returncode}\n{done.stderr[-2000:]}")
-        way.seconds += json.loads(done.stdout)["repeat_seconds"]
+        times = json.loads(done.stdout)
+        way.seconds += times["repeat_seconds"]
+        way.processor_seconds += times["repeat_processor_seconds"]
         return count_instructions(report, 1 + repeat) if way.observed else 0
 
 
@@ -138,15 +143,15 @@ def table(result: dict[str, object], rows: list[dict[str, object]], host: dict[s
         f"{result['case']}: {result['warp_instructions']:,} warp instructions a run",
         f"{host['cpu']}, {host['cores']} cores, load average at the start {host['load_average_at_start']}",
         "",
-        f"{'':16}{'million warp instructions a second':>38}",
-        f"{'':16}{'median':>10}{'lowest':>14}{'highest':>14}{'samples':>10}   goal",
+        f"{'':16}{'million warp instructions a second':>34}",
+        f"{'':16}{'median':>10}{'lowest':>12}{'highest':>12}{'of a core':>12}{'samples':>10}   goal",
     ]
     for row in rows:
         goal = "-" if row["goal"] is None else f"{row['goal']:g} {'reached' if row['reached'] else 'missed'}"
-        lines.append(f"{row['way']:16}{row['median']:10.2f}{row['lowest']:14.2f}{row['highest']:14.2f}"
-                     f"{row['samples']:10}   {goal}")  # fmt: skip
+        lines.append(f"{row['way']:16}{row['median']:10.2f}{row['lowest']:12.2f}{row['highest']:12.2f}"
+                     f"{row['of_a_core']:12.2f}{row['samples']:10}   {goal}")  # fmt: skip
     low, high = ACCEL_SIM
-    lines += [f"{'Accel-Sim 2.0':16}{'':10}{low:14}{high:14}{'':13}(published, on other machines)", "", LABEL]
+    lines += [f"{'Accel-Sim 2.0':16}{'':10}{low:12}{high:12}{'':25}(published, on other machines)", "", LABEL]
     return "\n".join(lines)
 
 

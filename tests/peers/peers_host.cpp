@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <iostream>
 #include <map>
 #include <stdexcept>
@@ -114,7 +115,13 @@ runtime::Buffer upload(const std::shared_ptr<runtime::Context>& context, const v
 }
 
 // Of the host, from the first launch to the end of the last kernel; one for each run.
-using Seconds = std::vector<double>;
+struct Seconds {
+  std::vector<double> wall{}, processor{};  // processor: of all threads together
+};
+
+double processor_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
 
 Seconds run(const Options& options, const Plugin& plugin, const std::shared_ptr<runtime::Context>& context,
             testing::AttentionCase& one) {
@@ -150,10 +157,12 @@ Seconds run(const Options& options, const Plugin& plugin, const std::shared_ptr<
   for (int i = 0; i <= options.repeat; ++i) {
     (void)take_launches();  // what is told are those of the last run
     const auto begin = std::chrono::steady_clock::now();
+    const double processor_begin = processor_seconds();
     if (const char* complaint = plugin.run(&problem); complaint != nullptr) throw std::runtime_error(complaint);
     if (const std::string failure = first_failure(); !failure.empty()) throw std::runtime_error(failure);
     get(context->synchronize());
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    seconds.wall.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    seconds.processor.push_back(processor_seconds() - processor_begin);
   }
   get(o.read({static_cast<std::byte*>(args.o), q_bytes}));
   return seconds;
@@ -168,6 +177,10 @@ std::string json_of(const std::vector<Launch>& launches) {
   return text;
 }
 
+auto later(const std::vector<double>& seconds) {
+  return fmt::join(seconds.begin() + 1, seconds.end(), ",");
+}
+
 int harness(const Options& options) {
   const std::string library = options.driver.empty() ? get(runtime::virtual_driver_library()) : options.driver;
   auto context = get(runtime::Context::create(get(runtime::Driver::open(library))));
@@ -179,10 +192,10 @@ int harness(const Options& options) {
   testing::Judgement judgement;
   if (judged) judgement = testing::judge(one, testing::OracleAnswer(one));
   std::cout << fmt::format(
-      R"({{"peer":"{}","device":"{}","judged":{},"right":{},"worst_error_over_bound":{:.4f},"seconds":{:.3f},"repeat_seconds":[{:.4f}],"launches":[{}]}})"
+      R"({{"peer":"{}","device":"{}","judged":{},"right":{},"worst_error_over_bound":{:.4f},"seconds":{:.3f},"repeat_seconds":[{:.4f}],"repeat_processor_seconds":[{:.4f}],"launches":[{}]}})"
       "\n",
       plugin.name(), context->device_name(), judged, judged ? (judgement.complaint.empty() ? "true" : "false") : "null",
-      judgement.worst_error_over_bound, seconds.front(), fmt::join(seconds.begin() + 1, seconds.end(), ","),
+      judgement.worst_error_over_bound, seconds.wall.front(), later(seconds.wall), later(seconds.processor),
       json_of(take_launches()));
   if (!judgement.complaint.empty()) std::cerr << "peers_host: " << judgement.complaint << "\n";
   stand_in_for_cudart(nullptr);
