@@ -33,6 +33,12 @@ constexpr const char* kernels = R"(
   { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call.uni (b), twice, (a); ld.param.b32 %r2, [b]; }
   st.global.u32 [%rd1], %r2; ret;
 }
+.visible .entry times(.param .u64 out) {
+  .reg .u64 %rd<4>;
+  mov.u64 %rd2, %globaltimer;
+  ld.param.u64 %rd1, [out]; cvta.to.global.u64 %rd1, %rd1;
+  st.global.u64 [%rd1], %rd2; mov.u64 %rd3, %globaltimer; st.global.u64 [%rd1+8], %rd3; ret;
+}
 .visible .entry stray() {
   .reg .u64 %rd<2>;
   mov.u64 %rd1, 64; st.global.u32 [%rd1], 1; ret;
@@ -294,6 +300,22 @@ TEST_F(Driver, EventsTellVirtualTime) {
   // 32 warps of about nine instructions at four a clock and 2040 MHz.
   EXPECT_GT(milliseconds, 20e-6F);
   EXPECT_LT(milliseconds, 80e-6F);
+}
+
+TEST_F(Driver, TheGlobalTimerGoesOnFromLaunchToLaunch) {
+  const CUfunction times = function(linked(), "times");
+  CUdeviceptr out = 0;
+  ASSERT_EQ(call("cuMemAlloc", &out, std::size_t{16}), CUDA_SUCCESS);
+  void* parameters[] = {&out};
+  std::uint64_t before = 0;
+  for (int i = 0; i < 3; ++i) {
+    std::uint64_t read[2] = {};
+    ASSERT_EQ(launch(times, 1, 1, 0, parameters), CUDA_SUCCESS);
+    ASSERT_EQ(call("cuMemcpyDtoH", static_cast<void*>(read), out, sizeof read), CUDA_SUCCESS);
+    EXPECT_GE(read[0], before);
+    EXPECT_GT(read[1], read[0]);
+    before = read[1];
+  }
 }
 
 }  // namespace

@@ -148,6 +148,9 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
                               run.sm_count * static_cast<unsigned>(resident)));
   run.resident_ctas_per_sm = static_cast<std::uint32_t>(resident);
   run.sm_clock_mhz = machine.gpu.boost_clock_mhz.value;
+  // A warp's clock may be ahead of the stream's, but must not be behind what was read before.
+  run.start_ns = std::max(static_cast<std::uint64_t>(all.start_ns(*stream)), all.timer_ns.load());
+  run.latest_ns = &all.timer_ns;
   run.grid_id = all.next_id++;
   run.print = &print_to_stdout;
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "vgpu/driver/log.hpp"
 #include "vgpu/observe/counters/report.hpp"

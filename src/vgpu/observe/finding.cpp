@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "vgpu/observe/source_place.hpp"

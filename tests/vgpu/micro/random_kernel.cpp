@@ -243,7 +243,7 @@ class Generator {
   MicroKernel run() {
     MicroKernel kernel;
     kernel.form = "random kernel";
-    kernel.threads = source_.below(4) == 0 ? 32 : 64;
+    kernel.threads = source_.below(4) == 0 ? 64 : 32;
     kernel.input_stride = input_stride;
     kernel.output_stride = output_stride;
     Random random(source_.below(256) * 256 + source_.below(256));

@@ -50,9 +50,17 @@ std::uint64_t thread_index(const Warp& warp, int lane, Special which) {
 }
 
 // The manual promises of the clocks only that they do not run backwards: a warp's clock counts its own instructions.
+// What the next launch's must begin behind is kept for it.
 std::uint64_t nanoseconds(const Warp& warp) {
-  return static_cast<std::uint64_t>(static_cast<double>(warp.instructions) * 1000.0 /
-                                    warp.cta->grid->launch->sm_clock_mhz);
+  const Launch& launch = *warp.cta->grid->launch;
+  const double since_start = static_cast<double>(warp.instructions) * 1000.0 / launch.sm_clock_mhz;
+  const std::uint64_t now = launch.start_ns + static_cast<std::uint64_t>(since_start);
+  if (launch.latest_ns != nullptr) {
+    std::uint64_t latest = launch.latest_ns->load(std::memory_order_relaxed);
+    while (latest < now && !launch.latest_ns->compare_exchange_weak(latest, now, std::memory_order_relaxed)) {
+    }
+  }
+  return now;
 }
 
 std::uint64_t warps_of_block(const Warp& warp) {
