@@ -149,7 +149,7 @@ std::size_t merge_all(Warp& warp, std::size_t index, Belongs&& belongs) {
         }
       }
       if (Observer* const observer = warp.cta->grid->observer) {
-        observer->warp_syncs(warp, here);
+        observer->warp_syncs(warp, here, waited.pc);
       }
       return true;
     }

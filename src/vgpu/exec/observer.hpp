@@ -58,7 +58,8 @@ class Observer {
   virtual void barrier_completes(Cta&, std::uint32_t /*number*/) {}
   virtual void barrier_passes(Warp&, std::uint32_t /*number*/) {}  // a waiting warp goes on
   virtual void fence(Warp&, Scope) {}
-  virtual void warp_syncs(Warp&, std::uint32_t /*lanes*/) {}  // bar.warp.sync, shfl.sync, ...: lanes met
+  // The lanes that a mask names have met for the .sync op at pc.
+  virtual void warp_syncs(Warp&, std::uint32_t /*lanes*/, std::uint32_t /*pc*/) {}
   // cp.async: the copies of an instruction were issued; their group was closed; they landed (access() of both sides
   // came before); were waited for.
   virtual void copies_issued(Warp&, std::span<const AsyncCopy>) {}

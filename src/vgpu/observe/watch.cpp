@@ -114,8 +114,12 @@ void Watch::before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) {
   WarpShadow& shadow = shadow_of(warp);
   if (options_.counters && !note.is_pseudo) counters_.instruction(pc, warp.exec);
   if (options_.initcheck) initcheck_.instruction(warp, inst, pc, shadow.poison);
-  // Its lanes have met by now: a semantic wait stands before it.
-  if (note.is_warp_barrier && options_.racecheck) races_.warp_syncs(warp, warp.exec, *shadow_of(*warp.cta).race);
+}
+
+void Watch::warp_syncs(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pc) {
+  // Of the .sync ops only bar.warp.sync orders memory. Lanes that have exited are not waited for.
+  if (!options_.racecheck || !notes_[pc].is_warp_barrier) return;
+  races_.warp_syncs(warp, lanes | warp.exited, *shadow_of(*warp.cta).race);
 }
 
 std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access) {
@@ -128,6 +132,7 @@ std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::
   if (allowed.lanes == 0) return 0;
   WarpShadow& of_warp = shadow_of(warp);
   CtaShadow& of_cta = shadow_of(*warp.cta);
+  if (of_warp.arrival.expected != 0 && access.space == ir::Space::shared) of_warp.arrival.passed_by |= allowed.lanes;
   if (options_.counters && access.copies.empty()) counters_.access(warp, allowed);
   if (options_.racecheck) races_.access(warp, inst, allowed, *of_cta.race);
   if (options_.initcheck) initcheck_.access(warp, inst, allowed, of_warp.poison, of_cta.poison);

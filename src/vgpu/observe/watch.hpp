@@ -51,6 +51,7 @@ class Watch final : public exec::Observer {
                        bool waits) override;
   void barrier_completes(exec::Cta& cta, std::uint32_t number) override;
   void barrier_passes(exec::Warp& warp, std::uint32_t number) override;
+  void warp_syncs(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pc) override;
   void fence(exec::Warp& warp, exec::Scope scope) override;
   void copies_issued(exec::Warp& warp, std::span<const exec::AsyncCopy> copies) override;
   void copies_waited(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending) override;

@@ -13,17 +13,36 @@
 namespace flashmoe::vgpu::observe {
 
 struct AccessRecord {
-  enum Flag : std::uint8_t { strong = 1, cta_scope = 2, copy = 4, several_lanes = 8 };
+  // hides_weak: a strong write that stands where the same warp had written weakly; AccessHistory keeps the weak one.
+  enum Flag : std::uint8_t { strong = 1, cta_scope = 2, copy = 4, several_lanes = 8, hides_weak = 16 };
 
   std::uint32_t clock = 0;  // of the actor when it happened; of a copy: when it was issued
   std::uint32_t actor = 0;
   std::uint32_t pc : 28 = 0;
   std::uint32_t mask : 4 = 0;    // bytes of the word; 0: no access yet
-  std::uint32_t group : 22 = 0;  // of a copy
+  std::uint32_t group : 22 = 0;  // of a copy; else, of several lanes, the last
   std::uint32_t lane : 5 = 0;
   std::uint32_t flags : 5 = 0;
 
   [[nodiscard]] bool has(Flag flag) const { return (flags & flag) != 0; }
+  // The lanes between these, where there are several.
+  [[nodiscard]] std::uint32_t first_lane() const { return lane; }
+  [[nodiscard]] std::uint32_t last_lane() const { return has(several_lanes) && !has(copy) ? group & 31u : lane; }
+  void add_lane(std::uint32_t other) {
+    if (other == lane && !has(several_lanes)) return;
+    if (has(copy)) {  // its group is needed, and one lane stands for all
+      flags |= several_lanes;
+      return;
+    }
+    const std::uint32_t first = std::min(first_lane(), other), last = std::max(last_lane(), other);
+    flags |= several_lanes;
+    lane = first & 31u;
+    group = last & 31u;
+  }
+  void add_lanes_of(const AccessRecord& other) {
+    add_lane(other.first_lane());
+    add_lane(other.last_lane());
+  }
   [[nodiscard]] bool same_moment(const AccessRecord& other) const {
     return actor == other.actor && clock == other.clock && ((flags ^ other.flags) & (copy | strong)) == 0;
   }
@@ -74,21 +93,32 @@ class AccessHistory {
     cell.readers = 0;
   }
 
+  // The plain write that an atomic of the same warp stands before.
+  void hide(const Cell& cell, const AccessRecord& write) { hidden_[&cell] = write; }
+  [[nodiscard]] AccessRecord hidden_write(const Cell& cell) const {
+    const auto found = hidden_.find(&cell);
+    return found == hidden_.end() ? AccessRecord{} : found->second;
+  }
+  void forget_hidden(const Cell& cell) { hidden_.erase(&cell); }
+
   // An access of a part comes: each of the four words gets what was known of all.
   void split(Quad& quad, Cell* words) {
     quad.is_split = true;
     for (std::uint64_t i = 0; i < words_per_quad; ++i) {
       words[i] = quad.whole;
+      if (quad.whole.write.has(AccessRecord::hides_weak)) hide(words[i], hidden_write(quad.whole));
       if (i == 0 || quad.whole.readers == 0) continue;  // the first word keeps the set
       AccessRecord* const set = add_readers(words[i]);
       std::copy_n(readers(quad.whole), per_set_, set);
     }
+    if (!hidden_.empty()) forget_hidden(quad.whole);
     quad.whole = {};
   }
   // After a write of all four, which leaves no readers: one cell again, if they tell the same.
   void merge(Quad& quad, const Cell* words) {
     for (std::uint64_t i = 0; i < words_per_quad; ++i) {
       if (words[i].write != words[0].write || words[i].read.mask != 0 || words[i].readers != 0) return;
+      if (words[i].write.has(AccessRecord::hides_weak)) return;
     }
     quad = {words[0], false};
   }
@@ -100,6 +130,7 @@ class AccessHistory {
   std::uint32_t per_set_, lines_;
   std::vector<Line> pool_{};  // set 0 is never used
   std::vector<std::uint32_t> free_{};
+  std::unordered_map<const Cell*, AccessRecord> hidden_{};  // few: what is set plainly and then counted in atomically
 };
 
 class SharedHistory : public AccessHistory {

@@ -12,8 +12,19 @@ constexpr std::uint64_t shared_location = memory::shared_window;  // keeps share
 }  // namespace
 
 void WarpClock::meet(std::uint32_t lanes) {
-  for_each_lane(lanes, [&](int lane) { last_sync[static_cast<std::size_t>(lane)] = clock(); });
-  whole_sync = *std::min_element(last_sync.begin(), last_sync.end());
+  if ((valid & ~lanes) == 0) {
+    whole_sync = clock();
+    meetings.reset();
+    return;
+  }
+  if (!meetings) meetings = std::make_unique<Meetings>();
+  std::array<std::uint32_t, 32> known{};  // to one of them, now to all
+  for_each_lane(lanes, [&](int lane) {
+    const auto& of_lane = (*meetings)[static_cast<std::size_t>(lane)];
+    for (std::size_t i = 0; i < known.size(); ++i) known[i] = std::max(known[i], of_lane[i]);
+  });
+  for_each_lane(lanes, [&](int lane) { known[static_cast<std::size_t>(lane)] = clock(); });
+  for_each_lane(lanes, [&](int lane) { (*meetings)[static_cast<std::size_t>(lane)] = known; });
 }
 
 void Racecheck::copies_waited(std::uint32_t lanes, const GroupsDone& done, WarpClock& clock) {
@@ -56,6 +67,7 @@ void Racecheck::fence(exec::Scope scope, WarpClock& clock) {
   clock.fenced = true;
   clock.fenced_for_gpu = scope != exec::Scope::cta;
   clock.tick();
+  clock.meet(clock.valid);  // clocks are the warp's: a fence of one lane counts for all
 }
 
 void Racecheck::warp_syncs(std::uint32_t lanes, WarpClock& clock) {

@@ -42,6 +42,7 @@ void Racecheck::warp_begins(const exec::Warp& warp, CtaClock& cta, WarpClock& cl
   clock.actor = clock.first_actor + warp.id;
   clock.knows.own.assign(warps_per_cta_, 0);
   clock.knows.own[warp.id] = 1;
+  clock.valid = warp.valid;
   cta.warps[warp.id] = &clock;
 }
 
@@ -54,7 +55,10 @@ Racecheck::Verdict Racecheck::judge(const AccessRecord& before, const Now& now) 
 
   const WarpClock& clock = now.clock;
   const auto met_since = [&](std::uint32_t when) {
-    return clock.last_sync[before.lane] > when && clock.last_sync[mine.lane] > when;
+    for (const std::uint32_t other : {before.first_lane(), before.last_lane()})
+      for (const std::uint32_t lane : {mine.first_lane(), mine.last_lane()})
+        if (other != lane && !clock.have_met(other, lane, when)) return false;
+    return true;
   };
   if (!same_cta) {
     if (clock.knows.of_foreign(before.actor) >= before.clock) return Verdict::ordered;
@@ -112,11 +116,15 @@ inline void Racecheck::touch_read(AccessHistory& history, Cell& cell, const Now&
   // Read by this warp before, with no write and no synchronisation since: all was said then.
   const auto is_known = [&](AccessRecord& known) {
     if (known.mask != mine.mask || !known.same_moment(mine) || known.pc != mine.pc) return false;
-    if (known.lane != mine.lane) known.flags |= AccessRecord::several_lanes;
+    known.add_lanes_of(mine);
     return true;
   };
   if (is_known(read) || (cell.readers != 0 && is_known(history.readers(cell)[place]))) return;
   if ((cell.write.mask & mine.mask) != 0 && !is_ordered(cell.write, now)) suspect(now, cell.write, true, words);
+  if (cell.write.has(AccessRecord::hides_weak)) {
+    const AccessRecord hidden = history.hidden_write(cell);
+    if ((hidden.mask & mine.mask) != 0 && !is_ordered(hidden, now)) suspect(now, hidden, true, words);
+  }
   if (read.mask == 0) {
     read = mine;
     return;
@@ -126,8 +134,8 @@ inline void Racecheck::touch_read(AccessHistory& history, Cell& cell, const Now&
     const bool one_lane = read.lane == mine.lane && ((read.flags | mine.flags) & AccessRecord::several_lanes) == 0;
     if (one_lane) {
       read = mine;
-    } else if (read.lane != mine.lane) {
-      read.flags |= AccessRecord::several_lanes;
+    } else {
+      read.add_lanes_of(mine);
     }
     read.mask = mask & 0xfu;
     return;
@@ -137,9 +145,9 @@ inline void Racecheck::touch_read(AccessHistory& history, Cell& cell, const Now&
     return;
   }
   AccessRecord& further = (cell.readers != 0 ? history.readers(cell) : history.add_readers(cell))[place];
-  const bool other_lane = further.mask != 0 && further.same_moment(mine) && further.lane != mine.lane;
+  const AccessRecord older = further;
   further = mine;
-  if (other_lane) further.flags |= AccessRecord::several_lanes;
+  if (older.mask != 0 && older.same_moment(mine)) further.add_lanes_of(older);
 }
 
 inline void Racecheck::touch_write(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words) {
@@ -148,6 +156,8 @@ inline void Racecheck::touch_write(AccessHistory& history, Cell& cell, const Now
     if ((before.mask & mine.mask) != 0 && !is_ordered(before, now)) suspect(now, before, before_writes, words);
   };
   look_at(cell.write, true);
+  const bool hides = cell.write.has(AccessRecord::hides_weak);
+  if (hides) look_at(history.hidden_write(cell), true);
   look_at(cell.read, false);
   if (cell.readers != 0) {
     const AccessRecord* const set = history.readers(cell);
@@ -155,10 +165,20 @@ inline void Racecheck::touch_write(AccessHistory& history, Cell& cell, const Now
   }
   const bool same_store = cell.write.mask != 0 && cell.write.same_moment(mine) && cell.write.pc == mine.pc;
   const std::uint32_t mask = mine.mask | (same_store ? cell.write.mask : 0u);
-  const bool several = same_store && cell.write.lane != mine.lane;
+  // An atomic does not make up for the plain write before it: others may still race with that one.
+  const bool is_atomic = mine.has(AccessRecord::strong);
+  const bool hides_now = is_atomic && cell.write.mask != 0 && cell.write.actor == mine.actor &&
+                         !cell.write.has(AccessRecord::strong) && !cell.write.has(AccessRecord::copy);
+  if (hides_now) {
+    history.hide(cell, cell.write);
+  } else if (hides && !is_atomic) {
+    history.forget_hidden(cell);
+  }
+  const AccessRecord older = cell.write;
   cell.write = mine;
   cell.write.mask = mask & 0xfu;
-  if (several) cell.write.flags |= AccessRecord::several_lanes;
+  if (same_store) cell.write.add_lanes_of(older);
+  if (hides_now || (hides && is_atomic)) cell.write.flags |= AccessRecord::hides_weak;
   if ((cell.read.mask & mine.mask) != 0) cell.read = {};
   if (mine.mask == 0xf) history.drop_readers(cell);
 }
@@ -214,7 +234,7 @@ void Racecheck::touch_lanes(History& history, const exec::Access& access, Now& n
   });
   for_each_lane(access.lanes, [&](int lane) {
     now.address = access.address[lane];
-    now.record.lane = static_cast<std::uint32_t>(lane) & 31u;
+    now.record.lane = access.is_matrix ? 0u : static_cast<std::uint32_t>(lane) & 31u;
     const std::uint64_t number = now.address / bytes_per_quad;
     if (now.address + now.bytes > (number + 1) * bytes_per_quad) {
       touch_bytes<is_write>(history, now);
@@ -241,7 +261,10 @@ void Racecheck::access(const exec::Access& access, std::uint32_t unchanged, Warp
   std::uint32_t flags = is_strong ? std::uint32_t{AccessRecord::strong} : 0u;
   if (is_strong && access.scope == exec::Scope::cta && !access.is_volatile) flags |= AccessRecord::cta_scope;
   // The rows of a matrix are read by all lanes, whichever lane gave the address.
-  if (access.is_matrix) flags |= AccessRecord::several_lanes;
+  if (access.is_matrix) {
+    flags |= AccessRecord::several_lanes;
+    now.record.group = exec::lanes_per_warp - 1;
+  }
   now.record.flags = flags & 0x1fu;
   const auto touch_all = [&](auto& history) {
     if (now.is_write) {

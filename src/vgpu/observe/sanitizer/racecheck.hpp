@@ -1,5 +1,6 @@
 // Two accesses to the same bytes, one of them a write, with nothing that orders them. Order comes from
-//   the warp's own program, lane by lane: different lanes of a warp meet only at bar.warp.sync or a CTA barrier;
+//   the warp's own program, lane by lane: different lanes of a warp meet only at a bar.warp.sync that names both, or at
+//   a CTA barrier; a fence of one lane counts for all of its warp, as clocks do;
 //   barriers, named ones too: those who wait come after those who arrived;
 //   fences with an atomic, volatile or relaxed access of one location on both sides (PTX ISA 8.7 to 8.10: release and
 //   acquire patterns), or acquire and release accesses, within the scopes they name;
@@ -32,8 +33,11 @@ struct WarpClock {
   };
   VectorClock knows{};
   std::uint32_t actor = 0, id = 0, first_actor = 0;
-  std::array<std::uint32_t, 32> last_sync{};  // clock after the lane last met the others of its warp
-  std::uint32_t whole_sync = 0;               // the least of these
+  std::uint32_t valid = 0;       // lanes that there are
+  std::uint32_t whole_sync = 0;  // clock after all of them last met
+  // Where only some met since then: up to which clock lane [i] knows lane [j].
+  using Meetings = std::array<std::array<std::uint32_t, 32>, 32>;
+  std::unique_ptr<Meetings> meetings{};
   std::vector<CopyGroup> groups{};
   std::array<std::uint32_t, 32> groups_done{};  // per lane: groups known to be complete
   // Release side: what was known at the last fence. Acquire side: what strong reads saw and a fence will make known.
@@ -45,6 +49,10 @@ struct WarpClock {
   [[nodiscard]] std::uint32_t clock() const { return knows.own[id]; }
   void tick() { ++knows.own[id]; }
   void meet(std::uint32_t lanes);
+  // Whether what `other` did at clock `when` comes before what `lane` does now.
+  [[nodiscard]] bool have_met(std::uint32_t other, std::uint32_t lane, std::uint32_t when) const {
+    return whole_sync > when || (meetings && (*meetings)[lane][other] > when);
+  }
 };
 
 // Of one CTA.
