@@ -105,7 +105,7 @@ def run_once(base: Sequence[str], way: Way, repeat: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("VGPU_")}
-        environment |= {"VGPU_LOG": "none", **({"VGPU_ISA": way.isa} if way.isa else {})}
+        environment |= {"VGPU_LOG": "off", **({"VGPU_ISA": way.isa} if way.isa else {})}
         if way.observed:
             environment |= {"VGPU_CHECK": "all", "VGPU_REPORT": str(report)}
         arguments = [*base, "--repeat", str(repeat)]
