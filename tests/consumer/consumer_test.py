@@ -60,7 +60,8 @@ def build_with_pkg_config(work: Path, library: Path, version: str) -> None:
 def run_on_virtual_gpu(prefix: Path) -> None:
     program = "import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); assert cuda.cuInit(0) == 0; print('virtual driver')"
     env = {name: value for name, value in os.environ.items() if name != "FLASHMOE_DRIVER"}
-    said = run(prefix / "bin" / "cudadent", "run", "--device", "virtual:l4", "--", sys.executable, "-c", program, env=env)
+    cudadent = prefix / "bin" / "cudadent"
+    said = run(cudadent, "run", "--device", "virtual:l4", "--", sys.executable, "-c", program, env=env)
     if "virtual driver" not in said:
         sys.exit("consumer: the installed cudadent does not find the virtual GPU")
 
