@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 #include "vgpu/driver/launch.hpp"
 #include "vgpu/driver/launch_time.hpp"
@@ -110,6 +111,29 @@ CUresult result_of(exec::Fault::Kind kind) {
   return CUDA_ERROR_LAUNCH_FAILED;
 }
 
+// What cooperative_groups' grid.sync() counts arrivals in: its size and a barrier, zero at first.
+class GridWorkspace {
+ public:
+  explicit GridWorkspace(memory::DeviceMemory& memory) : memory_(memory) {
+    const auto made = memory.allocate(bytes, "workspace of a cooperative launch");
+    if (!made) return;
+    address_ = *made;
+    std::memset(reinterpret_cast<void*>(address_), 0, bytes);
+    host_wrote(address_, bytes);
+  }
+  ~GridWorkspace() {
+    if (address_ != 0) static_cast<void>(memory_.free(address_));
+  }
+  GridWorkspace(const GridWorkspace&) = delete;
+  GridWorkspace& operator=(const GridWorkspace&) = delete;
+  [[nodiscard]] std::uint64_t address() const { return address_; }
+
+ private:
+  static constexpr std::uint64_t bytes = 64;
+  memory::DeviceMemory& memory_;
+  std::uint64_t address_ = 0;
+};
+
 void print_to_stdout(void* /*user*/, const char* text) {
   std::fputs(text, stdout);
 }
@@ -152,6 +176,12 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
   run.start_ns = std::max(static_cast<std::uint64_t>(all.start_ns(*stream)), all.timer_ns.load());
   run.latest_ns = &all.timer_ns;
   run.grid_id = all.next_id++;
+  run.max_warps_per_sm = static_cast<std::uint32_t>(machine.limits.max_warps_per_sm);
+  std::optional<GridWorkspace> workspace;
+  if (request.is_cooperative) {
+    workspace.emplace(*machine.memory);
+    run.grid_workspace = workspace->address();
+  }
   run.print = &print_to_stdout;
 
   WatchedRun done;

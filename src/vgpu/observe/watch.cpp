@@ -39,6 +39,7 @@ void Watch::grid_begins(exec::Grid& grid) {
     const ir::Form& form = info.form;
     Note note{};
     note.is_pseudo = info.is_pseudo;
+    note.is_branch = form.opcode == "bra";
     note.is_warp_barrier = (form.opcode == "bar" || form.opcode == "barrier") && form.has("warp");
     note.is_memory_barrier_object =
         form.opcode == "mbarrier" || (form.opcode == "cp" && form.has("async") && form.has("mbarrier"));
@@ -112,7 +113,8 @@ void Watch::before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) {
   const Note note = notes_[pc];
   pc_ = pc;
   WarpShadow& shadow = shadow_of(warp);
-  if (options_.counters && !note.is_pseudo) counters_.instruction(pc, warp.exec);
+  // A branch is executed by those who do not take it, too.
+  if (options_.counters && !note.is_pseudo) counters_.instruction(pc, note.is_branch ? warp.active : warp.exec);
   if (options_.initcheck) initcheck_.instruction(warp, inst, pc, shadow.poison);
 }
 

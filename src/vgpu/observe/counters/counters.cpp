@@ -36,16 +36,17 @@ void Counters::grid_begins(const exec::Grid& grid) {
     past_l1_[pc] =
         form.has("cg") || form.has("cv") || form.has("volatile") || form.has("relaxed") || form.has("acquire");
   }
+  // What one CTA's shared memory leaves; the carve-out of real devices has steps this model has not.
+  const std::uint64_t used = std::min<std::uint64_t>(counts_.shared_bytes, machine_.l1_and_shared_bytes_per_sm / 2);
+  const std::uint64_t l1_bytes = machine_.l1_and_shared_bytes_per_sm - used;
   if (!model_) {
     MemoryModel::Shape shape;
     shape.sms = machine_.sms;
     shape.l2_bytes = machine_.l2_bytes;
-    // What one CTA's shared memory leaves; the carve-out of real devices has steps this model has not.
-    const std::uint64_t used = std::min<std::uint64_t>(counts_.shared_bytes, machine_.l1_and_shared_bytes_per_sm / 2);
-    shape.l1_bytes = machine_.l1_and_shared_bytes_per_sm - used;
+    shape.l1_bytes = l1_bytes;
     model_ = std::make_unique<MemoryModel>(shape);
   }
-  model_->launch_begins(cold_);
+  model_->launch_begins(cold_, l1_bytes);
 }
 
 void Counters::grid_ends() {
