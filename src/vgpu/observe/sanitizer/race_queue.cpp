@@ -1,9 +1,7 @@
 #include "vgpu/observe/sanitizer/race_queue.hpp"
 
-#include <algorithm>
 #include <utility>
 
-#include "vgpu/observe/lanes.hpp"
 #include "vgpu/observe/store_value.hpp"
 
 namespace flashmoe::vgpu::observe {
