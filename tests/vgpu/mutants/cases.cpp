@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -163,6 +164,12 @@ std::vector<Case> make() {
          std::vector<float> counts(3);
          for (Size i = 0; i < 288; ++i) counts[i / 96] += m.in[i] > 0.0f ? 1.0f : 0.0f;
          m.out = counts;
+       }});
+  add({"cas_add", {1}, {96}, 96, 96, 1, 0, [](Memory& m) {
+         float sum = 0;
+         for (Size i = 0; i < 96; ++i) sum += m.in[i];
+         m.out[0] = sum;
+         m.work[1] = std::bit_cast<std::uint32_t>(sum);
        }});
   add({"lane_locks", {1}, {48}, 48, 48, 1, 0, [](Memory& m) {
          float sum = 0;

@@ -63,6 +63,7 @@ std::vector<Mutant> make() {
       {"one_branch_does_not_wait", "sync_in_branches", "values[t] = in[t];\n    __syncwarp();", "values[t] = in[t];",
        race, "within a warp"},
       {"count_not_reset_yet", "reset_count", "__syncthreads();  // reset", "", race, "race"},
+      {"not_added_yet", "cas_add", barrier, "", race, "race"},
       {"not_counted_yet", "reset_count", "__syncthreads();  // counted", "", race, "race"},
       {"exit_without_barrier", "early_exit", barrier, "", race, "race"},
       {"mask_bit_missing", "partial_masks", "0x55555555u", "0x55555554u", sync, "mask"},

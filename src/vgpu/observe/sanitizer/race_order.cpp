@@ -5,11 +5,6 @@
 #include "vgpu/observe/sanitizer/racecheck.hpp"
 
 namespace flashmoe::vgpu::observe {
-namespace {
-
-constexpr std::uint64_t shared_location = memory::shared_window;  // keeps shared and global locations apart
-
-}  // namespace
 
 void WarpClock::meet(std::uint32_t lanes) {
   if ((valid & ~lanes) == 0) {
@@ -83,7 +78,7 @@ void Racecheck::synchronise(const exec::Access& access, WarpClock& clock, CtaClo
   const bool acquires = access.order == exec::Order::acquire || access.order == exec::Order::acq_rel;
   const bool is_shared = access.space == ir::Space::shared;
   const bool gpu_wide = access.is_volatile || access.scope != exec::Scope::cta;
-  const auto key_of = [&](int lane) { return access.address[lane] + (is_shared ? shared_location : 0); };
+  const auto key_of = [&](int lane) { return location_of(access.space, access.address[lane]); };
   if (reads && (!cta.locations.empty() || !locations_.empty())) {
     for_each_lane(access.lanes, [&](int lane) {
       if (const auto found = cta.locations.find(key_of(lane)); found != cta.locations.end()) {

@@ -190,6 +190,8 @@ void RaceQueue::catch_up() {
 
 void RaceQueue::finish() {
   catch_up();
+  check_.settle();
+  catch_up();
   if (!worker_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);

@@ -20,13 +20,36 @@ void Racecheck::suspect(const Now& now, const AccessRecord& before, bool before_
   const bool is_missing_wait = verdict == Verdict::copy_under_way;
   // Two plain writes of the same value leave that value, whoever comes last.
   if (before_writes && !is_missing_wait && (now.unchanged >> now.record.lane & 1) != 0) return;
+  const Suspicion race{now.record, before, now.is_write, before_writes, verdict, now.space, now.address, words};
+  // A plain load against an atomic: how a compare-and-swap loop begins. If its warp goes on with an atomic there, that
+  // decides whether the value still stood; if not, it is what it seems.
+  const bool now_loads = !now.is_write && !now.record.has(AccessRecord::strong);
+  const bool before_loads = !before_writes && !before.has(AccessRecord::strong) && !before.has(AccessRecord::copy);
+  if ((now_loads && before_writes && before.has(AccessRecord::strong)) ||
+      (before_loads && now.is_write && now.record.has(AccessRecord::strong))) {
+    const auto [known, is_new] =
+        guesses_.try_emplace({now_loads ? now.record.actor : before.actor, location_of(now.space, now.address)}, race);
+    if (!is_new) known->second.times += words;
+    return;
+  }
+  suspect(race);
+}
+
+void Racecheck::suspect(const Suspicion& race) {
+  const bool is_missing_wait = race.verdict == Verdict::copy_under_way;
   const std::uint64_t key =
-      std::uint64_t{now.record.pc} << 29 | std::uint64_t{before.pc} << 1 | (is_missing_wait ? 1 : 0);
+      std::uint64_t{race.mine.pc} << 29 | std::uint64_t{race.before.pc} << 1 | (is_missing_wait ? 1 : 0);
   const auto [known, is_new] = suspected_.try_emplace(key, suspicions_.size());
   if (is_new) {
-    suspicions_.push_back({now.record, before, now.is_write, before_writes, verdict, now.space, now.address, 0});
+    suspicions_.push_back(race);
+  } else {
+    suspicions_[known->second].times += race.times;
   }
-  suspicions_[known->second].times += words;
+}
+
+void Racecheck::settle() {
+  for (const auto& [place, race] : guesses_) suspect(race);
+  guesses_.clear();
 }
 
 void Racecheck::tell() {

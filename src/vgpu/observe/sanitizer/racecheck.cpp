@@ -266,6 +266,11 @@ void Racecheck::access(const exec::Access& access, std::uint32_t unchanged, Warp
     now.record.group = exec::lanes_per_warp - 1;
   }
   now.record.flags = flags & 0x1fu;
+  if (access.kind == exec::AccessKind::atomic && !guesses_.empty()) {
+    for_each_lane(access.lanes, [&](int lane) {
+      guesses_.erase({clock.actor, location_of(access.space, access.address[lane])});
+    });
+  }
   const auto touch_all = [&](auto& history) {
     if (now.is_write) {
       touch_lanes<true>(history, access, now);

@@ -24,6 +24,11 @@
 
 namespace flashmoe::vgpu::observe {
 
+// Shared and global locations in one numbering.
+[[nodiscard]] inline std::uint64_t location_of(ir::Space space, std::uint64_t address) {
+  return address + (space == ir::Space::shared ? memory::shared_window : 0);
+}
+
 // Of one warp.
 struct WarpClock {
   struct CopyGroup {
@@ -88,6 +93,7 @@ class Racecheck {
   // to.
   void same_instruction(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access);
   void tell();
+  void settle();  // no further event comes: what is still a guess is a suspicion
 
  private:
   enum class Verdict : std::uint8_t { ordered, copy_under_way, unsynchronised_copy, within_warp, unordered, scope };
@@ -125,6 +131,7 @@ class Racecheck {
   void touch_quad(History& history, Quad& quad, std::uint64_t number, Now& now);
   void synchronise(const exec::Access& access, WarpClock& clock, CtaClock& cta);
   void suspect(const Now& now, const AccessRecord& before, bool before_writes, std::uint32_t words);
+  void suspect(const Suspicion& race);
   void report(const Suspicion& suspicion);
 
   FindingLog& log_;
@@ -133,6 +140,8 @@ class Racecheck {
   std::unique_ptr<GlobalHistory> global_{};
   std::vector<Suspicion> suspicions_{};
   std::unordered_map<std::uint64_t, std::size_t> suspected_{};  // both places -> index
+  // By the warp that loaded, and from where: may turn out to be compare-and-swap.
+  std::map<std::pair<std::uint32_t, std::uint64_t>, Suspicion> guesses_{};
   // What releases at GPU scope left at a location.
   std::unordered_map<std::uint64_t, std::shared_ptr<const SparseClock>> locations_{};
 };
