@@ -76,22 +76,6 @@ void reconverge(Warp& warp, const ir::Inst&) {
   }
 }
 
-// Lanes that name the same mask have met with each other.
-void tell_meetings(Observer& observer, Warp& warp, const ir::Inst& inst) {
-  if (inst.m == ir::no_slot) {
-    observer.warp_syncs(warp, warp.exec, warp.pc);
-    return;
-  }
-  const std::uint32_t* const masks = warp.slot(inst.m);
-  for (std::uint32_t left = warp.exec; left != 0;) {
-    const std::uint32_t mask = masks[first_lane(left)];
-    std::uint32_t group = 0;
-    for_each_lane(left, [&](int lane) { group |= masks[lane] == mask ? 1u << lane : 0; });
-    left &= ~group;
-    observer.warp_syncs(warp, group, warp.pc);
-  }
-}
-
 // Before a .sync op: the lanes that it names must be here together.
 template <Mode mode>
 void converge(Warp& warp, const ir::Inst& inst) {
@@ -111,7 +95,8 @@ void converge(Warp& warp, const ir::Inst& inst) {
   }
   if ((named & live_lanes(warp) & ~warp.exec) == 0) {
     if (Observer* const observer = observer_of<mode>(warp)) {
-      tell_meetings(*observer, warp, inst);
+      for_each_group(warp, inst,
+                     [&](std::uint32_t group, std::uint32_t) { observer->warp_syncs(warp, group, warp.pc); });
     }
     return;
   }
