@@ -66,6 +66,11 @@ class Turns {
         turn = replace(index);
       }
     }
+    if (grid_.observer != nullptr) {
+      for (const std::unique_ptr<Cta>& cta : ctas_) {  // a fault cut them off
+        grid_.observer->cta_ends(*cta);
+      }
+    }
     return executed_;
   }
 

@@ -8,7 +8,6 @@ namespace flashmoe::vgpu::observe {
 struct Watch::WarpShadow {
   WarpPoison poison{};
   PartialArrival arrival{};
-  exec::Warp* warp = nullptr;
 };
 
 struct Watch::CtaShadow {
@@ -55,12 +54,6 @@ void Watch::grid_ends(exec::Grid& grid) {
   races_.finish();
   racecheck_.grid_ends();
   if (options_.counters) counters_.grid_ends();
-  for (const auto& [key, cta] : ctas_) {  // a fault left them as they were
-    for (WarpShadow& warp : cta->warps) {
-      if (options_.synccheck && warp.warp != nullptr) synccheck_.ends(*warp.warp, warp.arrival);
-    }
-  }
-  ctas_.clear();
   report_fault(grid);
 }
 
@@ -94,7 +87,6 @@ void Watch::cta_begins(exec::Cta& cta) {
   for (exec::Warp& warp : cta.warps) {
     WarpShadow& of_warp = shadow->warps[warp.id];
     warp.shadow = &of_warp;
-    of_warp.warp = &warp;
   }
   ctas_[cta.shadow] = std::move(shadow);
 }
