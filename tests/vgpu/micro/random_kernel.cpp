@@ -218,7 +218,7 @@ constexpr std::string_view together[] = {
     "match.any.sync.b32 R, R, -1",
     "bar.sync 0; ld.shared.b32 R, [%theirs+A]; bar.sync 0",
     "bar.red.popc.u32 R, 1, P",
-    "activemask.b32 R",
+    "bar.warp.sync -1; activemask.b32 R",  // lanes that parted earlier need not have met again by themselves
     "bar.red.or.pred P, 2, P",
 };
 
