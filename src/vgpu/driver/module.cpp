@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstring>
 
 #include "vgpu/driver/globals.hpp"
@@ -41,8 +42,8 @@ ir::Surroundings surroundings(const Module& module) {
 Result<Done> check_target(const ptx::Module& module, int device) {
   for (const std::string& target : module.targets) {
     if (!target.starts_with("sm_")) continue;
-    std::size_t digits = 0;
-    const int asked = std::stoi(target.substr(3), &digits);
+    int asked = 0;
+    std::from_chars(target.data() + 3, target.data() + target.size(), asked);
     const bool is_specific = target.ends_with('a');
     if (is_specific ? asked != device : asked > device) {
       return Diagnostic{.message = fmt::format("the PTX is for {}, this device is sm_{}", target, device),

@@ -84,10 +84,7 @@ void Watch::cta_begins(exec::Cta& cta) {
   auto shadow = std::make_unique<CtaShadow>(static_cast<std::uint32_t>(cta.warps.size()), cta.shared.size());
   cta.shadow = shadow.get();
   if (options_.racecheck) shadow->race = races_.cta_begins(cta);
-  for (exec::Warp& warp : cta.warps) {
-    WarpShadow& of_warp = shadow->warps[warp.id];
-    warp.shadow = &of_warp;
-  }
+  for (exec::Warp& warp : cta.warps) warp.shadow = &shadow->warps[warp.id];
   ctas_[cta.shadow] = std::move(shadow);
 }
 

@@ -6,8 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "vgpu/exec/run_ptx.hpp"
-#include "vgpu/observe/watch.hpp"
+#include "vgpu/observe/run_watched.hpp"
 
 namespace flashmoe::vgpu::observe {
 namespace {
@@ -78,13 +77,7 @@ std::vector<Finding> races(std::string_view body) {
   setp.eq.u32 %p1, %r1, 0; setp.eq.u32 %p2, %r1, 32; setp.eq.u32 %p3, %r1, 64; setp.eq.u32 %p4, %r1, 96;
   mov.b16 %h1, 7;
 )" + std::string(body) + "\n  ret;\n";
-  exec::PtxRunner runner(text, exec::Mode::observed);
-  Watch watch;
-  runner.launch.observer = &watch;
-  const exec::Outcome outcome = runner.run(1, 128);
-  EXPECT_EQ(outcome.fault.kind, exec::Fault::Kind::none) << outcome.fault.message;
-  const auto found = watch.log().findings();
-  return {found.begin(), found.end()};
+  return findings_of(text, 1, 128);
 }
 
 constexpr const char* write_all = "st.shared.v4.u32 [s], {%r1, %r1, %r1, %r1};\n";

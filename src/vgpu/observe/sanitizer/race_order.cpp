@@ -46,9 +46,9 @@ void Racecheck::barrier_completes(std::uint32_t number, CtaClock& cta) {
   cta.arriving[number] = {};
 }
 
-void Racecheck::barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta, std::uint32_t lanes) {
+void Racecheck::barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta) {
   clock.knows.join(cta.released[number]);
-  clock.meet(lanes);
+  clock.meet(clock.valid);
 }
 
 void Racecheck::fence(exec::Scope scope, WarpClock& clock) {

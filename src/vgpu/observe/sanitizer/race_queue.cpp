@@ -85,9 +85,7 @@ void RaceQueue::barrier_completes(std::uint32_t number, RaceCta& cta) {
 }
 
 void RaceQueue::barrier_passes(const exec::Warp& warp, std::uint32_t number, RaceCta& cta) {
-  Event& event = add(Event::Kind::passes, cta, warp.id);
-  event.number = number;
-  event.lanes = warp.valid;
+  add(Event::Kind::passes, cta, warp.id).number = number;
 }
 
 void RaceQueue::fence(const exec::Warp& warp, exec::Scope scope, RaceCta& cta) {
@@ -125,7 +123,7 @@ void RaceQueue::look_at(Block& block) {
         check_.barrier_completes(event.number, cta);
         break;
       case Event::Kind::passes:
-        check_.barrier_passes(event.number, warp, cta, event.lanes);
+        check_.barrier_passes(event.number, warp, cta);
         break;
       case Event::Kind::fence:
         check_.fence(event.scope, warp);

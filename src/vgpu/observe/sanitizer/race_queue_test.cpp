@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "vgpu/exec/run_ptx.hpp"
-#include "vgpu/observe/watch.hpp"
+#include "vgpu/observe/run_watched.hpp"
 
 namespace flashmoe::vgpu::observe {
 namespace {
@@ -43,13 +42,7 @@ constexpr const char* barrier = "bar.sync 0;";
 constexpr const char* undefined_store = "st.global.u32 [%rd1], %r9;";
 
 std::vector<Finding> run(const std::string& text) {
-  exec::PtxRunner runner(text, exec::Mode::observed);
-  Watch watch;
-  runner.launch.observer = &watch;
-  const exec::Outcome outcome = runner.run(2, 128);
-  EXPECT_EQ(outcome.fault.kind, exec::Fault::Kind::none) << outcome.fault.message;
-  const auto found = watch.log().findings();
-  return {found.begin(), found.end()};
+  return findings_of(text, 2, 128);
 }
 
 TEST(RaceQueue, OrderedRoundsHaveNoFindings) {

@@ -85,7 +85,7 @@ class Racecheck {
   void copies_waited(std::uint32_t lanes, const GroupsDone& done, WarpClock& clock);
   void barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock& cta);
   void barrier_completes(std::uint32_t number, CtaClock& cta);
-  void barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta, std::uint32_t lanes);
+  void barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta);
   void fence(exec::Scope scope, WarpClock& clock);
   void warp_syncs(std::uint32_t lanes, WarpClock& clock);
 
