@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "support/json.hpp"
+
 namespace flashmoe {
 namespace {
 

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "support/json.hpp"
 #include "support/result.hpp"
 
 namespace flashmoe {
@@ -60,7 +60,7 @@ struct Gpu {
 // The diagnostic lists the names there are.
 [[nodiscard]] Result<Gpu> find_gpu(const std::string& id);
 [[nodiscard]] Result<ArchitectureLimits> find_architecture(const std::string& name);
-[[nodiscard]] Json to_json(const Gpu& gpu);
+[[nodiscard]] nlohmann::ordered_json to_json(const Gpu& gpu);
 
 struct KernelResources {
   int registers = 0;  // per thread

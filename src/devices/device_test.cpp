@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/json.hpp"
+
 namespace flashmoe {
 namespace {
 

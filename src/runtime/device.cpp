@@ -6,7 +6,7 @@ namespace flashmoe::runtime {
 
 using cuda::FunctionAttribute;
 
-Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<const Driver> driver, int ordinal) {
+Result<std::shared_ptr<Context>> Context::create(const std::shared_ptr<const Driver>& driver, int ordinal) {
   const auto& call = driver->call();
   std::shared_ptr<Context> context(new Context);
   context->driver_ = driver;

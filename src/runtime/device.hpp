@@ -16,7 +16,8 @@ namespace flashmoe::runtime {
 // a caller's own context stays what it was.
 class Context : public std::enable_shared_from_this<Context> {
  public:
-  [[nodiscard]] static Result<std::shared_ptr<Context>> create(std::shared_ptr<const Driver> driver, int ordinal = 0);
+  [[nodiscard]] static Result<std::shared_ptr<Context>> create(const std::shared_ptr<const Driver>& driver,
+                                                               int ordinal = 0);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -51,6 +52,8 @@ class Context : public std::enable_shared_from_this<Context> {
 class Buffer {
  public:
   [[nodiscard]] static Result<Buffer> create(std::shared_ptr<Context> context, std::size_t bytes);
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();

@@ -4,7 +4,8 @@
 
 Builds and runs the examples twice: a CMake project that has find_package(FlashMoEScience) and nothing else, and a C
 program compiled by the C compiler alone with the flags of pkg-config. The installed tree is moved once in between:
-nothing in it may know where it was installed. The exported symbols are the C ABI and nothing else.
+nothing in it may know where it was installed. The exported symbols are the C ABI and nothing else. The installed
+cudadent finds the installed virtual GPU.
 """
 
 from __future__ import annotations
@@ -56,6 +57,15 @@ def build_with_pkg_config(work: Path, library: Path, version: str) -> None:
     run(work / "pc", cwd=work, env={**os.environ, "LD_LIBRARY_PATH": str(library.parent)})
 
 
+def run_on_virtual_gpu(prefix: Path) -> None:
+    program = "import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); assert cuda.cuInit(0) == 0; print('virtual driver')"
+    env = {name: value for name, value in os.environ.items() if name != "FLASHMOE_DRIVER"}
+    cudadent = prefix / "bin" / "cudadent"
+    said = run(cudadent, "run", "--device", "virtual:l4", "--", sys.executable, "-c", program, env=env)
+    if "virtual driver" not in said:
+        sys.exit("consumer: the installed cudadent does not find the virtual GPU")
+
+
 def main(build_dir: Path, source_dir: Path) -> None:
     version = (source_dir / "VERSION").read_text(encoding="utf-8").strip()
     with tempfile.TemporaryDirectory(prefix="flashmoe-consumer-") as directory:
@@ -64,6 +74,8 @@ def main(build_dir: Path, source_dir: Path) -> None:
         first.rename(prefix)
         library = next(prefix.rglob("libflashmoe.so"))
         check_exports(library)
+        if (build_dir / "vgpu").is_dir() and (prefix / "bin" / "cudadent").exists():
+            run_on_virtual_gpu(prefix)
         shutil.copytree(source_dir / "tests" / "consumer" / "cmake", work)
         for example in ("attention.c", "attention.cpp"):
             shutil.copy(source_dir / "examples" / example, work)

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <iostream>
 #include <map>
 #include <stdexcept>
@@ -19,7 +20,8 @@ namespace {
 
 constexpr const char* kUsage =
     "peers_host --plugin PEER.so [--driver LIBCUDA] [--shape BATCH,HEADS_Q,HEADS_KV,LEN_Q,LEN_KV,HEAD_DIM] [--causal]\n"
-    "           [--workspace-mb N] [--seed N] [--judge all|none]\n"
+    "           [--workspace-mb N] [--seed N] [--judge all|none] [--repeat N]\n"
+    "--repeat: as many runs more, on the same buffers and with the kernels loaded; their times are repeat_seconds.\n"
     "Without --driver: FLASHMOE_DRIVER, else the virtual GPU of this build tree. Exit code 0: right, 1: wrong, 2: "
     "usage,\n"
     "3: it could not run.\n";
@@ -30,6 +32,7 @@ struct Options {
   bool causal = false;
   std::size_t workspace_bytes = std::size_t{64} << 20U;
   std::uint64_t seed = 1;
+  int repeat = 0;
 };
 
 template <class T>
@@ -61,6 +64,8 @@ Options parse(int count, char** arguments) {
       options.judge = value;
     } else if (flag == "--workspace-mb") {
       options.workspace_bytes = std::stoul(value) << 20U;
+    } else if (flag == "--repeat") {
+      options.repeat = std::stoi(value);
     } else if (flag == "--seed") {
       options.seed = std::stoull(value);
     } else if (flag == "--shape") {
@@ -109,12 +114,17 @@ runtime::Buffer upload(const std::shared_ptr<runtime::Context>& context, const v
   return buffer;
 }
 
-struct Timing {
-  double seconds = 0;  // of the host, from the first launch to the end of the last kernel
+// Of the host, from the first launch to the end of the last kernel; one for each run.
+struct Seconds {
+  std::vector<double> wall{}, processor{};  // processor: of all threads together
 };
 
-Timing run(const Options& options, const Plugin& plugin, const std::shared_ptr<runtime::Context>& context,
-           testing::AttentionCase& one) {
+double processor_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+Seconds run(const Options& options, const Plugin& plugin, const std::shared_ptr<runtime::Context>& context,
+            testing::AttentionCase& one) {
   const testing::Shape& s = options.shape;
   const auto half_bytes = [](std::int64_t elements) { return static_cast<std::size_t>(elements) * 2; };
   const std::size_t q_bytes = half_bytes(s.batch * s.q_len * s.q_heads * s.head_dim);
@@ -143,13 +153,19 @@ Timing run(const Options& options, const Plugin& plugin, const std::shared_ptr<r
                             .workspace = options.workspace_bytes == 0 ? nullptr : pointer(workspace),
                             .workspace_bytes = options.workspace_bytes};
   const runtime::Context::Current current(*context);
-  const auto begin = std::chrono::steady_clock::now();
-  if (const char* complaint = plugin.run(&problem); complaint != nullptr) throw std::runtime_error(complaint);
-  if (const std::string failure = first_failure(); !failure.empty()) throw std::runtime_error(failure);
-  get(context->synchronize());
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  Seconds seconds;
+  for (int i = 0; i <= options.repeat; ++i) {
+    (void)take_launches();  // what is told are those of the last run
+    const auto begin = std::chrono::steady_clock::now();
+    const double processor_begin = processor_seconds();
+    if (const char* complaint = plugin.run(&problem); complaint != nullptr) throw std::runtime_error(complaint);
+    if (const std::string failure = first_failure(); !failure.empty()) throw std::runtime_error(failure);
+    get(context->synchronize());
+    seconds.wall.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    seconds.processor.push_back(processor_seconds() - processor_begin);
+  }
   get(o.read({static_cast<std::byte*>(args.o), q_bytes}));
-  return {.seconds = seconds};
+  return seconds;
 }
 
 std::string json_of(const std::vector<Launch>& launches) {
@@ -161,21 +177,26 @@ std::string json_of(const std::vector<Launch>& launches) {
   return text;
 }
 
+auto later(const std::vector<double>& seconds) {
+  return fmt::join(seconds.begin() + 1, seconds.end(), ",");
+}
+
 int harness(const Options& options) {
   const std::string library = options.driver.empty() ? get(runtime::virtual_driver_library()) : options.driver;
   auto context = get(runtime::Context::create(get(runtime::Driver::open(library))));
   stand_in_for_cudart(context);
   const Plugin plugin(options.plugin);
   testing::AttentionCase one = testing::normal_case(make_problem(options), options.seed);
-  const Timing timing = run(options, plugin, context, one);
+  const Seconds seconds = run(options, plugin, context, one);
   const bool judged = options.judge == "all";
   testing::Judgement judgement;
   if (judged) judgement = testing::judge(one, testing::OracleAnswer(one));
   std::cout << fmt::format(
-      R"({{"peer":"{}","device":"{}","judged":{},"right":{},"worst_error_over_bound":{:.4f},"seconds":{:.3f},"launches":[{}]}})"
+      R"({{"peer":"{}","device":"{}","judged":{},"right":{},"worst_error_over_bound":{:.4f},"seconds":{:.3f},"repeat_seconds":[{:.4f}],"repeat_processor_seconds":[{:.4f}],"launches":[{}]}})"
       "\n",
       plugin.name(), context->device_name(), judged, judged ? (judgement.complaint.empty() ? "true" : "false") : "null",
-      judgement.worst_error_over_bound, timing.seconds, json_of(take_launches()));
+      judgement.worst_error_over_bound, seconds.wall.front(), later(seconds.wall), later(seconds.processor),
+      json_of(take_launches()));
   if (!judgement.complaint.empty()) std::cerr << "peers_host: " << judgement.complaint << "\n";
   stand_in_for_cudart(nullptr);
   return judgement.complaint.empty() ? 0 : 1;

@@ -48,6 +48,10 @@ int wait_for(const std::vector<std::string>& program, const std::vector<std::str
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+std::string counted(std::size_t count, const char* noun, const char* plural) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : plural);
+}
+
 int run(Flags flags) {
   const workflow::ReportFile own_report;
   if (flags.options.report.empty()) flags.options.report = own_report.path();
@@ -60,14 +64,16 @@ int run(Flags flags) {
   workflow::GateResult found;
   found.outcome = workflow::Outcome::holds;
   workflow::add_virtual_findings(flags.options.report, found);
-  const auto launches = workflow::read_launches(flags.options.report);
+  auto launches = workflow::read_launches(flags.options.report);
+  std::erase_if(launches, [](const Json& entry) { return !entry.contains("kernel"); });  // what the end of the run said
   if (flags.json) {
     std::cout << Json{{"device", flags.options.device}, {"exit_code", code}, {"launches", launches}}.dump(
                      2, ' ', false, Json::error_handler_t::replace)
               << "\n";
   } else {
-    std::cerr << fmt::format("cudadent run: {} launches on {}, {} findings, the program ended with {}\n",
-                             launches.size(), flags.options.device, found.findings.size(), code);
+    std::cerr << fmt::format("cudadent run: {} on {}, {}, the program ended with {}\n",
+                             counted(launches.size(), "launch", "es"), flags.options.device,
+                             counted(found.findings.size(), "finding", "s"), code);
   }
   return code != 0 ? code : found.findings.empty() ? 0 : 1;
 }

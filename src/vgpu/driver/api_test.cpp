@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "vgpu/driver/cuda_abi.hpp"
@@ -32,6 +33,12 @@ constexpr const char* kernels = R"(
   { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call.uni (b), twice, (a); ld.param.b32 %r2, [b]; }
   st.global.u32 [%rd1], %r2; ret;
 }
+.visible .entry times(.param .u64 out) {
+  .reg .u64 %rd<4>;
+  mov.u64 %rd2, %globaltimer;
+  ld.param.u64 %rd1, [out]; cvta.to.global.u64 %rd1, %rd1;
+  st.global.u64 [%rd1], %rd2; mov.u64 %rd3, %globaltimer; st.global.u64 [%rd1+8], %rd3; ret;
+}
 .visible .entry stray() {
   .reg .u64 %rd<2>;
   mov.u64 %rd1, 64; st.global.u32 [%rd1], 1; ret;
@@ -46,6 +53,8 @@ constexpr const char* helper = R"(
   ld.param.b32 %r1, [x]; add.u32 %r1, %r1, %r1; st.param.b32 [r], %r1; ret;
 }
 )";
+
+constexpr const char* idle = ".version 9.0\n.target sm_80\n.address_size 64\n.visible .entry nothing() { ret; }\n";
 
 // One process has one driver: it is loaded once, and each test begins with an empty primary context.
 class Driver : public ::testing::Test {
@@ -225,6 +234,54 @@ TEST_F(Driver, AFaultSticksUntilTheReset) {
   EXPECT_EQ(call("cuMemAlloc", &address, std::size_t{4}), CUDA_SUCCESS);
 }
 
+TEST_F(Driver, RefusesPtxForNewerTargets) {
+  for (const char* target : {"sm_90", "sm_90a", "sm_80a"}) {
+    const std::string text =
+        std::string(".version 9.0\n.target ") + target + "\n.address_size 64\n.entry k() { ret; }\n";
+    CUmodule module = nullptr;
+    EXPECT_EQ(call("cuModuleLoadData", &module, static_cast<const void*>(text.c_str())), CUDA_ERROR_INVALID_PTX)
+        << target;
+  }
+}
+
+TEST_F(Driver, LibrariesBelongToNoContext) {
+  ASSERT_EQ(call("cuCtxSetCurrent", CUcontext{}), CUDA_SUCCESS);
+  CUlibrary library = nullptr;
+  ASSERT_EQ(call("cuLibraryLoadData", &library, static_cast<const void*>(idle), static_cast<int*>(nullptr),
+                 static_cast<void**>(nullptr), 0U, static_cast<int*>(nullptr), static_cast<void**>(nullptr), 0U),
+            CUDA_SUCCESS);
+  CUkernel kernel = nullptr;
+  ASSERT_EQ(call("cuLibraryGetKernel", &kernel, library, "nothing"), CUDA_SUCCESS);
+  // A plain context, though its parameters are not null.
+  struct {
+    void* affinities = nullptr;
+    int affinity_count = 0;
+    void* graphics = nullptr;
+  } plain;
+  for (int i = 0; i < 2; ++i) {
+    CUcontext context = nullptr;
+    ASSERT_EQ(call("cuCtxCreate", &context, &plain, 0U, 0), CUDA_SUCCESS);
+    EXPECT_EQ(launch(reinterpret_cast<CUfunction>(kernel), 1, 32, 0, nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(call("cuCtxSynchronize", context), CUDA_SUCCESS);
+    ASSERT_EQ(call("cuCtxDestroy", context), CUDA_SUCCESS);
+  }
+  EXPECT_EQ(call("cuLibraryUnload", library), CUDA_SUCCESS);
+}
+
+TEST_F(Driver, CallbacksMayWaitForThreadsThatCallTheDriver) {
+  const CUhostFn wait_for_another = [](void* user) {
+    std::thread([user] {
+      *static_cast<CUresult*>(user) = [] {
+        int count = 0;
+        return call("cuDeviceGetCount", &count);
+      }();
+    }).join();
+  };
+  CUresult seen = CUDA_ERROR_UNKNOWN;
+  ASSERT_EQ(call("cuLaunchHostFunc", CUstream{}, wait_for_another, static_cast<void*>(&seen)), CUDA_SUCCESS);
+  EXPECT_EQ(seen, CUDA_SUCCESS);
+}
+
 TEST_F(Driver, EventsTellVirtualTime) {
   const CUmodule module = linked();
   CUdeviceptr out = 0;
@@ -243,6 +300,22 @@ TEST_F(Driver, EventsTellVirtualTime) {
   // 32 warps of about nine instructions at four a clock and 2040 MHz.
   EXPECT_GT(milliseconds, 20e-6F);
   EXPECT_LT(milliseconds, 80e-6F);
+}
+
+TEST_F(Driver, TheGlobalTimerGoesOnFromLaunchToLaunch) {
+  const CUfunction times = function(linked(), "times");
+  CUdeviceptr out = 0;
+  ASSERT_EQ(call("cuMemAlloc", &out, std::size_t{16}), CUDA_SUCCESS);
+  void* parameters[] = {&out};
+  std::uint64_t before = 0;
+  for (int i = 0; i < 3; ++i) {
+    std::uint64_t read[2] = {};
+    ASSERT_EQ(launch(times, 1, 1, 0, parameters), CUDA_SUCCESS);
+    ASSERT_EQ(call("cuMemcpyDtoH", static_cast<void*>(read), out, sizeof read), CUDA_SUCCESS);
+    EXPECT_GE(read[0], before);
+    EXPECT_GT(read[1], read[0]);
+    before = read[1];
+  }
 }
 
 }  // namespace

@@ -105,8 +105,15 @@ VGPU_EXPORT CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice dev
   });
 }
 
-VGPU_EXPORT CUresult cuCtxCreate_v4(CUcontext* out, void* parameters, unsigned flags, CUdevice device) {
-  if (parameters != nullptr) {
+// CUctxCreateParams: nothing in it that we would have to honour is a plain context.
+struct ContextParameters {
+  void* affinities;
+  int affinity_count;
+  void* graphics;
+};
+
+VGPU_EXPORT CUresult cuCtxCreate_v4(CUcontext* out, ContextParameters* parameters, unsigned flags, CUdevice device) {
+  if (parameters != nullptr && (parameters->affinity_count != 0 || parameters->graphics != nullptr)) {
     log_once("cuCtxCreate with execution affinity or CIG parameters: CUDA_ERROR_NOT_SUPPORTED");
     return CUDA_ERROR_NOT_SUPPORTED;
   }

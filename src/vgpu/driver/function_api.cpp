@@ -19,7 +19,8 @@ CUresult with_kernel(const char* function_name, const void* handle, const WithKe
   return with_driver(function_name, [&](State& all) {
     Function* const function = find_function(all, handle);
     if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (function->module->context->sticky != CUDA_SUCCESS) return function->module->context->sticky;
+    const Context* const context = function->module->context != nullptr ? function->module->context : current_context();
+    if (context != nullptr && context->sticky != CUDA_SUCCESS) return context->sticky;
     const auto kernel = lowered(*function);
     if (!kernel) {
       log_line(kernel.error().to_string());

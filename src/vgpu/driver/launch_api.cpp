@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 #include "vgpu/driver/launch.hpp"
 #include "vgpu/driver/launch_time.hpp"
@@ -110,6 +111,29 @@ CUresult result_of(exec::Fault::Kind kind) {
   return CUDA_ERROR_LAUNCH_FAILED;
 }
 
+// What cooperative_groups' grid.sync() counts arrivals in: its size and a barrier, zero at first.
+class GridWorkspace {
+ public:
+  explicit GridWorkspace(memory::DeviceMemory& memory) : memory_(memory) {
+    const auto made = memory.allocate(bytes, "workspace of a cooperative launch");
+    if (!made) return;
+    address_ = *made;
+    std::memset(reinterpret_cast<void*>(address_), 0, bytes);
+    host_wrote(address_, bytes);
+  }
+  ~GridWorkspace() {
+    if (address_ != 0) static_cast<void>(memory_.free(address_));
+  }
+  GridWorkspace(const GridWorkspace&) = delete;
+  GridWorkspace& operator=(const GridWorkspace&) = delete;
+  [[nodiscard]] std::uint64_t address() const { return address_; }
+
+ private:
+  static constexpr std::uint64_t bytes = 64;
+  memory::DeviceMemory& memory_;
+  std::uint64_t address_ = 0;
+};
+
 void print_to_stdout(void* /*user*/, const char* text) {
   std::fputs(text, stdout);
 }
@@ -118,7 +142,8 @@ void print_to_stdout(void* /*user*/, const char* text) {
 
 CUresult launch(State& all, Context& context, Function& function, const LaunchRequest& request) {
   Stream* const stream = all.stream(request.stream, context);
-  if (stream == nullptr || stream->context != function.module->context) return CUDA_ERROR_INVALID_HANDLE;
+  const Context* const home = function.module->context != nullptr ? function.module->context : &context;
+  if (stream == nullptr || stream->context != home) return CUDA_ERROR_INVALID_HANDLE;
   const auto made = lowered(function);
   if (!made) {
     log_line(made.error().to_string());
@@ -147,7 +172,16 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
                               run.sm_count * static_cast<unsigned>(resident)));
   run.resident_ctas_per_sm = static_cast<std::uint32_t>(resident);
   run.sm_clock_mhz = machine.gpu.boost_clock_mhz.value;
+  // A warp's clock may be ahead of the stream's, but must not be behind what was read before.
+  run.start_ns = std::max(static_cast<std::uint64_t>(all.start_ns(*stream)), all.timer_ns.load());
+  run.latest_ns = &all.timer_ns;
   run.grid_id = all.next_id++;
+  run.max_warps_per_sm = static_cast<std::uint32_t>(machine.limits.max_warps_per_sm);
+  std::optional<GridWorkspace> workspace;
+  if (request.is_cooperative) {
+    workspace.emplace(*machine.memory);
+    run.grid_workspace = workspace->address();
+  }
   run.print = &print_to_stdout;
 
   WatchedRun done;
@@ -172,7 +206,7 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
     context.sticky = result_of(fault.kind);
     log_line(fault.message);
   } else if (done.has_memory_finding) {
-    context.sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+    context.sticky = done.is_misaligned ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_ILLEGAL_ADDRESS;
   }
   // As on a device the launch itself succeeded; its fault comes out of the next call that waits for it.
   return CUDA_SUCCESS;

@@ -22,6 +22,12 @@ add_custom_command(
   COMMAND ${CMAKE_COMMAND} -E make_directory ${vgpu_directory}
   COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:vgpu> ${vgpu_directory}/libcuda.so.1)
 
+# Installed beside bin/, where cudadent looks for it (src/runtime/driver.cpp).
+set(vgpu_installed ${CMAKE_CURRENT_BINARY_DIR}/installed/libcuda.so.1)
+file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/installed)
+file(CREATE_LINK libvgpu.so ${vgpu_installed} SYMBOLIC)
+install(TARGETS vgpu vgpu_nvjitlink LIBRARY DESTINATION lib/flashmoe/vgpu)
+install(FILES ${vgpu_installed} DESTINATION lib/flashmoe/vgpu)
 
 if(FLASHMOE_BUILD_TESTS)
   # They compare with the CUDA 13.0 toolkit and fail without it; the product needs none.

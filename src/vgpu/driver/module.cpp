@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstring>
 
 #include "vgpu/driver/globals.hpp"
@@ -16,12 +17,14 @@
 namespace flashmoe::vgpu::driver {
 namespace {
 
-// Function addresses are numbers that kernels only hand back to a call; a module has its own range of them.
-constexpr std::uint64_t function_addresses = 4ull << 56;
+// Function addresses are numbers that kernels only hand back to a call. Each module has its own range of them: another
+// module's function is not known, rather than taken for one's own.
+constexpr std::uint64_t function_addresses = 4ull << 56, addresses_per_module = 1ull << 24;
 
 std::uint64_t function_address(const Module& module, std::string_view name) {
   for (std::size_t i = 0; i < module.ptx.functions.size(); ++i)
-    if (module.ptx.functions[i].name == name) return function_addresses + 16 * (i + 1);
+    if (module.ptx.functions[i].name == name)
+      return function_addresses + module.number * addresses_per_module + 16 * (i + 1);
   return 0;
 }
 
@@ -35,6 +38,21 @@ ir::Surroundings surroundings(const Module& module) {
           .function_address = [&module](std::string_view name) { return function_address(module, name); }};
 }
 
+// PTX runs on its target and on everything newer; sm_90a and the like on that architecture alone (PTX ISA 11.1.2).
+Result<Done> check_target(const ptx::Module& module, int device) {
+  for (const std::string& target : module.targets) {
+    if (!target.starts_with("sm_")) continue;
+    int asked = 0;
+    std::from_chars(target.data() + 3, target.data() + target.size(), asked);
+    const bool is_specific = target.ends_with('a');
+    if (is_specific ? asked != device : asked > device) {
+      return Diagnostic{.message = fmt::format("the PTX is for {}, this device is sm_{}", target, device),
+                        .fix = fmt::format("compile for compute_{} or older, or choose a newer device", device)};
+    }
+  }
+  return Done{};
+}
+
 LoadError failed(CUresult result, Diagnostic diagnostic) {
   log_line(diagnostic.to_string());
   return {result, std::move(diagnostic)};
@@ -46,7 +64,7 @@ Module::~Module() {
   for (const auto& [name, global] : globals) static_cast<void>(machine->memory->free(global.address));
 }
 
-Loaded load_module(State& all, Context& context, const void* image, std::optional<std::size_t> length) {
+Loaded load_module(State& all, Context* context, const void* image, std::optional<std::size_t> length) {
   if (image == nullptr) return LoadError{CUDA_ERROR_INVALID_VALUE, {.message = "no image"}};
   auto read = read_image(image, length, all.machine->sm());
   if (!read) {
@@ -64,9 +82,11 @@ Loaded load_module(State& all, Context& context, const void* image, std::optiona
   auto linked = link(std::move(parts));
   if (!linked) return failed(CUDA_ERROR_INVALID_PTX, linked.error());
   if (auto right = ir::verify(*linked); !right) return failed(CUDA_ERROR_INVALID_PTX, right.error());
+  if (auto fits = check_target(*linked, all.machine->sm()); !fits) return failed(CUDA_ERROR_INVALID_PTX, fits.error());
 
   auto module = std::make_unique<Module>();
-  module->context = &context;
+  module->context = context;
+  module->number = number;
   module->machine = all.machine;
   module->ptx = std::move(*linked);
   module->texts = std::move(read->ptx);

@@ -32,7 +32,8 @@ struct Global {
 
 struct Module {
   ~Module();
-  Context* context = nullptr;
+  Context* context = nullptr;  // null: of a library, which belongs to none
+  std::uint64_t number = 0;
   Machine* machine = nullptr;
   ptx::Module ptx{};
   std::vector<std::string> texts{};  // as given, for ptxas
@@ -53,7 +54,7 @@ struct LoadError {
   Diagnostic diagnostic{};
 };
 using Loaded = std::variant<std::unique_ptr<Module>, LoadError>;
-[[nodiscard]] Loaded load_module(State& all, Context& context, const void* image, std::optional<std::size_t> length);
+[[nodiscard]] Loaded load_module(State& all, Context* context, const void* image, std::optional<std::size_t> length);
 
 [[nodiscard]] Function* find_function(State& all, const void* handle);
 

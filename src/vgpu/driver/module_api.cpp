@@ -12,7 +12,7 @@ using namespace flashmoe::vgpu::driver;
 
 namespace {
 
-CUresult load(State& all, Context& context, const void* image, std::optional<std::size_t> length,
+CUresult load(State& all, Context* context, const void* image, std::optional<std::size_t> length,
               const JitOptions& options, const std::function<void(std::unique_ptr<Module>)>& keep) {
   Loaded loaded = load_module(all, context, image, length);
   if (auto* const error = std::get_if<LoadError>(&loaded)) {
@@ -28,7 +28,7 @@ CUresult load_as_module(const char* function, CUmodule* out, const void* image, 
                         const JitOptions& options) {
   return with_context(function, [&](State& all, Context& context) {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return load(all, context, image, length, options, [&](std::unique_ptr<Module> module) {
+    return load(all, &context, image, length, options, [&](std::unique_ptr<Module> module) {
       *out = handle_of<CUmodule>(all.modules.add(std::move(module)));
     });
   });
@@ -70,15 +70,14 @@ CUresult with_library(const char* function, CUlibrary handle, const std::functio
   });
 }
 
-// A library needs no current context on a device; here the primary one holds its variables.
+// A library belongs to no context, and its kernels are launched in whichever is current.
 CUresult load_as_library(const char* function, CUlibrary* out, const void* image, std::optional<std::size_t> length,
                          const JitOptions& options) {
   return with_driver(function, [&](State& all) {
-    Context* const context = current_context() != nullptr ? current_context() : all.primary;
-    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    if (context->sticky != CUDA_SUCCESS) return context->sticky;
+    if (const Context* const current = current_context(); current != nullptr && current->sticky != CUDA_SUCCESS)
+      return current->sticky;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return load(all, *context, image, length, options, [&](std::unique_ptr<Module> module) {
+    return load(all, nullptr, image, length, options, [&](std::unique_ptr<Module> module) {
       auto library = std::make_unique<Library>();
       library->module = std::move(module);
       *out = handle_of<CUlibrary>(all.libraries.add(std::move(library)));

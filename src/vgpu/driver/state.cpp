@@ -53,7 +53,6 @@ double State::start_ns(const Stream& stream) const {
 
 void State::empty(Context& context) {
   const auto is_its = [&](const auto& object) { return object.context == &context; };
-  libraries.remove_if([&](const Library& library) { return library.module->context == &context; });
   modules.remove_if(is_its);
   streams.remove_if(is_its);
   events.remove_if(is_its);

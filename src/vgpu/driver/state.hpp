@@ -3,6 +3,7 @@
 // clock.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -98,6 +99,7 @@ struct State {
   std::recursive_mutex mutex{};  // a stream callback may call the API
   Machine* machine = nullptr;    // set by cuInit
   std::uint64_t next_id = 1;
+  std::atomic<std::uint64_t> timer_ns{0};  // the latest time that any kernel read from %globaltimer
   Handles<Context> contexts{};
   Context* primary = nullptr;
   unsigned primary_flags = 0;

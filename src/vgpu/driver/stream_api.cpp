@@ -108,18 +108,19 @@ VGPU_EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, un
   });
 }
 VGPU_EXPORT CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* user, unsigned flags) {
-  return with_stream("cuStreamAddCallback", handle, [&](State&, Stream&) {
-    if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-    callback(handle, CUDA_SUCCESS, user);
-    return CUDA_SUCCESS;
+  const CUresult result = with_stream("cuStreamAddCallback", handle, [&](State&, Stream&) {
+    return callback == nullptr || flags != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   });
+  // Everything before it is done; outside of the driver's lock, for it may wait for other threads that call the driver.
+  if (result == CUDA_SUCCESS) callback(handle, CUDA_SUCCESS, user);
+  return result;
 }
 VGPU_EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user) {
-  return with_stream("cuLaunchHostFunc", handle, [&](State&, Stream&) {
-    if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    function(user);
-    return CUDA_SUCCESS;
+  const CUresult result = with_stream("cuLaunchHostFunc", handle, [&](State&, Stream&) {
+    return function == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   });
+  if (result == CUDA_SUCCESS) function(user);  // as a callback
+  return result;
 }
 VGPU_EXPORT CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr /*address*/, std::size_t /*length*/,
                                             unsigned /*flags*/) {

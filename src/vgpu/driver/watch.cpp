@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "vgpu/driver/log.hpp"
 #include "vgpu/observe/counters/report.hpp"
@@ -52,7 +53,10 @@ class Observation {
         static_cast<double>(counts.traffic.dram_sectors_read + counts.traffic.dram_sectors_written) * bytes_per_sector;
     for (const observe::Finding& finding : watch_.log().findings()) {
       log_line(finding.to_text());
-      result.has_memory_finding |= finding.check == observe::Check::memcheck;
+      if (finding.check != observe::Check::memcheck) continue;
+      if (!result.has_memory_finding)
+        result.is_misaligned = finding.is_misaligned;  // the first one ends a device's run
+      result.has_memory_finding = true;
     }
     if (!machine_.watching.report.empty()) {
       const observe::Report counted = observe::make_report(*function.kernel, counts, shape_, facts(function));

@@ -20,6 +20,7 @@ struct WatchedRun {
   exec::Outcome outcome{};
   double dram_bytes = 0;
   bool has_memory_finding = false;  // the device would have stopped the launch
+  bool is_misaligned = false;       // and for that
 };
 
 // Runs the launch with every check and counter asked for; findings go to stderr and, with the counters, into the

@@ -124,8 +124,8 @@ void raise_bad_lane(Warp& warp, ir::Space space, const Range& range, const Reque
   access.address = addresses;
   access.bytes = request.bytes;
   access.is_matrix = request.is_matrix;
-  access.copy = request.copy;
-  access.pc = request.copy != nullptr ? request.copy->pc : warp.pc - 1;
+  access.copies = request.copies;
+  access.pc = request.copies.empty() ? warp.pc - 1 : request.copies.front().pc;
   if (access.pc < grid.traits.size()) {
     const AccessTraits& traits = grid.traits[access.pc];
     access.order = static_cast<Order>(traits.order);
@@ -297,7 +297,7 @@ std::uint32_t resolve(Warp& warp, const ir::Inst& inst, AccessKind kind, Targets
     offset += inst.a == ir::no_slot ? warp.frame->local_offset : 0;
   }
   operand_addresses(warp, inst.a, inst.wide_address, offset, addresses);
-  const Request request{warp.exec, inst.size, kind, false, nullptr, 0};
+  const Request request{warp.exec, inst.size, kind, false, {}, 0};
   if constexpr (space == ir::Space::generic) {
     return resolve_generic<mode>(warp, inst, request, addresses, targets);
   } else {

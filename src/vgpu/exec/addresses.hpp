@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "vgpu/exec/handlers.hpp"
 #include "vgpu/exec/observer.hpp"
@@ -25,8 +26,8 @@ struct Request {
   std::uint32_t bytes = 0;
   AccessKind kind = AccessKind::load;
   bool is_matrix = false;
-  const AsyncCopy* copy = nullptr;
-  std::uint32_t align = 0;  // 0: as large as the access
+  std::span<const AsyncCopy> copies{};  // that land now
+  std::uint32_t align = 0;              // 0: as large as the access
 };
 template <Mode mode>
 [[nodiscard]] std::uint32_t resolve_in(Warp& warp, const ir::Inst& inst, ir::Space space, const Request& request,

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
+#include <vector>
 
 #include "vgpu/exec/addresses.hpp"
 #include "vgpu/exec/host_access.hpp"
@@ -37,52 +39,79 @@ inline void move_bytes(const Warp& warp, const AsyncCopy& copy, bool reads) {
   fill_zero(to + copied, copy.bytes - copied);
 }
 
-// An observer hears of both sides now, when the bytes move, and both are checked now.
-void land_observed(Warp& warp, const AsyncCopy& copy) {
-  const ir::Inst& inst = warp.kernel->code[copy.pc];
-  const std::uint32_t lane = 1u << copy.lane;
-  std::uint64_t addresses[lanes_per_warp] = {};
+// Copies of one instruction. An observer hears of both sides now, when the bytes move, and both are checked now.
+void land_observed(Warp& warp, std::span<const AsyncCopy> copies) {
+  const AsyncCopy& first = copies.front();
+  const ir::Inst& inst = warp.kernel->code[first.pc];
+  std::uint64_t source[lanes_per_warp] = {}, destination[lanes_per_warp] = {};
+  std::uint32_t lanes = 0, reading = 0, writing = 0;
+  for (const AsyncCopy& copy : copies) {
+    source[copy.lane] = copy.source;
+    destination[copy.lane] = copy.destination;
+    lanes |= 1u << copy.lane;
+  }
   Targets ignored;
   const std::uint32_t pc = warp.pc;
-  warp.pc = copy.pc + 1;  // a fault is one of the copy, not of whoever waits for it
-  bool reads = copy.source_bytes != 0;
-  if (reads) {
-    addresses[copy.lane] = copy.source;
-    const Request read{lane, copy.source_bytes, AccessKind::async_read, false, &copy, copy.bytes};
-    reads = resolve_in<Mode::observed>(warp, inst, ir::Space::global, read, addresses, ignored) != 0;
+  warp.pc = first.pc + 1;  // a fault is one of the copy, not of whoever waits for it
+  if (first.source_bytes != 0) {
+    const Request read{lanes, first.source_bytes, AccessKind::async_read, false, copies, first.bytes};
+    reading = resolve_in<Mode::observed>(warp, inst, ir::Space::global, read, source, ignored);
   }
-  addresses[copy.lane] = copy.destination;
-  const Request write{lane, copy.bytes, AccessKind::async_write, false, &copy, copy.bytes};
   // Between two slices `leave` says nothing about faults; the grid does.
-  if (!warp.cta->grid->stopped &&
-      resolve_in<Mode::observed>(warp, inst, ir::Space::shared, write, addresses, ignored) != 0) {
-    move_bytes(warp, copy, reads);
+  if (!warp.cta->grid->stopped) {
+    const Request write{lanes, first.bytes, AccessKind::async_write, false, copies, first.bytes};
+    writing = resolve_in<Mode::observed>(warp, inst, ir::Space::shared, write, destination, ignored);
+  }
+  for (const AsyncCopy& copy : copies) {
+    if (((writing >> copy.lane) & 1) != 0) {
+      move_bytes(warp, copy, ((reading >> copy.lane) & 1) != 0);
+    }
   }
   warp.pc = pc;
+}
+
+// In the order of their issue; neighbours that one instruction issued and that are alike land at once.
+void land_observed_in_turn(Warp& warp, const std::vector<AsyncCopy>& copies) {
+  const auto goes_with = [](const AsyncCopy& copy, const AsyncCopy& next) {
+    return next.pc == copy.pc && next.lane > copy.lane && next.bytes == copy.bytes &&
+           next.source_bytes == copy.source_bytes;
+  };
+  for (auto begin = copies.begin(); begin != copies.end();) {
+    auto end = begin + 1;
+    while (end != copies.end() && goes_with(*(end - 1), *end)) {
+      ++end;
+    }
+    land_observed(warp, {begin, end});
+    begin = end;
+  }
 }
 
 template <class ShouldLand>
 void land_those(Warp& warp, ShouldLand&& should_land) {
   const bool observed = warp.cta->grid->observer != nullptr;
+  std::vector<AsyncCopy> landing;
+  if (observed) {
+    landing.reserve(warp.copies.size());
+  }
   AsyncCopy* kept = warp.copies.data();
   for (const AsyncCopy& copy : warp.copies) {
     if (!should_land(copy)) {
       *kept++ = copy;
     } else if (observed) {
-      const AsyncCopy landing = copy;  // an observer may keep the pointer for the time of the call only
-      land_observed(warp, landing);
+      landing.push_back(copy);
     } else {
       move_bytes(warp, copy, true);  // checked when it was issued
     }
   }
   warp.copies.resize(static_cast<std::size_t>(kept - warp.copies.data()));
+  land_observed_in_turn(warp, landing);
 }
 
 // Checks one side as a load or a store would be checked.
 [[nodiscard]] bool check(Warp& warp, const ir::Inst& inst, ir::Space space, AccessKind kind, std::uint32_t lanes,
                          const std::uint64_t* addresses) {
   Targets ignored;
-  const Request request{lanes, inst.size, kind, false, nullptr, 0};
+  const Request request{lanes, inst.size, kind, false, {}, 0};
   return resolve_in<Mode::fast>(warp, inst, space, request, addresses, ignored) == lanes;
 }
 
@@ -121,12 +150,12 @@ void issue(Warp& warp, const ir::Inst& inst) {
     const bool reads = ((reading >> lane) & 1) != 0;
     const std::uint32_t wanted = sizes != nullptr ? std::min<std::uint32_t>(sizes[lane], inst.size) : inst.size;
     copy.source_bytes = static_cast<std::uint8_t>(reads ? wanted : 0);
-    if constexpr (mode == Mode::observed) {
-      if (grid.observer != nullptr) {
-        grid.observer->copy_issued(warp, copy);
-      }
-    }
   });
+  if constexpr (mode == Mode::observed) {
+    if (grid.observer != nullptr) {
+      grid.observer->copies_issued(warp, std::span(warp.copies).subspan(begin));
+    }
+  }
   if (when == Schedule::Copies::earliest) {
     land_copies(warp, lanes);
   } else if (when == Schedule::Copies::random) {

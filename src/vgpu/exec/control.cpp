@@ -95,7 +95,8 @@ void converge(Warp& warp, const ir::Inst& inst) {
   }
   if ((named & live_lanes(warp) & ~warp.exec) == 0) {
     if (Observer* const observer = observer_of<mode>(warp)) {
-      observer->warp_syncs(warp, warp.exec);
+      for_each_group(warp, inst,
+                     [&](std::uint32_t group, std::uint32_t) { observer->warp_syncs(warp, group, warp.pc); });
     }
     return;
   }

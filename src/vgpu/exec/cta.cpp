@@ -69,9 +69,6 @@ void main_loop(Warp& warp) {
         observer->before(warp, inst, pc);
       }
       inst.run(warp, inst);
-      if constexpr (mode == Mode::observed) {
-        observer->after(warp, inst, pc);
-      }
     }
   } while (++warp.instructions != warp.slice_end && !warp.leave);
 }
@@ -122,6 +119,13 @@ std::uint64_t run_warp(Warp& warp, std::uint64_t slice) {
     main_loop<Mode::fast>(warp);
   }
   return warp.instructions - begin;
+}
+
+void raise_timeout(Warp& warp) {
+  // Between two slices warp.pc is the instruction to come; raise() names the one before.
+  warp.pc = (warp.state == WarpState::at_barrier ? warp.barrier_pc : warp.pc) + 1;
+  raise(warp, Fault::Kind::timeout, "the instruction budget is spent; this is where the warp was",
+        warp.active == 0 ? 0 : first_lane(warp.active));
 }
 
 void raise_deadlock(Cta& cta) {

@@ -16,6 +16,8 @@ namespace flashmoe::vgpu::exec {
 // Runs the warp until its slice ends, it waits or it has exited. Returns the instructions executed.
 std::uint64_t run_warp(Warp& warp, std::uint64_t slice);
 
+// The launch has had its instructions: the warp is where it hangs.
+void raise_timeout(Warp& warp);
 // All warps that live wait at barriers that cannot complete: raised.
 void raise_deadlock(Cta& cta);
 

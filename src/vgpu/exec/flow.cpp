@@ -149,7 +149,7 @@ std::size_t merge_all(Warp& warp, std::size_t index, Belongs&& belongs) {
         }
       }
       if (Observer* const observer = warp.cta->grid->observer) {
-        observer->warp_syncs(warp, here);
+        observer->warp_syncs(warp, here, waited.pc);
       }
       return true;
     }
@@ -267,24 +267,17 @@ bool waits_by_itself(const Warp& warp) {
 }
 
 void wait_for_mask(Warp& warp, const ir::Inst& inst) {
-  const std::uint32_t whole_warp[lanes_per_warp] = {};
-  const std::uint32_t* const masks = inst.m == ir::no_slot ? whole_warp : warp.slot(inst.m);
-  std::uint32_t left = warp.exec;
   const std::uint32_t passing = warp.active & ~warp.exec;  // the guard keeps them from the op
-  while (left != 0) {
-    const std::uint32_t mask = masks[first_lane(left)];
-    std::uint32_t group = 0;
-    for_each_lane(left, [&](int lane) { group |= masks[lane] == mask ? 1u << lane : 0; });
-    left &= ~group;
+  for_each_group(warp, inst, [&](std::uint32_t group, std::uint32_t mask) {
     Split split{};
     split.mask = group;
     split.pc = warp.pc;
     split.frame = warp.frame;
     split.reconverge = warp.current.reconverge;
     split.wait = Split::Wait::sync;
-    split.sync_mask = inst.m == ir::no_slot ? all_lanes : mask;
+    split.sync_mask = mask;
     warp.splits.push_back(std::move(split));
-  }
+  });
   warp.active = passing;
   if (passing == 0) {
     next_split(warp);

@@ -25,6 +25,25 @@ inline void for_each_lane(std::uint32_t lanes, Body&& body) {
   return std::countr_zero(lanes);
 }
 
+// body(group, mask) for the lanes of warp.exec that name the same mask in slot `m`; all of them where the op has none.
+template <class Body>
+inline void for_each_group(const Warp& warp, const ir::Inst& inst, Body&& body) {
+  if (inst.m == ir::no_slot) {
+    if (warp.exec != 0) {
+      body(warp.exec, all_lanes);
+    }
+    return;
+  }
+  const std::uint32_t* const masks = warp.slot(inst.m);
+  for (std::uint32_t left = warp.exec; left != 0;) {
+    const std::uint32_t mask = masks[first_lane(left)];
+    std::uint32_t group = 0;
+    for_each_lane(left, [&](int lane) { group |= masks[lane] == mask ? 1u << lane : 0u; });
+    left &= ~group;
+    body(group, mask);
+  }
+}
+
 // Lanes of the warp that exist and have not exited.
 [[nodiscard]] inline std::uint32_t live_lanes(const Warp& warp) {
   return warp.valid & ~warp.exited;

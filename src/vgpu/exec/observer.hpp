@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "vgpu/exec/state.hpp"
@@ -25,7 +26,8 @@ struct Access {
   bool is_volatile = false;
   bool is_matrix = false;  // ldmatrix/stmatrix: address of rows of 16 bytes, lanes are the row lanes
   std::uint32_t pc = 0;
-  const AsyncCopy* copy = nullptr;  // async_read, async_write: one lane's copy, when it lands
+  // async_read, async_write: the copies of one instruction that land now, by lane; some may not be in `lanes`.
+  std::span<const AsyncCopy> copies{};
 };
 
 enum class SyncProblem : std::uint8_t {
@@ -43,9 +45,8 @@ class Observer {
   virtual void grid_ends(Grid&) {}
   virtual void cta_begins(Cta&) {}  // its warps exist
   virtual void cta_ends(Cta&) {}
-  // Around every instruction for which warp.exec != 0 (or that runs empty); pc is the instruction's own.
+  // Every instruction for which warp.exec != 0 (or that runs empty); pc is the instruction's own.
   virtual void before(Warp&, const ir::Inst&, std::uint32_t /*pc*/) {}
-  virtual void after(Warp&, const ir::Inst&, std::uint32_t /*pc*/) {}
   // Before the data moves. Returns the lanes whose access may be carried out; the others read zero and write nothing.
   virtual std::uint32_t access(Warp&, const ir::Inst&, const Access& access) { return access.lanes; }
   virtual void branch(Warp&, const ir::Inst&, std::uint32_t /*pc*/, std::uint32_t /*taken*/,
@@ -57,10 +58,11 @@ class Observer {
   virtual void barrier_completes(Cta&, std::uint32_t /*number*/) {}
   virtual void barrier_passes(Warp&, std::uint32_t /*number*/) {}  // a waiting warp goes on
   virtual void fence(Warp&, Scope) {}
-  virtual void warp_syncs(Warp&, std::uint32_t /*lanes*/) {}  // bar.warp.sync, shfl.sync, ...: lanes met
-  // cp.async: the copy was issued; its group was closed; it landed (access() of both sides came before); was waited
-  // for.
-  virtual void copy_issued(Warp&, const AsyncCopy&) {}
+  // The lanes that a mask names have met for the .sync op at pc.
+  virtual void warp_syncs(Warp&, std::uint32_t /*lanes*/, std::uint32_t /*pc*/) {}
+  // cp.async: the copies of an instruction were issued; their group was closed; they landed (access() of both sides
+  // came before); were waited for.
+  virtual void copies_issued(Warp&, std::span<const AsyncCopy>) {}
   virtual void copies_committed(Warp&, std::uint32_t /*lanes*/) {}
   virtual void copies_waited(Warp&, std::uint32_t /*lanes*/, std::uint32_t /*pending groups allowed*/) {}
   virtual void sync_problem(Warp&, SyncProblem, std::uint32_t /*pc*/, std::string_view /*detail*/) {}

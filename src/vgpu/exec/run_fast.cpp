@@ -95,8 +95,7 @@ class Crew {
         executed += instructions;
         anyone_got_on = anyone_got_on || !warp.yielded;
         if (spend(instructions)) {
-          raise(warp, Fault::Kind::timeout, "the instruction budget is spent; this is where the warp was",
-                warp.active == 0 ? 0 : std::countr_zero(warp.active));
+          raise_timeout(warp);
         }
         if (grid_.stopped.load(std::memory_order_relaxed)) {
           return true;

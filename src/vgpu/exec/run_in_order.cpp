@@ -66,6 +66,11 @@ class Turns {
         turn = replace(index);
       }
     }
+    if (grid_.observer != nullptr) {
+      for (const std::unique_ptr<Cta>& cta : ctas_) {  // a fault cut them off
+        grid_.observer->cta_ends(*cta);
+      }
+    }
     return executed_;
   }
 
@@ -107,8 +112,7 @@ class Turns {
       land_some_copies(warp);
     }
     if (executed_ > grid_.launch->instruction_budget) {
-      raise(warp, Fault::Kind::timeout, "the instruction budget is spent; this is where the warp was",
-            warp.active == 0 ? 0 : first_lane(warp.active));
+      raise_timeout(warp);
     }
   }
 

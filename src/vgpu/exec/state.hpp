@@ -189,6 +189,10 @@ struct Launch {
   Observer* observer = nullptr;  // set: one host thread, canonical order
   int host_threads = 0;          // 0: all
   std::uint64_t grid_id = 0;
+  std::uint64_t grid_workspace = 0;  // a cooperative launch: where %envreg1 and 2 point
+  std::uint32_t max_warps_per_sm = 64;
+  std::uint64_t start_ns = 0;                             // where %globaltimer begins
+  std::atomic<std::uint64_t>* latest_ns = nullptr;        // the latest time read from it, if somebody wants to know
   void (*print)(void* user, const char* text) = nullptr;  // device printf
   void* print_user = nullptr;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "vgpu/observe/source_place.hpp"
@@ -127,19 +128,21 @@ std::uint32_t FindingLog::first_at_place(std::uint32_t pc) {
   return known->second;
 }
 
-bool FindingLog::is_new(Check check, std::uint32_t pc, std::uint32_t other_pc, std::uint32_t detail) {
+bool FindingLog::is_new(Check check, std::uint32_t pc, std::uint32_t other_pc, std::uint32_t detail,
+                        std::uint64_t times) {
+  if (catch_up_) catch_up_();
   const Key key{check, first_at_place(pc), first_at_place(other_pc), detail};
   const auto [place, inserted] = known_.try_emplace(key, dropped_index);
   if (!inserted) {
     if (place->second != dropped_index) {
-      ++findings_[place->second].times;
+      findings_[place->second].times += times;
     } else {
-      ++dropped_;
+      dropped_ += times;
     }
     return false;
   }
   if (findings_.size() >= most_) {
-    ++dropped_;
+    dropped_ += times;
     return false;
   }
   place->second = findings_.size();

@@ -3,14 +3,16 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "vgpu/exec/state.hpp"
@@ -42,6 +44,7 @@ struct Finding {
   Party at{};
   std::optional<std::uint64_t> address{};
   std::string space{};  // of the address: "global", "shared", "local"
+  bool is_misaligned = false;
   std::optional<Party> other{};
   std::string advice{};     // one sentence
   std::uint64_t times = 1;  // this finding was met so often, over all threads
@@ -64,7 +67,10 @@ class FindingLog {
   explicit FindingLog(std::size_t most = 1000) : most_(most) {}
 
   // True: new, so describe it and add it. False: counted.
-  [[nodiscard]] bool is_new(Check check, std::uint32_t pc, std::uint32_t other_pc, std::uint32_t detail = 0);
+  [[nodiscard]] bool is_new(Check check, std::uint32_t pc, std::uint32_t other_pc, std::uint32_t detail = 0,
+                            std::uint64_t times = 1);
+  // Called before a finding is asked for: a check that lags behind tells its own first.
+  void set_catch_up(std::function<void()> catch_up) { catch_up_ = std::move(catch_up); }
   void add(Finding finding);  // after is_new said so
   // Program counters mean instructions of this kernel from now on; nullptr: of none.
   void next_kernel(const ir::Kernel* kernel);
@@ -83,6 +89,7 @@ class FindingLog {
   [[nodiscard]] std::uint32_t first_at_place(std::uint32_t pc);
 
   std::size_t most_;
+  std::function<void()> catch_up_{};
   std::vector<Finding> findings_{};
   std::map<Key, std::size_t> known_{};  // -> index in findings_, or npos when dropped
   const ir::Kernel* kernel_ = nullptr;

@@ -6,16 +6,13 @@
 namespace flashmoe::vgpu::observe {
 
 struct Watch::WarpShadow {
-  WarpClock clock{};
   WarpPoison poison{};
   PartialArrival arrival{};
-  exec::Warp* warp = nullptr;
 };
 
 struct Watch::CtaShadow {
-  CtaShadow(std::uint32_t warp_count, std::size_t shared_bytes)
-      : clock(warp_count, shared_bytes), poison(shared_bytes), warps(warp_count) {}
-  CtaClock clock;
+  CtaShadow(std::uint32_t warp_count, std::size_t shared_bytes) : poison(shared_bytes), warps(warp_count) {}
+  std::unique_ptr<RaceCta> race{};
   CtaPoison poison;
   std::vector<WarpShadow> warps;
 };
@@ -26,8 +23,11 @@ Watch::Watch(WatchOptions options)
       memcheck_(log_),
       initcheck_(log_, options_.global),
       racecheck_(log_),
+      races_(racecheck_),
       synccheck_(log_),
-      counters_(options_.machine, options_.cold_caches) {}
+      counters_(options_.machine, options_.cold_caches) {
+  log_.set_catch_up([this] { races_.catch_up(); });
+}
 
 Watch::~Watch() = default;
 
@@ -38,9 +38,10 @@ void Watch::grid_begins(exec::Grid& grid) {
     const ir::Form& form = info.form;
     Note note{};
     note.is_pseudo = info.is_pseudo;
+    note.is_branch = form.opcode == "bra";
     note.is_warp_barrier = (form.opcode == "bar" || form.opcode == "barrier") && form.has("warp");
-    note.is_async_copy = form.opcode == "cp" && form.has("async");
-    note.is_memory_barrier_object = form.opcode == "mbarrier" || (note.is_async_copy && form.has("mbarrier"));
+    note.is_memory_barrier_object =
+        form.opcode == "mbarrier" || (form.opcode == "cp" && form.has("async") && form.has("mbarrier"));
     notes_.push_back(note);
   }
   memcheck_.grid_begins(grid);
@@ -50,14 +51,9 @@ void Watch::grid_begins(exec::Grid& grid) {
 }
 
 void Watch::grid_ends(exec::Grid& grid) {
+  races_.finish();
   racecheck_.grid_ends();
   if (options_.counters) counters_.grid_ends();
-  for (const auto& [key, cta] : ctas_) {  // a fault left them as they were
-    for (WarpShadow& warp : cta->warps) {
-      if (options_.synccheck && warp.warp != nullptr) synccheck_.ends(*warp.warp, warp.arrival);
-    }
-  }
-  ctas_.clear();
   report_fault(grid);
 }
 
@@ -87,13 +83,8 @@ void Watch::report_fault(const exec::Grid& grid) {
 void Watch::cta_begins(exec::Cta& cta) {
   auto shadow = std::make_unique<CtaShadow>(static_cast<std::uint32_t>(cta.warps.size()), cta.shared.size());
   cta.shadow = shadow.get();
-  racecheck_.cta_begins(cta, shadow->clock);
-  for (exec::Warp& warp : cta.warps) {
-    WarpShadow& of_warp = shadow->warps[warp.id];
-    warp.shadow = &of_warp;
-    of_warp.warp = &warp;
-    racecheck_.warp_begins(warp, shadow->clock, of_warp.clock);
-  }
+  if (options_.racecheck) shadow->race = races_.cta_begins(cta);
+  for (exec::Warp& warp : cta.warps) warp.shadow = &shadow->warps[warp.id];
   ctas_[cta.shadow] = std::move(shadow);
 }
 
@@ -101,6 +92,7 @@ void Watch::cta_ends(exec::Cta& cta) {
   if (options_.synccheck) {
     for (const exec::Warp& warp : cta.warps) synccheck_.ends(warp, shadow_of(warp).arrival);
   }
+  if (options_.racecheck) races_.cta_ends(std::move(shadow_of(cta).race));
   ctas_.erase(cta.shadow);
   cta.shadow = nullptr;
   for (exec::Warp& warp : cta.warps) warp.shadow = nullptr;
@@ -110,14 +102,15 @@ void Watch::before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) {
   const Note note = notes_[pc];
   pc_ = pc;
   WarpShadow& shadow = shadow_of(warp);
-  if (options_.counters && !note.is_pseudo) counters_.instruction(pc, warp.exec);
+  // A branch is executed by those who do not take it, too.
+  if (options_.counters && !note.is_pseudo) counters_.instruction(pc, note.is_branch ? warp.active : warp.exec);
   if (options_.initcheck) initcheck_.instruction(warp, inst, pc, shadow.poison);
-  // Its lanes have met by now: a semantic wait stands before it.
-  if (note.is_warp_barrier && options_.racecheck) racecheck_.warp_syncs(warp.exec, shadow.clock);
 }
 
-void Watch::after(exec::Warp& warp, const ir::Inst&, std::uint32_t pc) {
-  if (notes_[pc].is_async_copy && options_.counters) counters_.copies_end(warp);
+void Watch::warp_syncs(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pc) {
+  // Of the .sync ops only bar.warp.sync orders memory. Lanes that have exited are not waited for.
+  if (!options_.racecheck || !notes_[pc].is_warp_barrier) return;
+  races_.warp_syncs(warp, lanes | warp.exited, *shadow_of(*warp.cta).race);
 }
 
 std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access) {
@@ -129,9 +122,10 @@ std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::
   if (options_.memcheck) allowed.lanes = memcheck_.allowed(warp, allowed);
   if (allowed.lanes == 0) return 0;
   WarpShadow& of_warp = shadow_of(warp);
-  CtaShadow& of_cta = *static_cast<CtaShadow*>(warp.cta->shadow);
-  if (options_.counters && access.copy == nullptr) counters_.access(warp, allowed);
-  if (options_.racecheck) racecheck_.access(warp, inst, allowed, of_warp.clock, of_cta.clock);
+  CtaShadow& of_cta = shadow_of(*warp.cta);
+  if (of_warp.arrival.expected != 0 && access.space == ir::Space::shared) of_warp.arrival.passed_by |= allowed.lanes;
+  if (options_.counters && access.copies.empty()) counters_.access(warp, allowed);
+  if (options_.racecheck) races_.access(warp, inst, allowed, *of_cta.race);
   if (options_.initcheck) initcheck_.access(warp, inst, allowed, of_warp.poison, of_cta.poison);
   return allowed.lanes;
 }
@@ -146,39 +140,34 @@ void Watch::frame_begins(exec::Warp& warp, exec::Frame& frame) {
 
 void Watch::barrier_arrives(exec::Warp& warp, const ir::Inst&, std::uint32_t number, std::uint32_t lanes, bool) {
   if (options_.synccheck) synccheck_.arrives(warp, number, lanes, shadow_of(warp).arrival);
-  if (options_.racecheck) {
-    racecheck_.barrier_arrives(number, shadow_of(warp).clock, static_cast<CtaShadow*>(warp.cta->shadow)->clock);
-  }
+  if (options_.racecheck) races_.barrier_arrives(warp, number, *shadow_of(*warp.cta).race);
 }
 
 void Watch::barrier_completes(exec::Cta& cta, std::uint32_t number) {
   if (options_.synccheck) {
     for (const exec::Warp& warp : cta.warps) synccheck_.completes(warp, number, shadow_of(warp).arrival);
   }
-  if (options_.racecheck) racecheck_.barrier_completes(number, static_cast<CtaShadow*>(cta.shadow)->clock);
+  if (options_.racecheck) races_.barrier_completes(number, *shadow_of(cta).race);
 }
 
 void Watch::barrier_passes(exec::Warp& warp, std::uint32_t number) {
-  if (!options_.racecheck) return;
-  racecheck_.barrier_passes(number, shadow_of(warp).clock, static_cast<CtaShadow*>(warp.cta->shadow)->clock,
-                            warp.valid);
+  if (options_.racecheck) races_.barrier_passes(warp, number, *shadow_of(*warp.cta).race);
 }
 
 void Watch::fence(exec::Warp& warp, exec::Scope scope) {
-  if (options_.racecheck) racecheck_.fence(scope, shadow_of(warp).clock);
+  if (options_.racecheck) races_.fence(warp, scope, *shadow_of(*warp.cta).race);
 }
 
-void Watch::copy_issued(exec::Warp& warp, const exec::AsyncCopy& copy) {
-  if (options_.counters) counters_.copy_issued(copy);
-  if (!options_.racecheck) return;
-  racecheck_.copy_issued(warp, copy, shadow_of(warp).clock, static_cast<CtaShadow*>(warp.cta->shadow)->clock);
+void Watch::copies_issued(exec::Warp& warp, std::span<const exec::AsyncCopy> copies) {
+  if (options_.counters) counters_.copies_issued(warp, copies);
+  if (options_.racecheck) races_.copies_issued(warp, copies, *shadow_of(*warp.cta).race);
 }
 
 void Watch::copies_waited(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending) {
   if (!options_.racecheck) return;
   // cp.async.mbarrier.arrive stands for all copies so far, of groups that are still open as well.
   const bool open_too = notes_[pc_].is_memory_barrier_object;
-  racecheck_.copies_waited(warp, lanes, pending, open_too, shadow_of(warp).clock);
+  races_.copies_waited(warp, lanes, pending, open_too, *shadow_of(*warp.cta).race);
 }
 
 void Watch::sync_problem(exec::Warp& warp, exec::SyncProblem problem, std::uint32_t pc, std::string_view detail) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include "vgpu/observe/sanitizer/global_shadow.hpp"
 #include "vgpu/observe/sanitizer/initcheck.hpp"
 #include "vgpu/observe/sanitizer/memcheck.hpp"
+#include "vgpu/observe/sanitizer/race_queue.hpp"
 #include "vgpu/observe/sanitizer/racecheck.hpp"
 #include "vgpu/observe/sanitizer/synccheck.hpp"
 
@@ -41,7 +43,6 @@ class Watch final : public exec::Observer {
   void cta_begins(exec::Cta& cta) override;
   void cta_ends(exec::Cta& cta) override;
   void before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) override;
-  void after(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) override;
   std::uint32_t access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access) override;
   void branch(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken,
               std::uint32_t not_taken) override;
@@ -50,8 +51,9 @@ class Watch final : public exec::Observer {
                        bool waits) override;
   void barrier_completes(exec::Cta& cta, std::uint32_t number) override;
   void barrier_passes(exec::Warp& warp, std::uint32_t number) override;
+  void warp_syncs(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pc) override;
   void fence(exec::Warp& warp, exec::Scope scope) override;
-  void copy_issued(exec::Warp& warp, const exec::AsyncCopy& copy) override;
+  void copies_issued(exec::Warp& warp, std::span<const exec::AsyncCopy> copies) override;
   void copies_waited(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending) override;
   void sync_problem(exec::Warp& warp, exec::SyncProblem problem, std::uint32_t pc, std::string_view detail) override;
 
@@ -59,9 +61,10 @@ class Watch final : public exec::Observer {
   struct CtaShadow;
   struct WarpShadow;
   struct Note {  // what every event asks of an instruction
-    bool is_pseudo = false, is_warp_barrier = false, is_async_copy = false, is_memory_barrier_object = false;
+    bool is_pseudo = false, is_warp_barrier = false, is_memory_barrier_object = false, is_branch = false;
   };
   [[nodiscard]] static WarpShadow& shadow_of(const exec::Warp& warp) { return *static_cast<WarpShadow*>(warp.shadow); }
+  [[nodiscard]] static CtaShadow& shadow_of(const exec::Cta& cta) { return *static_cast<CtaShadow*>(cta.shadow); }
   void report_fault(const exec::Grid& grid);
 
   WatchOptions options_;
@@ -69,6 +72,7 @@ class Watch final : public exec::Observer {
   Memcheck memcheck_;
   Initcheck initcheck_;
   Racecheck racecheck_;
+  RaceQueue races_;
   Synccheck synccheck_;
   Counters counters_;
   std::vector<Note> notes_{};                                         // by pc

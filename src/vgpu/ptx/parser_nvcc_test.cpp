@@ -11,24 +11,13 @@
 #include <sstream>
 #include <string>
 
+#include "support/toolkit.hpp"
 #include "vgpu/ptx/parser.hpp"
 
 namespace flashmoe::vgpu::ptx {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string toolkit_program(const std::string& name) {
-  std::vector<std::string> folders;
-  for (const char* home : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char* value = std::getenv(home)) folders.push_back(std::string(value) + "/bin");
-  std::istringstream path(std::getenv("PATH") != nullptr ? std::getenv("PATH") : "");
-  for (std::string folder; std::getline(path, folder, ':');) folders.push_back(folder);
-  folders.emplace_back("/usr/local/cuda/bin");
-  for (const std::string& folder : folders)
-    if (access((folder + "/" + name).c_str(), X_OK) == 0) return folder + "/" + name;
-  return {};
-}
 
 struct Compiled {
   std::string text;
@@ -45,7 +34,7 @@ class Nvcc : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   void run(const std::string& program, const std::string& arguments) {
-    const std::string path = toolkit_program(program);
+    const std::string path = testing::toolkit_program(program);
     ASSERT_FALSE(path.empty()) << "no CUDA toolkit on PATH, in CUDA_HOME or in /usr/local/cuda";
     const std::string command = "cd '" + folder_.string() + "' && '" + path + "' " + arguments + " >log 2>&1";
     const int status = std::system(command.c_str());

@@ -1,5 +1,7 @@
 #include "vgpu/micro/values.hpp"
 
+#include <map>
+
 #include "vgpu/oracle/number.hpp"
 #include "vgpu/oracle/program.hpp"
 
@@ -93,7 +95,9 @@ std::uint64_t integer_value(int bits, Random& random) {
 std::uint64_t scalar_float(const std::string& type, Random& random) {
   const Format f = oracle::format_of(type);
   if (random() % 3 == 0) {
-    const std::vector<std::uint64_t> corners = float_corners(type);
+    static std::map<std::string, std::vector<std::uint64_t>> corners_of;
+    std::vector<std::uint64_t>& corners = corners_of[type];
+    if (corners.empty()) corners = float_corners(type);
     // Zero, the edges of the subnormal numbers, infinity and NaN are a form's most likely mistakes.
     const std::size_t half = corners.size() / 2;
     if (random() % 2 == 0) return corners[random() % 9 + (random() % 2 == 0 ? half : 0)];

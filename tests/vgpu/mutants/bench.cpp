@@ -11,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "support/toolkit.hpp"
 #include "vgpu/exec/handlers.hpp"
 #include "vgpu/ir/lower.hpp"
 #include "vgpu/memory/device_memory.hpp"
@@ -26,18 +27,6 @@ std::string text_of(const fs::path& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   return text.str();
-}
-
-std::string nvcc() {
-  std::vector<std::string> folders;
-  for (const char* home : {"CUDA_HOME", "CUDA_PATH"}) {
-    if (const char* value = std::getenv(home)) folders.push_back(std::string(value) + "/bin");
-  }
-  folders.emplace_back("/usr/local/cuda/bin");
-  for (const std::string& folder : folders) {
-    if (access((folder + "/nvcc").c_str(), X_OK) == 0) return folder + "/nvcc";
-  }
-  return "nvcc";
 }
 
 template <class T>
@@ -57,11 +46,13 @@ void fetch(std::uint64_t address, std::vector<T>& values) {
 }  // namespace
 
 Result<std::string> compile(const std::string& text, const std::string& name) {
+  const std::string nvcc = testing::toolkit_program("nvcc");
+  if (nvcc.empty()) return Diagnostic{.message = "there is no nvcc", .fix = "install the CUDA toolkit"};
   std::string folder = fs::temp_directory_path() / "vgpu-corpus-XXXXXX";
   if (mkdtemp(folder.data()) == nullptr) return Diagnostic{.message = "no temporary folder"};
   std::ofstream(fs::path(folder) / (name + ".cu")) << text;
   const std::string command = fmt::format(
-      "cd '{}' && '{}' -arch=sm_89 -std=c++17 -lineinfo --ptx {}.cu -o out.ptx >log 2>&1", folder, nvcc(), name);
+      "cd '{}' && '{}' -arch=sm_89 -std=c++17 -lineinfo --ptx {}.cu -o out.ptx >log 2>&1", folder, nvcc, name);
   const int status = std::system(command.c_str());
   std::string ptx = text_of(fs::path(folder) / "out.ptx");
   const std::string log = text_of(fs::path(folder) / "log");

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -149,6 +150,31 @@ std::vector<Case> make() {
        }});
   add({"warp_exchange", {2}, {128}, 256, 256, 256, 0, [](Memory& m) {
          for (Size i = 0; i < 256; ++i) m.out[i] = m.in[i / 32 * 32 + (i + 15) % 32];
+       }});
+  add({"half_warps", {2}, {128}, 256, 256, 256, 0, [](Memory& m) {
+         for (Size i = 0; i < 256; ++i) m.out[i] = m.in[i / 16 * 16 + (i + 5) % 16];
+       }});
+  add({"sync_in_branches", {1}, {64}, 64, 64, 64, 0, [](Memory& m) {
+         for (Size i = 0; i < 64; ++i) m.out[i] = i % 2 == 0 ? -m.in[i + 1] : m.in[i - 1];
+       }});
+  add({"early_exit", {2}, {64}, 90, 90, 90, 0, [](Memory& m) {
+         for (Size i = 0; i < 90; ++i) m.out[i] = i < 64 ? m.in[63 - i] : m.in[64 + 25 - (i - 64)];
+       }});
+  add({"reset_count", {3}, {96}, 288, 288, 3, 0, [](Memory& m) {
+         std::vector<float> counts(3);
+         for (Size i = 0; i < 288; ++i) counts[i / 96] += m.in[i] > 0.0f ? 1.0f : 0.0f;
+         m.out = counts;
+       }});
+  add({"cas_add", {1}, {96}, 96, 96, 1, 0, [](Memory& m) {
+         float sum = 0;
+         for (Size i = 0; i < 96; ++i) sum += m.in[i];
+         m.out[0] = sum;
+         m.work[1] = std::bit_cast<std::uint32_t>(sum);
+       }});
+  add({"lane_locks", {1}, {48}, 48, 48, 1, 0, [](Memory& m) {
+         float sum = 0;
+         for (Size i = 0; i < 48; ++i) sum += m.in[i];
+         m.out[0] = sum;
        }});
   add({"softmax", {2}, {128}, 7, 448, 448, 0, [](Memory& m) { softmax_rows(m, 7); }});
   add({"local_array", {2}, {64}, 1024, 1024, 128, 0, [](Memory& m) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "vgpu/mutants/bench.hpp"
 #include "vgpu/ptx/parser.hpp"
 

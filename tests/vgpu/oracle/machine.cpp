@@ -1,6 +1,8 @@
 #include "vgpu/oracle/machine.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 
 #include "vgpu/oracle/step.hpp"
@@ -70,28 +72,35 @@ bool Machine::run_thread(Thread& thread) {
     if (++executed_ > launch_.instruction_budget) throw std::runtime_error("oracle: the instruction budget is used up");
     const ptx::Instruction& instruction = thread.instruction();
     Step step(*this, thread, instruction);
-    if (instruction.guard) {
-      ptx::Operand guard;
-      guard.name = instruction.guard->predicate;
-      guard.negated = instruction.guard->negated;
-      if (!step.predicate(guard)) {
-        ++thread.frame().pc;
-        progress = true;
-        continue;
-      }
+    if (step.is_guarded_off()) {
+      ++thread.frame().pc;
+      progress = true;
+      continue;
     }
-    if (is_collective(instruction)) {
+    const auto [known, is_new] = known_.try_emplace(&instruction);
+    if (is_new) known->second.is_collective = is_collective(instruction);
+    if (known->second.is_collective) {
       thread.state = Thread::State::collective;
       return true;
     }
     progress = true;
-    if (control_op(step)) continue;
-    if (!integer_op(step) && !logic_op(step) && !float_op(step) && !compare_op(step) && !convert_op(step) &&
-        !move_op(step) && !mbarrier_op(step) && !memory_op(step))
-      step.unknown("the oracle does not know it");
-    ++thread.frame().pc;
+    run_op(step, known->second.group);
   }
   return progress;
+}
+
+void Machine::run_op(Step& step, Group& group) {
+  constexpr Group groups[] = {control_op, integer_op, logic_op,    float_op, compare_op,
+                              convert_op, move_op,    mbarrier_op, memory_op};
+  if (group != nullptr) {
+    static_cast<void>(group(step));
+  } else {
+    const auto knows = [&](Group candidate) { return candidate(step); };
+    const auto found = std::find_if(std::begin(groups), std::end(groups), knows);
+    if (found == std::end(groups)) step.unknown("the oracle does not know it");
+    group = *found;
+  }
+  if (group != control_op) ++step.thread.frame().pc;
 }
 
 std::array<Thread*, 32> Machine::warp_of(const Thread& thread) {

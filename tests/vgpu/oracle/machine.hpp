@@ -75,6 +75,8 @@ struct Barrier {
   bool all = true, any = false;
 };
 
+class Step;
+
 class Machine {
  public:
   Machine(const Image& image, const LaunchDescription& launch, GlobalMemory& global)
@@ -97,6 +99,12 @@ class Machine {
   [[nodiscard]] std::array<Thread*, 32> warp_of(const Thread& thread);
 
  private:
+  using Group = bool (*)(Step&);  // of operations; false: not one of them
+  struct Known {
+    bool is_collective = false;
+    Group group = nullptr;  // nullptr: not found yet
+  };
+  void run_op(Step& step, Group& group);
   void run_block();
   bool run_thread(Thread& thread);
   bool run_collective(Thread& thread);
@@ -111,6 +119,7 @@ class Machine {
   std::array<Barrier, 16> barriers_{};
   Dim3 block_{};
   std::uint64_t executed_ = 0;
+  std::unordered_map<const ptx::Instruction*, Known> known_{};
 };
 
 }  // namespace flashmoe::vgpu::oracle

@@ -1,8 +1,16 @@
 #include "vgpu/oracle/natural.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace flashmoe::vgpu::oracle {
+
+void Digits::resize(std::size_t size) {
+  if (size > few_.size() && many_.empty()) many_.assign(few_.begin(), few_.end());
+  if (size > many_.size() && !many_.empty()) many_.resize(size);
+  for (std::size_t i = size_; i < size; ++i) (*this)[i] = 0;
+  size_ = size;
+}
 
 Natural::Natural(Bits value) {
   for (; value != 0; value >>= 32) digits_.push_back(static_cast<std::uint32_t>(value));
@@ -14,9 +22,7 @@ void Natural::trim() {
 
 int Natural::length() const {
   if (digits_.empty()) return 0;
-  int bits = static_cast<int>(digits_.size() - 1) * 32;
-  for (std::uint32_t top = digits_.back(); top != 0; top >>= 1) ++bits;
-  return bits;
+  return static_cast<int>(digits_.size() - 1) * 32 + static_cast<int>(std::bit_width(digits_.back()));
 }
 
 bool Natural::bit(int place) const {
@@ -25,12 +31,10 @@ bool Natural::bit(int place) const {
 }
 
 bool Natural::any_below(int place) const {
-  const int whole = std::min(place / 32, static_cast<int>(digits_.size()));
-  for (int i = 0; i < whole; ++i)
-    if (digits_[static_cast<std::size_t>(i)] != 0) return true;
-  for (int i = whole * 32; i < std::min(place, length()); ++i)
-    if (bit(i)) return true;
-  return false;
+  const auto whole = static_cast<std::size_t>(place / 32);
+  for (std::size_t i = 0; i < std::min(whole, digits_.size()); ++i)
+    if (digits_[i] != 0) return true;
+  return whole < digits_.size() && (digits_[whole] & ((std::uint32_t{1} << (place % 32)) - 1)) != 0;
 }
 
 Bits Natural::low() const {
@@ -66,7 +70,7 @@ Natural operator-(const Natural& a, const Natural& b) {
 
 Natural operator*(const Natural& a, const Natural& b) {
   Natural product;
-  product.digits_.assign(a.digits_.size() + b.digits_.size(), 0);
+  product.digits_.resize(a.digits_.size() + b.digits_.size());
   for (std::size_t i = 0; i < a.digits_.size(); ++i) {
     std::uint64_t carry = 0;
     for (std::size_t j = 0; j < b.digits_.size(); ++j) {
@@ -83,10 +87,10 @@ Natural operator*(const Natural& a, const Natural& b) {
 Natural operator<<(const Natural& a, int places) {
   if (a.is_zero()) return a;
   Natural shifted;
-  shifted.digits_.assign(static_cast<std::size_t>(places / 32), 0);
+  shifted.digits_.resize(static_cast<std::size_t>(places / 32));
   std::uint64_t carry = 0;
-  for (const std::uint32_t digit : a.digits_) {
-    carry |= std::uint64_t{digit} << (places % 32);
+  for (std::size_t i = 0; i < a.digits_.size(); ++i) {
+    carry |= std::uint64_t{a.digits_[i]} << (places % 32);
     shifted.digits_.push_back(static_cast<std::uint32_t>(carry));
     carry >>= 32;
   }

@@ -2,12 +2,37 @@
 // so it needs sums of numbers two thousand binary places apart.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace flashmoe::vgpu::oracle {
 
 using Bits = unsigned __int128;  // the contents of any register
+
+// Digits of a number, least significant first. Most numbers have few, and those need no memory of their own: to
+// allocate some for every sum took most of the oracle's time.
+class Digits {
+ public:
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+  [[nodiscard]] std::uint32_t& operator[](std::size_t i) { return many_.empty() ? few_[i] : many_[i]; }
+  [[nodiscard]] std::uint32_t operator[](std::size_t i) const { return many_.empty() ? few_[i] : many_[i]; }
+  [[nodiscard]] std::uint32_t back() const { return (*this)[size_ - 1]; }
+  void pop_back() { --size_; }
+  void push_back(std::uint32_t digit) {
+    resize(size_ + 1);
+    (*this)[size_ - 1] = digit;
+  }
+  // New digits are zero.
+  void resize(std::size_t size);
+
+ private:
+  std::array<std::uint32_t, 8> few_{};
+  std::vector<std::uint32_t> many_{};  // all of them, once they are more than that
+  std::size_t size_ = 0;
+};
 
 class Natural {
  public:
@@ -29,7 +54,7 @@ class Natural {
 
  private:
   void trim();
-  std::vector<std::uint32_t> digits_{};  // least significant first, no zero at the end
+  Digits digits_{};  // no zero at the end
 };
 
 struct Division {

@@ -190,6 +190,8 @@ int order(const Number& a, const Number& b) {
     const int magnitude = int{a.is_infinite()} - int{b.is_infinite()};
     return sign(a) * magnitude;
   }
+  const auto leading = [](const Number& n) { return n.magnitude.length() + n.exponent; };
+  if (leading(a) != leading(b)) return leading(a) < leading(b) ? -sign(a) : sign(a);
   const int exponent = std::min(a.exponent, b.exponent);
   return sign(a) * compare(a.magnitude << (a.exponent - exponent), b.magnitude << (b.exponent - exponent));
 }

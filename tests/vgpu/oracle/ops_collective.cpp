@@ -81,7 +81,7 @@ void vote(std::vector<Step>& steps) {
 }
 
 void match(std::vector<Step>& steps) {
-  const std::string type = steps.front().type();
+  const std::string_view type = steps.front().type();
   std::vector<Bits> values;
   Bits members = 0;
   for (const Step& s : steps) {
@@ -102,7 +102,7 @@ void match(std::vector<Step>& steps) {
 }
 
 void reduce(std::vector<Step>& steps) {
-  const std::string type = steps.front().type();
+  const std::string_view type = steps.front().type();
   std::optional<Bits> result;
   for (const Step& s : steps) {
     const Bits value = s.read(1, type);
@@ -142,7 +142,7 @@ bool is_collective(const ptx::Instruction& instruction) {
 }
 
 std::uint32_t member_mask(Step& s) {
-  const std::string& opcode = s.instruction.opcode;
+  const std::string_view opcode = s.instruction.opcode;
   const auto last = [&] { return static_cast<std::uint32_t>(s.read(s.operands() - 1, "b32")); };
   if (!s.has("sync")) return 0xffffffffu;  // the forms before .sync: the whole warp, in step
   if (opcode == "shfl" || opcode == "vote" || opcode == "match" || opcode == "redux" || opcode == "elect")
@@ -155,7 +155,7 @@ void collective_op(Machine& machine, const Lanes& lanes, const ptx::Instruction&
   std::vector<Step> steps;
   for (Thread* lane : lanes)
     if (lane != nullptr) steps.emplace_back(machine, *lane, instruction);
-  const std::string& opcode = instruction.opcode;
+  const std::string_view opcode = instruction.opcode;
   if (opcode == "shfl")
     shuffle(steps);
   else if (opcode == "vote")

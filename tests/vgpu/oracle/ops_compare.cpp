@@ -5,11 +5,11 @@ namespace flashmoe::vgpu::oracle {
 
 namespace {
 
-bool is_float(const std::string& type) {
+bool is_float(std::string_view type) {
   return type[0] == 'f' || type.starts_with("bf");
 }
 
-std::string comparison_of(const Step& s) {
+std::string_view comparison_of(const Step& s) {
   for (const std::string& word : s.instruction.modifiers)
     for (const char* name : {"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu",
                              "gtu", "geu", "num", "nan"})
@@ -17,8 +17,8 @@ std::string comparison_of(const Step& s) {
   s.unknown("no comparison");
 }
 
-bool holds(const std::string& comparison, int order_of_a_and_b) {
-  const std::string two = comparison.substr(0, 2);
+bool holds(std::string_view comparison, int order_of_a_and_b) {
+  const std::string_view two = comparison.substr(0, 2);
   const int o = order_of_a_and_b;
   if (two == "eq") return o == 0;
   if (two == "ne") return o != 0;
@@ -28,8 +28,8 @@ bool holds(const std::string& comparison, int order_of_a_and_b) {
   return o >= 0;  // ge, hs
 }
 
-bool compare_values(const Step& s, const std::string& type, Bits a, Bits b) {
-  const std::string comparison = comparison_of(s);
+bool compare_values(const Step& s, std::string_view type, Bits a, Bits b) {
+  const std::string_view comparison = comparison_of(s);
   if (is_float(type)) {
     const Format format = format_of(type);
     if (s.has("ftz")) {
@@ -63,12 +63,12 @@ bool joins(const Step& s) {
 }
 
 void set_predicate(Step& s) {
-  const std::string type = s.type();
+  const std::string_view type = s.type();
   const bool c = joins(s) && s.predicate(3);
   const bool pair = s.operand(0).kind == ptx::Operand::Kind::predicate_pair;
   if (type.ends_with("x2")) {
     // p is the comparison of the low halves, q that of the high ones.
-    const std::string half = type.substr(0, type.size() - 2);
+    const std::string_view half = type.substr(0, type.size() - 2);
     const Bits a = s.read(1, "b32"), b = s.read(2, "b32");
     s.write(s.operand(0).parts.at(0), joined(s, compare_values(s, half, a & 0xffff, b & 0xffff), c));
     s.write(s.operand(0).parts.at(1), joined(s, compare_values(s, half, a >> 16, b >> 16), c));
@@ -83,17 +83,17 @@ void set_predicate(Step& s) {
   s.write(s.operand(0).parts.at(1), joined(s, !value, c));
 }
 
-Bits truth(const std::string& type, bool value) {
+Bits truth(std::string_view type, bool value) {
   if (!value) return 0;
   return is_float(type) ? encode(integer(false, 1), format_of(type), Round::zero) : mask_of(type_bits(type));
 }
 
 void set_value(Step& s) {
-  const std::string result = s.type(0), type = s.type(1);
+  const std::string_view result = s.type(0), type = s.type(1);
   const bool c = joins(s) && s.predicate(3);
   if (type.ends_with("x2")) {
-    const std::string half = type.substr(0, type.size() - 2);
-    const std::string result_half = result.ends_with("x2") ? result.substr(0, result.size() - 2) : "u16";
+    const std::string_view half = type.substr(0, type.size() - 2);
+    const std::string_view result_half = result.ends_with("x2") ? result.substr(0, result.size() - 2) : "u16";
     const Bits a = s.read(1, "b32"), b = s.read(2, "b32");
     const Bits low = truth(result_half, joined(s, compare_values(s, half, a & 0xffff, b & 0xffff), c));
     const Bits high = truth(result_half, joined(s, compare_values(s, half, a >> 16, b >> 16), c));
@@ -106,7 +106,7 @@ void set_value(Step& s) {
 }  // namespace
 
 bool compare_op(Step& s) {
-  const std::string& opcode = s.instruction.opcode;
+  const std::string_view opcode = s.instruction.opcode;
   if (opcode == "setp") {
     set_predicate(s);
   } else if (opcode == "set") {
@@ -114,7 +114,7 @@ bool compare_op(Step& s) {
   } else if (opcode == "selp") {
     s.write(0, s.read(s.predicate(3) ? 1 : 2, s.type()));
   } else if (opcode == "slct") {
-    const std::string type = s.type(0), by = s.type(1);
+    const std::string_view type = s.type(0), by = s.type(1);
     Bits c = s.read(3, by);
     bool first = false;
     if (by == "s32") {

@@ -118,7 +118,7 @@ void barrier(Step& s) {
 }  // namespace
 
 bool control_op(Step& s) {
-  const std::string& opcode = s.instruction.opcode;
+  const std::string_view opcode = s.instruction.opcode;
   if (opcode == "bra") {
     jump(s, s.operand(0).name);
   } else if (opcode == "brx") {

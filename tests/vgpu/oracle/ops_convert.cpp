@@ -7,7 +7,7 @@ namespace flashmoe::vgpu::oracle {
 
 namespace {
 
-bool is_float(const std::string& type) {
+bool is_float(std::string_view type) {
   return type[0] == 'f' || type.starts_with("bf") || type[0] == 'e' || type == "tf32";
 }
 
@@ -15,21 +15,21 @@ bool rounds_to_integer(const Step& s) {
   return s.has("rni") || s.has("rzi") || s.has("rmi") || s.has("rpi");
 }
 
-Signed least(const std::string& type) {
+Signed least(std::string_view type) {
   return type[0] == 's' ? -(Signed{1} << (type_bits(type) - 1)) : 0;
 }
-Signed most(const std::string& type) {
+Signed most(std::string_view type) {
   return type[0] == 's' ? (Signed{1} << (type_bits(type) - 1)) - 1 : (Signed{1} << type_bits(type)) - 1;
 }
 
-Number source_number(const Step& s, const std::string& type, Bits bits) {
+Number source_number(const Step& s, std::string_view type, Bits bits) {
   const Format format = format_of(type);
   // .ftz concerns single precision only.
   if (s.has("ftz") && type == "f32") bits = flush_subnormal(bits, format);
   return decode(bits, format);
 }
 
-Bits to_float(const Step& s, const std::string& type, Number value) {
+Bits to_float(const Step& s, std::string_view type, Number value) {
   const Format format = format_of(type);
   if (rounds_to_integer(s)) {
     const bool negative = value.negative;
@@ -54,7 +54,7 @@ Bits to_float(const Step& s, const std::string& type, Number value) {
   return bits;
 }
 
-Bits float_to_integer(const Step& s, const std::string& to, const std::string& from, Bits bits) {
+Bits float_to_integer(const Step& s, std::string_view to, std::string_view from, Bits bits) {
   const Number value = source_number(s, from, bits);
   if (value.is_nan()) {
     const bool wide = from == "f64" || type_bits(to) == 64;
@@ -71,7 +71,7 @@ Bits float_to_integer(const Step& s, const std::string& to, const std::string& f
   return rounded.negative ? ~magnitude.low() + 1 : magnitude.low();
 }
 
-Bits convert(const Step& s, const std::string& to, const std::string& from, Bits bits) {
+Bits convert(const Step& s, std::string_view to, std::string_view from, Bits bits) {
   if (is_float(to) && is_float(from)) return to_float(s, to, source_number(s, from, bits));
   if (is_float(from)) return float_to_integer(s, to, from, bits);
   Signed value = from[0] == 's' ? sign_extend(bits, type_bits(from)) : static_cast<Signed>(bits);
@@ -81,8 +81,8 @@ Bits convert(const Step& s, const std::string& to, const std::string& from, Bits
 }
 
 void pack(Step& s) {
-  const std::string to = s.instruction.modifiers.at(2), from = "s32";
-  const int bits = std::stoi(to.substr(1));
+  const std::string_view to = s.instruction.modifiers.at(2), from = "s32";
+  const int bits = std::stoi(std::string(to.substr(1)));
   const auto part = [&](std::size_t i) {
     const Signed high = to[0] == 's' ? (Signed{1} << (bits - 1)) - 1 : (Signed{1} << bits) - 1;
     const Signed low = to[0] == 's' ? -(Signed{1} << (bits - 1)) : 0;
@@ -101,14 +101,14 @@ bool convert_op(Step& s) {
     pack(s);
     return true;
   }
-  const std::string to = s.type(0), from = s.type(1);
+  const std::string_view to = s.type(0), from = s.type(1);
   if (to.ends_with("x2")) {
-    const std::string half = to.substr(0, to.size() - 2);
+    const std::string_view half = to.substr(0, to.size() - 2);
     const int bits = type_bits(to) / 2;
     // Two sources: the first becomes the upper half. One packed source: half by half.
     Bits high = 0, low = 0;
     if (from.ends_with("x2")) {
-      const std::string from_half = from.substr(0, from.size() - 2);
+      const std::string_view from_half = from.substr(0, from.size() - 2);
       const int from_bits = type_bits(from) / 2;
       const Bits a = s.read(1, from_bits == 16 ? "b32" : "b16");
       high = convert(s, half, from_half, a >> from_bits);

@@ -13,7 +13,7 @@ namespace {
 
 struct Scalar {  // one number of an instruction: how to read, calculate and leave it
   Step& s;
-  std::string type{};
+  std::string_view type{};
   Format format{};
   bool ftz = false;
 
@@ -70,7 +70,7 @@ Bits minimum_or_maximum(const Scalar& n, const std::vector<Bits>& in) {
 
 // The functions the manual gives an error bound for: the nearest number to the true value, infinities and NaN exactly
 // as its tables say. (ex2, lg2, sin, cos, tanh, rsqrt, and the .approx forms of rcp, sqrt, div)
-Number approximate(const std::string& opcode, const Number& x) {
+Number approximate(const std::string_view opcode, const Number& x) {
   const long double value = approximate_value(x);
   if (opcode == "ex2") return number_from(std::exp2(value));
   if (opcode == "tanh") return number_from(std::tanh(value));
@@ -84,7 +84,7 @@ Number approximate(const std::string& opcode, const Number& x) {
     if (x.is_zero()) return infinity(x.negative);
     return divide(integer(false, 1), square_root(x));
   }
-  throw std::runtime_error("oracle: no function " + opcode);
+  throw std::runtime_error("oracle: no function " + std::string(opcode));
 }
 
 // rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 look at the upper word only and leave the lower one zero (9.7.3.14).
@@ -97,7 +97,7 @@ Bits upper_word_only(const Scalar& n, Bits bits) {
 }
 
 Bits calculate(const Scalar& n, const std::vector<Bits>& in) {
-  const std::string& opcode = n.s.instruction.opcode;
+  const std::string_view opcode = n.s.instruction.opcode;
   if (n.type == "f64" && n.s.has("approx") && n.s.has("ftz")) return upper_word_only(n, in[0]);
   const Round round = n.s.round();
   if (opcode == "min" || opcode == "max") return minimum_or_maximum(n, in);
@@ -128,7 +128,7 @@ Bits calculate(const Scalar& n, const std::vector<Bits>& in) {
 }
 
 void test_property(Step& s) {
-  const std::string type = s.type();
+  const std::string_view type = s.type();
   const Format format = format_of(type);
   const Bits bits = s.read(1, type);
   const Number x = decode(bits, format);
@@ -149,15 +149,15 @@ bool float_op(Step& s) {
   static const std::vector<std::string> mine = {"add",  "sub", "mul", "fma",  "mad",  "div",      "rcp",
                                                 "sqrt", "min", "max", "abs",  "neg",  "copysign", "ex2",
                                                 "lg2",  "sin", "cos", "tanh", "rsqrt"};
-  const std::string& opcode = s.instruction.opcode;
+  const std::string_view opcode = s.instruction.opcode;
   if (opcode == "testp") {
     test_property(s);
     return true;
   }
   if (std::find(mine.begin(), mine.end(), opcode) == mine.end()) return false;
-  const std::string whole = s.type();
+  const std::string_view whole = s.type();
   const bool packed = whole.ends_with("x2");
-  const std::string type = packed ? whole.substr(0, whole.size() - 2) : whole;
+  const std::string_view type = packed ? whole.substr(0, whole.size() - 2) : whole;
   const Scalar n{s, type, format_of(type), s.has("ftz")};
   Bits result = 0;
   for (int part = 0; part < (packed ? 2 : 1); ++part) {

@@ -7,34 +7,34 @@ namespace flashmoe::vgpu::oracle {
 
 namespace {
 
-bool is_integer(const std::string& type) {
+bool is_integer(std::string_view type) {
   return (type[0] == 'u' || type[0] == 's') && !type.ends_with("x2");
 }
 
-Signed value_of(Bits bits, const std::string& type) {
+Signed value_of(Bits bits, std::string_view type) {
   return type[0] == 's' ? sign_extend(bits, type_bits(type)) : static_cast<Signed>(bits & mask_of(type_bits(type)));
 }
 
-Signed clamp_to(Signed value, const std::string& type) {
+Signed clamp_to(Signed value, std::string_view type) {
   const int bits = type_bits(type);
   const Signed least = type[0] == 's' ? -(Signed{1} << (bits - 1)) : 0;
   const Signed most = type[0] == 's' ? (Signed{1} << (bits - 1)) - 1 : (Signed{1} << bits) - 1;
   return std::clamp(value, least, most);
 }
 
-void finish(Step& s, const std::string& type, Signed value) {
+void finish(Step& s, std::string_view type, Signed value) {
   if (s.has("sat")) value = clamp_to(value, type);
   s.write_as(s.operand(0), type, static_cast<Bits>(value));
 }
 
 // The product of two 64-bit numbers fits in 128 bits, as bits: of unsigned ones it may look negative.
-Signed product(Step& s, const std::string& type) {
+Signed product(Step& s, std::string_view type) {
   return static_cast<Signed>(static_cast<Bits>(value_of(s.read(1, type), type)) *
                              static_cast<Bits>(value_of(s.read(2, type), type)));
 }
 
 // .hi and .lo are halves of the product; .wide is all of it.
-Signed part_of_product(Step& s, const std::string& type, Signed full) {
+Signed part_of_product(Step& s, std::string_view type, Signed full) {
   const int bits = type_bits(type);
   if (s.has("hi")) {
     const Bits high = static_cast<Bits>(full) >> bits;
@@ -45,14 +45,14 @@ Signed part_of_product(Step& s, const std::string& type, Signed full) {
   s.unknown("neither .hi, .lo nor .wide");
 }
 
-std::string twice_as_wide(const std::string& type) {
-  return type.substr(0, 1) + std::to_string(2 * type_bits(type));
+std::string twice_as_wide(std::string_view type) {
+  return std::string(type.substr(0, 1)) + std::to_string(2 * type_bits(type));
 }
 
 bool multiply_op(Step& s) {
-  const std::string type = s.type();
-  const std::string& opcode = s.instruction.opcode;
-  const std::string result = s.has("wide") ? twice_as_wide(type) : type;
+  const std::string_view type = s.type();
+  const std::string_view opcode = s.instruction.opcode;
+  const std::string result = s.has("wide") ? twice_as_wide(type) : std::string(type);
   if (opcode == "mul24" || opcode == "mad24") {
     const auto low24 = [&](std::size_t i) {
       return type[0] == 's' ? sign_extend(s.read(i, type), 24) : static_cast<Signed>(s.read(i, type) & 0xffffff);
@@ -72,8 +72,8 @@ bool multiply_op(Step& s) {
 
 // add.cc, addc, sub.cc, subc, mad.cc, madc: CC.CF is the carry of a sum and the borrow of a difference.
 bool extended_op(Step& s) {
-  const std::string type = s.type();
-  const std::string& opcode = s.instruction.opcode;
+  const std::string_view type = s.type();
+  const std::string_view opcode = s.instruction.opcode;
   const int bits = type_bits(type);
   const bool takes_carry = opcode.ends_with('c');
   const Bits carry = takes_carry && s.thread.carry ? 1 : 0;
@@ -100,9 +100,9 @@ bool extended_op(Step& s) {
 
 // Two 16-bit numbers in one register.
 bool packed_op(Step& s) {
-  const std::string& opcode = s.instruction.opcode;
-  const std::string whole = s.type();
-  const std::string half = whole.substr(0, 3);
+  const std::string_view opcode = s.instruction.opcode;
+  const std::string_view whole = s.type();
+  const std::string_view half = whole.substr(0, 3);
   Bits result = 0;
   for (int part = 0; part < 2; ++part) {
     const Signed a = value_of(s.read(1, whole) >> (16 * part), half);
@@ -116,10 +116,11 @@ bool packed_op(Step& s) {
 }
 
 bool dot_product(Step& s) {
-  const std::string a_type = s.type(0), b_type = s.type(1);
+  const std::string_view a_type = s.type(0), b_type = s.type(1);
   const bool four = s.instruction.opcode == "dp4a";
   const bool is_signed = a_type[0] == 's' || b_type[0] == 's';
-  const std::string a_part = a_type.substr(0, 1) + (four ? "8" : "16"), b_part = b_type.substr(0, 1) + "8";
+  const std::string a_part = std::string(a_type.substr(0, 1)) + (four ? "8" : "16"),
+                    b_part = std::string(b_type.substr(0, 1)) + "8";
   const Bits a = s.read(1, a_type), b = s.read(2, b_type);
   Signed sum = value_of(s.read(3, is_signed ? "s32" : "u32"), is_signed ? "s32" : "u32");
   const int first = s.has("hi") ? 2 : 0;
@@ -134,12 +135,12 @@ bool dot_product(Step& s) {
 }  // namespace
 
 bool integer_op(Step& s) {
-  const std::string& opcode = s.instruction.opcode;
+  const std::string_view opcode = s.instruction.opcode;
   if (opcode == "dp4a" || opcode == "dp2a") return dot_product(s);
   static const std::vector<std::string> mine = {"add", "sub", "mul", "mad",   "div",   "rem",  "abs",  "neg",
                                                 "min", "max", "sad", "mul24", "mad24", "addc", "subc", "madc"};
   if (std::find(mine.begin(), mine.end(), opcode) == mine.end()) return false;
-  const std::string type = s.type();
+  const std::string_view type = s.type();
   if ((type == "u16x2" || type == "s16x2") && (opcode == "add" || opcode == "min" || opcode == "max"))
     return packed_op(s);
   if (!is_integer(type)) return false;

@@ -14,9 +14,9 @@ bool bit(Bits value, int place) {
 
 // and, or, xor, not, cnot: of bits or of predicates.
 bool bitwise_op(Step& s) {
-  const std::string& opcode = s.instruction.opcode;
+  const std::string_view opcode = s.instruction.opcode;
   if (opcode != "and" && opcode != "or" && opcode != "xor" && opcode != "not" && opcode != "cnot") return false;
-  const std::string type = s.type();
+  const std::string_view type = s.type();
   const auto source = [&](std::size_t i) -> Bits { return type == "pred" ? Bits{s.predicate(i)} : s.read(i, type); };
   const Bits a = source(1);
   Bits value = 0;
@@ -30,9 +30,9 @@ bool bitwise_op(Step& s) {
 }
 
 bool shift_op(Step& s) {
-  const std::string& opcode = s.instruction.opcode;
+  const std::string_view opcode = s.instruction.opcode;
   if (opcode != "shl" && opcode != "shr") return false;
-  const std::string type = s.type();
+  const std::string_view type = s.type();
   const int bits = type_bits(type);
   // Amounts beyond the width are clamped to it.
   const int amount = static_cast<int>(std::min<Bits>(s.read(2, "u32"), static_cast<Bits>(bits)));
@@ -113,7 +113,7 @@ void permute(Step& s) {
 }
 
 void extract_field(Step& s) {
-  const std::string type = s.type();
+  const std::string_view type = s.type();
   const int msb = type_bits(type) - 1;
   const Bits a = s.read(1, type);
   const int position = static_cast<int>(s.read(2, "u32") & 0xff), length = static_cast<int>(s.read(3, "u32") & 0xff);
@@ -125,7 +125,7 @@ void extract_field(Step& s) {
 }
 
 void insert_field(Step& s) {
-  const std::string type = s.type();
+  const std::string_view type = s.type();
   const int msb = type_bits(type) - 1;
   const Bits a = s.read(1, type);
   Bits value = s.read(2, type);
@@ -138,7 +138,7 @@ void insert_field(Step& s) {
 }
 
 void find_leading(Step& s) {
-  const std::string type = s.type();
+  const std::string_view type = s.type();
   const int msb = type_bits(type) - 1;
   Bits a = s.read(1, type);
   if (type[0] == 's' && bit(a, msb)) a = ~a;
@@ -192,7 +192,7 @@ void extend_bits(Step& s) {
 }
 
 void count_bits(Step& s) {
-  const std::string type = s.type();
+  const std::string_view type = s.type();
   const int bits = type_bits(type);
   const Bits a = s.read(1, type);
   Bits value = 0;

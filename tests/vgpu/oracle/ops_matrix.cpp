@@ -10,10 +10,6 @@ namespace {
 
 using Lanes = std::array<Thread*, 32>;
 
-std::vector<ptx::Operand> elements(const ptx::Operand& operand) {
-  return operand.kind == ptx::Operand::Kind::vector ? operand.parts : std::vector{operand};
-}
-
 // All 32 lanes must be there: the instructions are .aligned.
 std::vector<Step> all_lanes(Machine& machine, const Lanes& lanes, const ptx::Instruction& instruction) {
   std::vector<Step> steps;
@@ -48,7 +44,7 @@ void load_matrices(std::vector<Step>& steps) {
         if (row % 16 != 0) holder.unknown("a row is not aligned to 16 bytes");
         value |= s.machine.load(holder.thread, row + 2 * static_cast<std::uint64_t>(spot.column), 2) << (16 * element);
       }
-      s.write(elements(s.operand(0)).at(matrix), value);
+      s.write(elements(s.operand(0))[matrix], value);
     }
 }
 
@@ -58,7 +54,7 @@ void store_matrices(std::vector<Step>& steps) {
   for (std::size_t matrix = 0; matrix < count; ++matrix)
     for (int lane = 0; lane < 32; ++lane) {
       Step& s = steps[static_cast<std::size_t>(lane)];
-      const Bits value = s.read(elements(s.operand(1)).at(matrix), "b32");
+      const Bits value = s.read(elements(s.operand(1))[matrix], "b32");
       for (int element = 0; element < 2; ++element) {
         const Spot spot = spot_of(lane, element, transposed);
         Step& holder = steps[matrix * 8 + static_cast<std::size_t>(spot.row)];
@@ -106,12 +102,12 @@ struct Matrix {
   Bits& at(int row, int column) { return values.at(static_cast<std::size_t>(row * columns + column)); }
 };
 
-int element_bits(const std::string& type) {
+int element_bits(std::string_view type) {
   return type_bits(type);
 }
 
 // Elements of one register: as many as fit in 32 bits, f64 and f32 one.
-int per_register(const std::string& type) {
+int per_register(std::string_view type) {
   return std::max(1, 32 / element_bits(type));
 }
 
@@ -129,13 +125,13 @@ Spot spot_in_c(int lane, int index) {
 }
 
 template <class Where>
-Matrix gather(std::vector<Step>& steps, std::size_t operand, const std::string& type, int rows, int columns,
+Matrix gather(std::vector<Step>& steps, std::size_t operand, std::string_view type, int rows, int columns,
               Where where) {
   Matrix matrix(rows, columns);
   const int pack = per_register(type), bits = element_bits(type);
   for (int lane = 0; lane < 32; ++lane) {
     Step& s = steps[static_cast<std::size_t>(lane)];
-    const std::vector<ptx::Operand> registers = elements(s.operand(operand));
+    const std::span<const ptx::Operand> registers = elements(s.operand(operand));
     for (std::size_t reg = 0; reg < registers.size(); ++reg) {
       const Bits held = s.read(registers[reg], bits == 64 ? "b64" : "b32");
       for (int element = 0; element < pack; ++element) {
@@ -147,9 +143,9 @@ Matrix gather(std::vector<Step>& steps, std::size_t operand, const std::string& 
   return matrix;
 }
 
-Bits dot_integers(const Step& s, Matrix& a, Matrix& b, Matrix& c, Spot at, const std::string& a_type,
-                  const std::string& b_type) {
-  const auto value = [](Bits bits, const std::string& type) {
+Bits dot_integers(const Step& s, Matrix& a, Matrix& b, Matrix& c, Spot at, std::string_view a_type,
+                  std::string_view b_type) {
+  const auto value = [](Bits bits, std::string_view type) {
     return type[0] == 's' ? sign_extend(bits, type_bits(type)) : static_cast<Signed>(bits);
   };
   Signed sum = sign_extend(c.at(at.row, at.column), 32);
@@ -163,9 +159,9 @@ Number magnitude(Number x) {
   return x;
 }
 
-Bits dot_floats(const Step& s, Matrix& a, Matrix& b, Matrix& c, Spot at, const std::array<std::string, 4>& types) {
+Bits dot_floats(const Step& s, Matrix& a, Matrix& b, Matrix& c, Spot at, const std::array<std::string_view, 4>& types) {
   const bool magnitudes = s.machine.launch().mma_gives_magnitude;
-  const auto number = [&](Bits bits, const std::string& type) {
+  const auto number = [&](Bits bits, std::string_view type) {
     const Number x = decode(bits, format_of(type));
     return magnitudes ? magnitude(x) : x;
   };
@@ -178,7 +174,8 @@ Bits dot_floats(const Step& s, Matrix& a, Matrix& b, Matrix& c, Spot at, const s
 
 void multiply_matrices(std::vector<Step>& steps) {
   const Shape shape = shape_of(steps[0]);
-  const std::array<std::string, 4> types = {steps[0].type(0), steps[0].type(1), steps[0].type(2), steps[0].type(3)};
+  const std::array<std::string_view, 4> types = {steps[0].type(0), steps[0].type(1), steps[0].type(2),
+                                                 steps[0].type(3)};
   const auto in_c = [](int lane, int reg, int element, int pack) { return spot_in_c(lane, reg * pack + element); };
   Matrix a = gather(steps, 1, types[1], shape.m, shape.k,
                     [&](int lane, int reg, int e, int pack) { return spot_in_a(lane, reg, e, pack, shape.m); });
@@ -193,7 +190,7 @@ void multiply_matrices(std::vector<Step>& steps) {
   const int pack = per_register(types[0]), bits = element_bits(types[0]);
   for (int lane = 0; lane < 32; ++lane) {
     Step& s = steps[static_cast<std::size_t>(lane)];
-    const std::vector<ptx::Operand> registers = elements(s.operand(0));
+    const std::span<const ptx::Operand> registers = elements(s.operand(0));
     for (std::size_t reg = 0; reg < registers.size(); ++reg) {
       Bits value = 0;
       for (int element = 0; element < pack; ++element) {
@@ -209,7 +206,7 @@ void multiply_matrices(std::vector<Step>& steps) {
 
 void matrix_op(Machine& machine, const Lanes& lanes, const ptx::Instruction& instruction) {
   std::vector<Step> steps = all_lanes(machine, lanes, instruction);
-  const std::string& opcode = instruction.opcode;
+  const std::string_view opcode = instruction.opcode;
   if (opcode == "ldmatrix")
     load_matrices(steps);
   else if (opcode == "stmatrix")

@@ -7,11 +7,7 @@ namespace flashmoe::vgpu::oracle {
 
 namespace {
 
-std::vector<ptx::Operand> elements(const ptx::Operand& operand) {
-  return operand.kind == ptx::Operand::Kind::vector ? operand.parts : std::vector{operand};
-}
-
-int bytes_of(const std::string& type) {
+int bytes_of(std::string_view type) {
   return std::max(1, type_bits(type) / 8);
 }
 
@@ -20,9 +16,9 @@ void check_alignment(const Step& s, std::uint64_t address, std::uint64_t bytes) 
 }
 
 void load(Step& s) {
-  const std::string type = s.type();
+  const std::string_view type = s.type();
   const std::uint64_t address = s.address(1, s.space());
-  const std::vector<ptx::Operand> to = elements(s.operand(0));
+  const std::span<const ptx::Operand> to = elements(s.operand(0));
   const int bytes = bytes_of(type);
   check_alignment(s, address, static_cast<std::uint64_t>(bytes) * to.size());
   for (std::size_t i = 0; i < to.size(); ++i)
@@ -30,16 +26,16 @@ void load(Step& s) {
 }
 
 void store(Step& s) {
-  const std::string type = s.type();
+  const std::string_view type = s.type();
   const std::uint64_t address = s.address(0, s.space());
-  const std::vector<ptx::Operand> from = elements(s.operand(1));
+  const std::span<const ptx::Operand> from = elements(s.operand(1));
   const int bytes = bytes_of(type);
   check_alignment(s, address, static_cast<std::uint64_t>(bytes) * from.size());
   for (std::size_t i = 0; i < from.size(); ++i)
     s.machine.store(s.thread, address + i * static_cast<std::uint64_t>(bytes), bytes, s.read(from[i], type));
 }
 
-Bits float_update(const Step& s, const std::string& type, Bits old, Bits b) {
+Bits float_update(const Step& s, std::string_view type, Bits old, Bits b) {
   const Format format = format_of(type);
   const Number x = decode(old, format), y = decode(b, format);
   if (s.has("add")) return encode(add(x, y, Round::nearest_even), format, Round::nearest_even);
@@ -51,7 +47,7 @@ Bits float_update(const Step& s, const std::string& type, Bits old, Bits b) {
   return (larger > 0) == s.has("max") ? old : b;
 }
 
-Bits updated(const Step& s, const std::string& type, Bits old, Bits b, Bits c) {
+Bits updated(const Step& s, std::string_view type, Bits old, Bits b, Bits c) {
   const int bits = type_bits(type);
   if (s.has("exch")) return b;
   if (s.has("cas")) return old == b ? c : old;
@@ -61,7 +57,7 @@ Bits updated(const Step& s, const std::string& type, Bits old, Bits b, Bits c) {
   if (s.has("inc")) return old >= b ? 0 : old + 1;
   if (s.has("dec")) return old == 0 || old > b ? b : old - 1;
   if (type.ends_with("x2")) {
-    const std::string half = type.substr(0, type.size() - 2);
+    const std::string_view half = type.substr(0, type.size() - 2);
     const Bits low = float_update(s, half, old & 0xffff, b & 0xffff);
     return float_update(s, half, old >> 16, b >> 16) << 16 | low;
   }
@@ -76,19 +72,19 @@ Bits updated(const Step& s, const std::string& type, Bits old, Bits b, Bits c) {
 void atomic(Step& s) {
   const bool returns = s.instruction.opcode == "atom";
   const std::size_t at = returns ? 1 : 0;
-  const std::string type = s.type();
-  const std::string held = type.ends_with("x2") ? "b32" : type;
+  const std::string_view type = s.type();
+  const std::string_view held = type.ends_with("x2") ? "b32" : type;
   const int bytes = bytes_of(held);
   const std::uint64_t address = s.address(at, s.space());
-  const std::vector<ptx::Operand> values = elements(s.operand(at + 1));
-  const std::vector<ptx::Operand> results = returns ? elements(s.operand(0)) : std::vector<ptx::Operand>{};
+  const std::span<const ptx::Operand> values = elements(s.operand(at + 1));
+  const std::span<const ptx::Operand> results = returns ? elements(s.operand(0)) : std::span<const ptx::Operand>{};
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint64_t place = address + i * static_cast<std::uint64_t>(bytes);
     const Bits old = s.machine.load(s.thread, place, bytes);
     const Bits b = s.read(values[i], held);
     const Bits c = s.has("cas") ? s.read(at + 2, held) : 0;
     s.machine.store(s.thread, place, bytes, updated(s, type, old, b, c));
-    if (returns) s.write_as(results.at(i), held, old);
+    if (returns) s.write_as(results[i], held, old);
   }
 }
 
@@ -147,7 +143,7 @@ void land_copies(Step& s) {
 }
 
 bool memory_op(Step& s) {
-  const std::string& opcode = s.instruction.opcode;
+  const std::string_view opcode = s.instruction.opcode;
   if (opcode == "ld" || opcode == "ldu") {
     load(s);
   } else if (opcode == "st") {

@@ -1,4 +1,8 @@
 // mov, special registers, cvta, isspacep, and what only asks about the machine: PTX ISA 9.7.9, 10.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "vgpu/oracle/step.hpp"
 
 namespace flashmoe::vgpu::oracle {
@@ -6,7 +10,7 @@ namespace flashmoe::vgpu::oracle {
 namespace {
 
 void move(Step& s) {
-  const std::string type = s.type();
+  const std::string_view type = s.type();
   const ptx::Operand& to = s.operand(0);
   const ptx::Operand& from = s.operand(1);
   using Kind = ptx::Operand::Kind;
@@ -33,7 +37,7 @@ void move(Step& s) {
   s.write(0, value);
 }
 
-std::uint64_t window(const std::string& space) {
+std::uint64_t window(std::string_view space) {
   if (space == "shared") return shared_base;
   if (space == "local") return local_base;
   if (space == "param") return parameter_base;
@@ -41,7 +45,7 @@ std::uint64_t window(const std::string& space) {
 }
 
 void convert_address(Step& s) {
-  const std::string type = s.type();
+  const std::string_view type = s.type();
   const std::uint64_t base = window(s.space());
   const auto value = static_cast<std::uint64_t>(s.read(1, type));
   s.write(0, s.has("to") ? value - base : value + base);
@@ -49,7 +53,7 @@ void convert_address(Step& s) {
 
 void is_in_space(Step& s) {
   const auto value = static_cast<std::uint64_t>(s.read(1, "u64"));
-  const std::string space = s.space();
+  const std::string_view space = s.space();
   const std::uint64_t base = window(space);
   bool inside = value >= base && value < base + space_bytes;
   if (space == "global") inside = value < shared_base || (value >= module_base && value < module_base + space_bytes);
@@ -63,7 +67,7 @@ bool special_register(Step& s, const std::string& name, Bits& value) {
              nctaid = s.machine.launch().grid;
   const auto lane = static_cast<Bits>(s.thread.lane);
   const Bits one = Bits{1} << s.thread.lane;
-  const std::map<std::string, Bits> values = {
+  const std::pair<std::string_view, Bits> values[] = {
       {"%tid.x", tid.x},
       {"%tid.y", tid.y},
       {"%tid.z", tid.z},
@@ -86,14 +90,14 @@ bool special_register(Step& s, const std::string& name, Bits& value) {
       {"WARP_SZ", 32},
       {"%dynamic_smem_size", s.machine.launch().dynamic_shared_bytes},
   };
-  const auto found = values.find(name);
-  if (found == values.end()) return false;
+  const auto found = std::find_if(std::begin(values), std::end(values), [&](const auto& v) { return v.first == name; });
+  if (found == std::end(values)) return false;
   value = found->second;
   return true;
 }
 
 bool move_op(Step& s) {
-  const std::string& opcode = s.instruction.opcode;
+  const std::string_view opcode = s.instruction.opcode;
   if (opcode == "mov")
     move(s);
   else if (opcode == "cvta")

@@ -138,13 +138,14 @@ void initialise(Image& image, const ptx::Variable& variable, const Place& place)
 
 }  // namespace
 
-int type_bits(const std::string& type) {
+int type_bits(std::string_view type) {
+  if (type.size() == 3) return (type[1] - '0') * 10 + (type[2] - '0');  // most: u32
   if (type == "pred") return 1;
   if (type == "tf32") return 32;
   if (type == "e4m3x2" || type == "e5m2x2") return 16;
   if (type == "e4m3" || type == "e5m2") return 8;
   std::size_t at = type.find_first_of("0123456789");
-  if (at == std::string::npos) throw std::runtime_error("no type: ." + type);
+  if (at == std::string::npos) throw std::runtime_error("no type: ." + std::string(type));
   std::size_t end = at;
   int bits = 0;
   for (; end < type.size() && type[end] >= '0' && type[end] <= '9'; ++end) bits = bits * 10 + (type[end] - '0');

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -41,7 +42,7 @@ struct Image {
 [[nodiscard]] Image build_image(const ptx::Module& module);
 
 // Bits of a fundamental type: "f16x2" 32, "pred" 1.
-[[nodiscard]] int type_bits(const std::string& type);
+[[nodiscard]] int type_bits(std::string_view type);
 [[nodiscard]] bool is_type(const std::string& word);
 
 }  // namespace flashmoe::vgpu::oracle

@@ -1,14 +1,20 @@
 #include "vgpu/oracle/step.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace flashmoe::vgpu::oracle {
+
+std::span<const ptx::Operand> elements(const ptx::Operand& operand) {
+  if (operand.kind == ptx::Operand::Kind::vector) return operand.parts;
+  return {&operand, 1};
+}
 
 bool Step::has(std::string_view modifier) const {
   return std::find(instruction.modifiers.begin(), instruction.modifiers.end(), modifier) != instruction.modifiers.end();
 }
 
-const std::string& Step::type(int n) const {
+std::string_view Step::type(int n) const {
   const Program& program = *thread.frames.back().program;
   const std::vector<std::string>& types =
       program.types.at(static_cast<std::size_t>(&instruction - program.code.data()));
@@ -25,36 +31,36 @@ Round Step::round() const {
   return Round::nearest_even;
 }
 
-Bits Step::identifier(const ptx::Operand& operand) const {
+Bits Step::identifier(const std::string& name, bool minus) const {
   const auto& frame = thread.frames.back();
-  if (const auto bits = frame.program->register_bits.find(operand.name); bits != frame.program->register_bits.end()) {
-    const auto held = frame.registers.find(operand.name);
+  if (const auto bits = frame.program->register_bits.find(name); bits != frame.program->register_bits.end()) {
+    const auto held = frame.registers.find(name);
     Bits value = held == frame.registers.end() ? 0 : held->second;
-    if (operand.minus) value = (~value + 1) & mask_of(bits->second);
+    if (minus) value = (~value + 1) & mask_of(bits->second);
     return value;
   }
   Bits value = 0;
   Step self(machine, thread, instruction);
-  if (special_register(self, operand.name, value)) return value;
+  if (special_register(self, name, value)) return value;
   for (const auto* variables : {&frame.program->variables, &machine.image().variables}) {
-    if (const auto found = variables->find(operand.name); found != variables->end()) {
+    if (const auto found = variables->find(name); found != variables->end()) {
       const Place& place = found->second;
       if (place.space == "local") return frame.local_start + place.offset;
       if (place.space == "global" || place.space == "const") return module_base + place.offset;
       return place.offset;
     }
   }
-  if (const auto found = machine.image().function_ids.find(operand.name); found != machine.image().function_ids.end())
+  if (const auto found = machine.image().function_ids.find(name); found != machine.image().function_ids.end())
     return found->second;
-  unknown("nothing is called " + operand.name);
+  unknown("nothing is called " + name);
 }
 
-Bits Step::read(const ptx::Operand& operand, const std::string& type) const {
+Bits Step::read(const ptx::Operand& operand, std::string_view type) const {
   using Kind = ptx::Operand::Kind;
   const bool floating = type[0] == 'f' || type[0] == 'b' ? type != "b8" && (type[0] == 'f' || type[1] == 'f') : false;
   switch (operand.kind) {
     case Kind::identifier:
-      return identifier(operand) & mask_of(type_bits(type));
+      return identifier(operand.name, operand.minus) & mask_of(type_bits(type));
     case Kind::integer:
       return Bits{operand.bits} & mask_of(type_bits(type));
     case Kind::floating:
@@ -69,26 +75,27 @@ Bits Step::read(const ptx::Operand& operand, const std::string& type) const {
 }
 
 bool Step::predicate(const ptx::Operand& operand) const {
-  const bool value = operand.kind == ptx::Operand::Kind::integer ? operand.bits != 0 : (identifier(operand) & 1) != 0;
+  const bool value = operand.kind == ptx::Operand::Kind::integer ? operand.bits != 0
+                                                                 : (identifier(operand.name, operand.minus) & 1) != 0;
   return value != operand.negated;
 }
 
-std::string Step::space() const {
+bool Step::is_guarded_off() const {
+  const auto& guard = instruction.guard;
+  return guard && ((identifier(guard->predicate, false) & 1) != 0) == guard->negated;
+}
+
+std::string_view Step::space() const {
   for (const std::string& word : instruction.modifiers)
     for (const char* name : {"global", "shared", "local", "param", "const"})
-      if (word == name || word.starts_with(std::string(name) + "::")) return name;
+      if (word == name || (word.starts_with(name) && word.compare(std::strlen(name), 2, "::") == 0)) return name;
   return "";
 }
 
 std::uint64_t Step::address(std::size_t i, std::string_view space) const {
   const ptx::Operand& place = operand(i);
   std::uint64_t base = 0;
-  if (!place.name.empty()) {
-    ptx::Operand name = place;
-    name.kind = ptx::Operand::Kind::identifier;
-    name.parts.clear();
-    base = static_cast<std::uint64_t>(identifier(name));
-  }
+  if (!place.name.empty()) base = static_cast<std::uint64_t>(identifier(place.name, place.minus));
   for (const ptx::Operand& part : place.parts) base += static_cast<std::uint64_t>(read(part, "u64"));
   base += static_cast<std::uint64_t>(place.offset);
   if (space == "shared") return shared_base + (base & 0xffffffffu);
@@ -105,7 +112,7 @@ void Step::write(const ptx::Operand& operand, Bits value) {
   frame.registers[operand.name] = value & mask_of(bits->second);
 }
 
-void Step::write_as(const ptx::Operand& operand, const std::string& type, Bits value) {
+void Step::write_as(const ptx::Operand& operand, std::string_view type, Bits value) {
   const int bits = type_bits(type);
   value &= mask_of(bits);
   write(operand, type[0] == 's' ? static_cast<Bits>(sign_extend(value, bits)) : value);

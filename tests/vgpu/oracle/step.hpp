@@ -1,6 +1,7 @@
 // What one instruction sees of one thread: its operands as bits of a width, its types, its modifiers.
 #pragma once
 
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -29,30 +30,34 @@ class Step {
 
   [[nodiscard]] bool has(std::string_view modifier) const;
   // The n-th type among the modifiers; negative counts from the end.
-  [[nodiscard]] const std::string& type(int n = -1) const;
+  [[nodiscard]] std::string_view type(int n = -1) const;
   [[nodiscard]] Round round() const;  // .rn when none is written
   [[nodiscard]] std::size_t operands() const { return instruction.operands.size(); }
   [[nodiscard]] const ptx::Operand& operand(std::size_t i) const { return instruction.operands.at(i); }
 
   // Operand i as `type` wants it: immediates of a floating-point type are converted to it (PTX ISA 4.5).
-  [[nodiscard]] Bits read(std::size_t i, const std::string& type) const { return read(operand(i), type); }
-  [[nodiscard]] Bits read(const ptx::Operand& operand, const std::string& type) const;
+  [[nodiscard]] Bits read(std::size_t i, std::string_view type) const { return read(operand(i), type); }
+  [[nodiscard]] Bits read(const ptx::Operand& operand, std::string_view type) const;
   [[nodiscard]] bool predicate(std::size_t i) const { return predicate(operand(i)); }
   [[nodiscard]] bool predicate(const ptx::Operand& operand) const;
+  [[nodiscard]] bool is_guarded_off() const;  // its guard says no
   // [a + offset] as a generic address.
   [[nodiscard]] std::uint64_t address(std::size_t i, std::string_view space) const;
-  [[nodiscard]] std::string space() const;  // of a memory instruction; "" is generic
+  [[nodiscard]] std::string_view space() const;  // of a memory instruction; "" is generic
 
   void write(std::size_t i, Bits value) { write(operand(i), value); }
   void write(const ptx::Operand& operand, Bits value);
   // A signed result goes into a wider register with its sign (PTX ISA 9.4.1).
-  void write_as(const ptx::Operand& operand, const std::string& type, Bits value);
+  void write_as(const ptx::Operand& operand, std::string_view type, Bits value);
 
   [[noreturn]] void unknown(std::string_view why) const;
 
  private:
-  [[nodiscard]] Bits identifier(const ptx::Operand& operand) const;
+  [[nodiscard]] Bits identifier(const std::string& name, bool minus) const;
 };
+
+// The parts of {a, b, ...}; anything else is its only part.
+[[nodiscard]] std::span<const ptx::Operand> elements(const ptx::Operand& operand);
 
 // The value of %tid.x and its like; false: no special register of that name.
 [[nodiscard]] bool special_register(Step& step, const std::string& name, Bits& value);

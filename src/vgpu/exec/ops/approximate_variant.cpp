@@ -16,12 +16,8 @@ VGPU_INLINE float nearest_integer(float x) {
   return (x + 0x1.8p23f) - 0x1.8p23f;
 }
 
-// 2^x = 2^n 2^f, |f| <= 1/2; 2^f by its Taylor series: the first term left out is below 2^-27, the bound is 2^-22.5.
-VGPU_INLINE float exp2_of(float x) {
-  const float low = x > -151.0f ? x : -151.0f;  // NaN becomes a number here; the caller puts it back
-  const float clamped = low < 129.0f ? low : 129.0f;
-  const float n = nearest_integer(clamped);
-  const float f = clamped - n;
+// 2^f, |f| <= 1/2, by its Taylor series: the first term left out is below 2^-27, the bound is 2^-22.5.
+VGPU_INLINE float exp2_of_fraction(float f) {
   float p = 1.52527338e-5f;  // ln(2)^7 / 7!
   p = __builtin_fmaf(p, f, 1.54035304e-4f);
   p = __builtin_fmaf(p, f, 1.33335581e-3f);
@@ -29,19 +25,38 @@ VGPU_INLINE float exp2_of(float x) {
   p = __builtin_fmaf(p, f, 5.55041087e-2f);
   p = __builtin_fmaf(p, f, 2.40226507e-1f);
   p = __builtin_fmaf(p, f, 6.93147181e-1f);
-  p = __builtin_fmaf(p, f, 1.0f);
+  return __builtin_fmaf(p, f, 1.0f);
+}
+
+// 2^x = 2^n 2^f.
+VGPU_INLINE float exp2_of(float x) {
+  const float low = x > -151.0f ? x : -151.0f;  // NaN becomes a number here; the caller puts it back
+  const float clamped = low < 129.0f ? low : 129.0f;
+  const float n = nearest_integer(clamped);
   // In two steps: 2^-151 and 2^129 are no normal numbers, but their roots are; only the last product may round.
   const auto exponent = static_cast<std::int32_t>(n);
   const std::int32_t half = exponent >> 1;
-  return p * power_of_two(half) * power_of_two(exponent - half);
+  return exp2_of_fraction(clamped - n) * power_of_two(half) * power_of_two(exponent - half);
+}
+
+// The same where the result is a normal number or infinity: 2^n goes straight into the exponent of 2^f, and 2^128 with
+// f = 0 is the pattern of infinity.
+VGPU_INLINE float exp2_of_normal(float x) {
+  const float low = x > -126.0f ? x : -126.0f;  // NaN becomes a number here; the caller puts it back
+  const float clamped = low < 128.0f ? low : 128.0f;
+  const float shifted = clamped + 0x1.8p23f;  // its low bits are n
+  return float_of(bits_of(exp2_of_fraction(clamped - (shifted - 0x1.8p23f))) + (bits_of(shifted) << 23));
 }
 
 template <bool Ftz>
 float ex2(float a) {
-  // Results below 2^-126 are flushed, and must not even be computed: a host is slow on subnormal numbers.
-  const float x = Ftz && a < -126.0f ? -126.0f : a;
-  const std::uint32_t value = bits_of(exp2_of(x));  // computed in any case: a branch would not become a vector
-  const std::uint32_t result = Ftz && a < -126.0f ? 0u : value;
+  std::uint32_t result;
+  if constexpr (Ftz) {  // results below 2^-126 are flushed
+    result = bits_of(exp2_of_normal(a));
+    result = a < -126.0f ? 0u : result;
+  } else {
+    result = bits_of(exp2_of(a));
+  }
   return float_of(a != a ? nan_f32 : result);
 }
 

@@ -76,6 +76,28 @@ std::uint32_t narrow_two(float a, float b) {
   return static_cast<std::uint32_t>(narrow<Half, Relu>(a).bits) << 16 | narrow<Half, Relu>(b).bits;
 }
 
+#if defined(__F16C__)
+// The host rounds eight numbers to f16 as the manual says; the canonical NaN of f32 becomes that of f16.
+template <bool Relu>
+VGPU_INLINE __m256i f16_bits(const std::uint32_t* from) {
+  alignas(32) float values[8];
+  for (int i = 0; i < 8; ++i) values[i] = canonical(rectify<Relu>(float_of(from[i])));
+  return _mm256_cvtepu16_epi32(_mm256_cvtps_ph(_mm256_load_ps(values), _MM_FROUND_TO_NEAREST_INT));
+}
+template <bool Relu>
+void narrow_two_f16(Warp& warp, const Inst& inst) {
+  alignas(32) std::uint32_t result[lanes_per_warp];
+  for (int lane = 0; lane < lanes_per_warp; lane += 8) {
+    const __m256i upper = f16_bits<Relu>(warp.slot(inst.a) + lane), lower = f16_bits<Relu>(warp.slot(inst.b) + lane);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(result + lane), _mm256_or_si256(_mm256_slli_epi32(upper, 16), lower));
+  }
+  write_lanes<std::uint32_t>(warp, inst.d, [&](int lane) { return result[lane]; });
+}
+#else
+template <bool Relu>
+constexpr Handler narrow_two_f16 = lanewise<narrow_two<F16, Relu>>;
+#endif
+
 // e4m3: exponent bias 7, no infinity, 0x7f is NaN; e5m2: the upper byte of an f16 (PTX ISA 5.2.3).
 VGPU_INLINE std::uint32_t f16_of_e4m3(std::uint32_t byte) {
   const std::uint32_t magnitude = byte & 0x7fu;
@@ -173,7 +195,7 @@ Handler narrowing(const Key& key) {
     case Type::bf16:
       return lanewise<narrow<BF16, Relu>>;
     case Type::f16x2:
-      return lanewise<narrow_two<F16, Relu>>;
+      return narrow_two_f16<Relu>;
     case Type::bf16x2:
       return lanewise<narrow_two<BF16, Relu>>;
     default:

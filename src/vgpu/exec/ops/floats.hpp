@@ -65,12 +65,10 @@ VGPU_INLINE float extreme(float x, float y) {
   // Equal numbers differ in the sign of zero at most.
   const std::uint32_t equal = Max ? bits_of(x) & bits_of(y) : bits_of(x) | bits_of(y);
   const bool first = Max ? x > y : x < y;
-  std::uint32_t result = x == y ? equal : first ? bits_of(x) : bits_of(y);
-  if constexpr (Nan) {
-    result = x != x || y != y ? nan_f32 : result;
-  } else {
-    result = x != x ? bits_of(canonical(y)) : y != y ? bits_of(x) : result;
-  }
+  const bool no_x = x != x, no_y = y != y;
+  std::uint32_t result = x == y ? equal : bits_of(y);
+  result = (first | no_y) ? bits_of(x) : result;
+  result = (Nan ? no_x | no_y : no_x & no_y) ? nan_f32 : result;
   if constexpr (XorSign) result = (result & 0x7fffffffu) > infinity_f32 ? result : result | sign;
   return float_of(result);
 }

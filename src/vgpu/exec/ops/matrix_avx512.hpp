@@ -1,17 +1,36 @@
-// The one matrix product that decides the speed of everything, m16n8k16 with f32 sums, for AVX-512. D keeps the layout
-// of its fragments: a vector holds four rows (one per 128-bit lane) of the even or of the odd columns. Per k:
-//   B  the four even (odd) columns are one 128-bit broadcast from memory, which costs no shuffle port
-//   A  four rows of one k are a shuffle within 128-bit lanes of a vector that holds four k of four rows
-// 128 multiply-adds and 64 shuffles share two ports: about 100 cycles, against 64 for the multiply-adds alone.
+// The one matrix product that decides the speed of everything, m16n8k16 with f32 sums, for AVX-512. A vector holds one
+// column of D, all 16 rows, so that a step is D[:, n] += A[:, k] B[k, n] with
+//   A  a column of A in a register
+//   B  a number broadcast from memory, which the multiply-add does by itself
+// The 128 multiply-adds need 64 cycles; the transposing of A, C and D into columns and back adds about 40.
 #pragma once
 
 #include "vgpu/exec/ops/floats.hpp"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
-#define VGPU_MATRIX_AVX512
+#define VGPU_MATRIX_FAST
 
 namespace flashmoe::vgpu::exec::ops::VGPU_VARIANT {
 namespace {
+
+// Two registers of a fragment, rows 0-7 and 8-15 with t = 0 .. 3 in each row, as 16 rows of one t to a vector; and
+// back. Row 4 j + l lies at 4 l + j, in A, C and D alike.
+VGPU_INLINE void transpose(__m512i (&v)[4]) {
+  const __m512i low01 = _mm512_unpacklo_epi32(v[0], v[1]), high01 = _mm512_unpackhi_epi32(v[0], v[1]);
+  const __m512i low23 = _mm512_unpacklo_epi32(v[2], v[3]), high23 = _mm512_unpackhi_epi32(v[2], v[3]);
+  v[0] = _mm512_unpacklo_epi64(low01, low23);
+  v[1] = _mm512_unpackhi_epi64(low01, low23);
+  v[2] = _mm512_unpacklo_epi64(high01, high23);
+  v[3] = _mm512_unpackhi_epi64(high01, high23);
+}
+
+VGPU_INLINE void read_transposed(const std::uint32_t* upper, const std::uint32_t* lower, __m512i (&v)[4]) {
+  v[0] = _mm512_load_si512(upper);
+  v[1] = _mm512_load_si512(upper + 16);
+  v[2] = _mm512_load_si512(lower);
+  v[3] = _mm512_load_si512(lower + 16);
+  transpose(v);
+}
 
 template <class Half>
 VGPU_INLINE __m512 floats_of(__m256i halves) {
@@ -22,70 +41,51 @@ VGPU_INLINE __m512 floats_of(__m256i halves) {
   }
 }
 
-// Four rows 4 h .. 4 h + 3 of A, eight columns: [rows][k 0-3] and [rows][k 4-7].
-template <class Half>
-VGPU_INLINE void read_rows(const std::uint32_t* cell, __m512& first, __m512& second) {
-  const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);  // a row is two times four halves
-  const __m512i halves = _mm512_permutexvar_epi64(order, _mm512_load_si512(cell));
-  first = floats_of<Half>(_mm512_castsi512_si256(halves));
-  second = floats_of<Half>(_mm512_extracti64x4_epi64(halves, 1));
-}
-
-// Words of half a register of B in the order k, parity of the column, the two columns of that parity.
-struct ColumnOrder {
+struct WordOrder {
   alignas(64) std::int16_t words[32];
 };
-constexpr ColumnOrder column_order = [] {
-  ColumnOrder order{};
-  for (int i = 0; i < 32; ++i) {
-    const int k = i / 4, parity = i / 2 % 2, column = 2 * (i % 2) + parity;
-    order.words[i] = static_cast<std::int16_t>(8 * column + k);
-  }
+constexpr WordOrder even_words_first = [] {
+  WordOrder order{};
+  for (int i = 0; i < 32; ++i) order.words[i] = static_cast<std::int16_t>(2 * (i % 16) + i / 16);
   return order;
 }();
 
-// Eight rows of B from one register: table[k][column parity] holds four columns.
+// The lower and the upper halves of 16 pairs.
 template <class Half>
-VGPU_INLINE void read_columns(const std::uint32_t* cell, float (*table)[2][4]) {
-  // In a 512-bit half of the register: columns 4 h .. 4 h + 3, eight k each; in order, 64 bits hold one k.
-  const __m512i words = _mm512_load_si512(column_order.words);
-  const __m512i left = _mm512_permutexvar_epi16(words, _mm512_load_si512(cell));
-  const __m512i right = _mm512_permutexvar_epi16(words, _mm512_load_si512(cell + 16));
-  // [k][parity]: columns of the left half, then of the right half.
-  const __m512i low = _mm512_unpacklo_epi32(left, right), high = _mm512_unpackhi_epi32(left, right);
-  // unpacklo has the even k of each 128-bit lane, unpackhi the odd ones.
-  float* even = &table[0][0][0];
-  const __m512 low_first = floats_of<Half>(_mm512_castsi512_si256(low));
-  const __m512 low_second = floats_of<Half>(_mm512_extracti64x4_epi64(low, 1));
-  const __m512 high_first = floats_of<Half>(_mm512_castsi512_si256(high));
-  const __m512 high_second = floats_of<Half>(_mm512_extracti64x4_epi64(high, 1));
-  _mm256_store_ps(even + 0, _mm512_castps512_ps256(low_first));      // k 0
-  _mm256_store_ps(even + 8, _mm512_castps512_ps256(high_first));     // k 1
-  _mm256_store_ps(even + 16, _mm512_extractf32x8_ps(low_first, 1));  // k 2
-  _mm256_store_ps(even + 24, _mm512_extractf32x8_ps(high_first, 1));
-  _mm256_store_ps(even + 32, _mm512_castps512_ps256(low_second));
-  _mm256_store_ps(even + 40, _mm512_castps512_ps256(high_second));
-  _mm256_store_ps(even + 48, _mm512_extractf32x8_ps(low_second, 1));
-  _mm256_store_ps(even + 56, _mm512_extractf32x8_ps(high_second, 1));
-}
-
-template <int K>
-VGPU_INLINE void add_products(const __m512 (&rows)[4], const float (*table)[2][4], __m512 (&sums)[4][2]) {
-  const __m512 even = _mm512_broadcast_f32x4(_mm_load_ps(table[K][0]));
-  const __m512 odd = _mm512_broadcast_f32x4(_mm_load_ps(table[K][1]));
-  for (int i = 0; i < 4; ++i) {
-    const __m512 a = _mm512_permute_ps(rows[i], (K & 3) * 0x55);
-    sums[i][0] = _mm512_fmadd_ps(a, even, sums[i][0]);
-    sums[i][1] = _mm512_fmadd_ps(a, odd, sums[i][1]);
+VGPU_INLINE void split_pairs(__m512i pairs, __m512& lower, __m512& upper) {
+  if constexpr (std::is_same_v<Half, F16>) {
+    const __m512i halves = _mm512_permutexvar_epi16(_mm512_load_si512(even_words_first.words), pairs);
+    lower = _mm512_cvtph_ps(_mm512_castsi512_si256(halves));
+    upper = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1));
+  } else {
+    lower = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+    upper = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
   }
 }
 
-template <int First>
-VGPU_INLINE void add_four_products(const __m512 (&rows)[4], const float (*table)[2][4], __m512 (&sums)[4][2]) {
-  add_products<First>(rows, table, sums);
-  add_products<First + 1>(rows, table, sums);
-  add_products<First + 2>(rows, table, sums);
-  add_products<First + 3>(rows, table, sums);
+// The numbers of a register of B in the order of its lanes: [column][k].
+template <class Half>
+VGPU_INLINE void read_columns(const std::uint32_t* cell, float (&b)[8][8]) {
+  for (int i = 0; i < 4; ++i) {
+    const __m256i halves = _mm256_load_si256(reinterpret_cast<const __m256i*>(cell + 8 * i));
+    _mm512_store_ps(b[2 * i], floats_of<Half>(halves));
+  }
+}
+
+// sums[parity][t] is column 2 t + parity of D.
+VGPU_INLINE void add_products(__m512 a, const float (&b)[8][8], int k, __m512 (&sums)[2][4]) {
+  for (int t = 0; t < 4; ++t) {
+    for (int parity = 0; parity < 2; ++parity) {
+      sums[parity][t] = _mm512_fmadd_ps(a, _mm512_set1_ps(b[2 * t + parity][k]), sums[parity][t]);
+    }
+  }
+}
+
+// The canonical NaN for any other: the table keeps the first operand for the classes quiet and signalling NaN (0) and
+// takes the second for all others (1).
+VGPU_INLINE __m512 canonical(__m512 x) {
+  const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(nan_f32)));
+  return _mm512_fixupimm_ps(nan, x, _mm512_set1_epi32(0x11111100), 0);
 }
 
 template <class Half>
@@ -95,30 +95,33 @@ void multiply_16x8x16(Warp& warp, const Inst& inst) {
   const std::uint32_t* a = list + 4;
   const std::uint32_t* b = list + 8;
   const std::uint32_t* c = list + 10;
-  alignas(64) float table[16][2][4];
-  read_columns<Half>(warp.slot(b[0]), table);
-  read_columns<Half>(warp.slot(b[1]), table + 8);
-  __m512 sums[4][2];  // [rows / 4][column parity]
-  for (int i = 0; i < 4; ++i) {
-    for (int parity = 0; parity < 2; ++parity) {
-      sums[i][parity] = _mm512_load_ps(warp.lanes<float>(c[2 * (i / 2) + parity]) + 16 * (i % 2));
+  alignas(64) float columns[2][8][8];
+  for (int half = 0; half < 2; ++half) read_columns<Half>(warp.slot(b[half]), columns[half]);
+  __m512 sums[2][4];
+  for (int parity = 0; parity < 2; ++parity) {
+    __m512i values[4];
+    read_transposed(warp.slot(c[parity]), warp.slot(c[2 + parity]), values);
+    for (int t = 0; t < 4; ++t) sums[parity][t] = _mm512_castsi512_ps(values[t]);
+  }
+  for (int half = 0; half < 2; ++half) {  // eight k each
+    __m512i pairs[4];
+    read_transposed(warp.slot(a[2 * half]), warp.slot(a[2 * half + 1]), pairs);
+    for (int t = 0; t < 4; ++t) {
+      __m512 lower, upper;
+      split_pairs<Half>(pairs[t], lower, upper);
+      add_products(lower, columns[half], 2 * t, sums);
+      add_products(upper, columns[half], 2 * t + 1, sums);
     }
   }
-  __m512 first[4], second[4];
-  for (int i = 0; i < 4; ++i) read_rows<Half>(warp.slot(a[i / 2]) + 16 * (i % 2), first[i], second[i]);
-  add_four_products<0>(first, table, sums);
-  add_four_products<4>(second, table, sums);
-  for (int i = 0; i < 4; ++i) read_rows<Half>(warp.slot(a[2 + i / 2]) + 16 * (i % 2), first[i], second[i]);
-  add_four_products<8>(first, table, sums);
-  add_four_products<12>(second, table, sums);
-  const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(nan_f32)));
-  for (int i = 0; i < 4; ++i) {
-    const auto exec = static_cast<__mmask16>(warp.exec >> (16 * (i % 2)));
-    for (int parity = 0; parity < 2; ++parity) {
-      if (d[2 * (i / 2) + parity] == ir::no_slot) continue;  // `_`
-      const __m512 sum = sums[i][parity];
-      const __m512 result = _mm512_mask_mov_ps(sum, _mm512_cmp_ps_mask(sum, sum, _CMP_UNORD_Q), nan);
-      _mm512_mask_store_ps(warp.lanes<float>(d[2 * (i / 2) + parity]) + 16 * (i % 2), exec, result);
+  for (int parity = 0; parity < 2; ++parity) {
+    __m512i values[4];
+    for (int t = 0; t < 4; ++t) values[t] = _mm512_castps_si512(canonical(sums[parity][t]));
+    transpose(values);
+    for (int j = 0; j < 4; ++j) {
+      const std::uint32_t slot = d[2 * (j / 2) + parity];
+      if (slot == ir::no_slot) continue;  // `_`
+      const auto exec = static_cast<__mmask16>(warp.exec >> (16 * (j % 2)));
+      _mm512_mask_store_epi32(warp.slot(slot) + 16 * (j % 2), exec, values[j]);
     }
   }
 }

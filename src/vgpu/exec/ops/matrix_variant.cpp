@@ -5,6 +5,7 @@
 // cuts the rest, which errs by as much. f16 accumulators are summed in f32 and rounded once. All variants of the host's
 // instruction set do the same steps and give the same bits.
 #include "vgpu/exec/ops/fragments.hpp"
+#include "vgpu/exec/ops/matrix_avx2.hpp"
 #include "vgpu/exec/ops/matrix_avx512.hpp"
 #include "vgpu/exec/ops/variants.hpp"
 
@@ -69,7 +70,7 @@ Handler half_times_half(const Key& key) {
   const bool f32 = key.types[0] == Type::f32 && key.types[3] == Type::f32;
   if (key.types[1] != key.types[2]) return nullptr;
   if (key.has(Modifier::m16n8k16)) {
-#if defined(VGPU_MATRIX_AVX512)
+#if defined(VGPU_MATRIX_FAST)
     if (f32) return key.types[1] == Type::f16 ? multiply_16x8x16<F16> : multiply_16x8x16<BF16>;
 #endif
     if (key.types[1] == Type::f16) return floating<Shape<16, 8, 16>, HalfF16>(key);

@@ -50,13 +50,17 @@ std::uint64_t thread_index(const Warp& warp, int lane, Special which) {
 }
 
 // The manual promises of the clocks only that they do not run backwards: a warp's clock counts its own instructions.
+// What the next launch's must begin behind is kept for it.
 std::uint64_t nanoseconds(const Warp& warp) {
-  return static_cast<std::uint64_t>(static_cast<double>(warp.instructions) * 1000.0 /
-                                    warp.cta->grid->launch->sm_clock_mhz);
-}
-
-std::uint64_t warps_of_block(const Warp& warp) {
-  return (warp.cta->grid->launch->block.count() + lanes_per_warp - 1) / lanes_per_warp;
+  const Launch& launch = *warp.cta->grid->launch;
+  const double since_start = static_cast<double>(warp.instructions) * 1000.0 / launch.sm_clock_mhz;
+  const std::uint64_t now = launch.start_ns + static_cast<std::uint64_t>(since_start);
+  if (launch.latest_ns != nullptr) {
+    std::uint64_t latest = launch.latest_ns->load(std::memory_order_relaxed);
+    while (latest < now && !launch.latest_ns->compare_exchange_weak(latest, now, std::memory_order_relaxed)) {
+    }
+  }
+  return now;
 }
 
 std::uint64_t special_value(const Warp& warp, int lane, Special which) {
@@ -97,7 +101,7 @@ std::uint64_t special_value(const Warp& warp, int lane, Special which) {
     case Special::warpid:
       return warp.id;
     case Special::nwarpid:
-      return warps_of_block(warp);
+      return cta.grid->launch->max_warps_per_sm;
     case Special::smid:
       return cta.sm;
     case Special::nsmid:
@@ -140,7 +144,7 @@ std::uint64_t special_value(const Warp& warp, int lane, Special which) {
     case Special::cluster_ctarank:
     case Special::is_explicit_cluster:
     case Special::reserved_smem_offset:
-    case Special::envreg:
+    case Special::envreg:  // mov_special() knows which
       return 0;
   }
   return 0;
@@ -149,9 +153,13 @@ std::uint64_t special_value(const Warp& warp, int lane, Special which) {
 template <class T>
 void mov_special(Warp& warp, const Inst& inst) {
   const auto which = static_cast<Special>(inst.special);
+  // cooperative_groups finds the grid's barrier through %envreg1 (high half of an address) and %envreg2.
+  const bool is_workspace = which == Special::envreg && (inst.imm == 1 || inst.imm == 2);
+  const std::uint64_t workspace = warp.cta->grid->launch->grid_workspace >> (inst.imm == 1 ? 32 : 0);
   for (int lane = 0; lane < lanes_per_warp; ++lane) {
     if (bit(warp.exec, lane)) {
-      cells<T>(warp, inst.d)[lane] = to_cell<T>(static_cast<T>(special_value(warp, lane, which)));
+      cells<T>(warp, inst.d)[lane] =
+          to_cell<T>(static_cast<T>(is_workspace ? workspace : special_value(warp, lane, which)));
     }
   }
 }

@@ -9,23 +9,22 @@ namespace {
 
 enum class Shuffle { up, down, bfly, idx };
 
-struct Source {
-  std::int32_t lane;
-  bool in_range;
-};
+constexpr std::int32_t outside = -1;
 
+// The lane to read, or outside. A plain number, so that a loop over lanes becomes vector code.
 template <Shuffle S>
-VGPU_INLINE Source source_of(std::int32_t lane, std::uint32_t b, std::uint32_t c) {
+VGPU_INLINE std::int32_t source_of(std::int32_t lane, std::uint32_t b, std::uint32_t c) {
   const auto offset = static_cast<std::int32_t>(b & 31u);
   const auto clamp = static_cast<std::int32_t>(c & 31u);
   const auto segment = static_cast<std::int32_t>(c >> 8 & 31u);
-  const std::int32_t last = (lane & segment) | (clamp & ~segment);
   const std::int32_t first = lane & segment;
-  if constexpr (S == Shuffle::up) return {lane - offset, lane - offset >= last};
-  if constexpr (S == Shuffle::down) return {lane + offset, lane + offset <= last};
-  if constexpr (S == Shuffle::bfly) return {lane ^ offset, (lane ^ offset) <= last};
-  const std::int32_t chosen = first | (offset & ~segment);
-  return {chosen, chosen <= last};
+  const std::int32_t last = first | (clamp & ~segment);
+  const std::int32_t source = S == Shuffle::up     ? lane - offset
+                              : S == Shuffle::down ? lane + offset
+                              : S == Shuffle::bfly ? lane ^ offset
+                                                   : first | (offset & ~segment);
+  const bool in_range = S == Shuffle::up ? source >= last : source <= last;
+  return in_range ? source : outside;
 }
 
 // values[lanes[lane]] for every lane.
@@ -44,22 +43,21 @@ VGPU_INLINE void gather(const std::uint32_t* values, const std::int32_t* lanes, 
 template <Shuffle S>
 void shfl(Warp& warp, const Inst& inst) {
   alignas(64) std::int32_t lanes[lanes_per_warp];
-  alignas(64) std::int32_t in_range[lanes_per_warp];
+  alignas(64) std::int32_t sources[lanes_per_warp];
   alignas(64) std::uint32_t result[lanes_per_warp];  // apart from a, which may be d
   const std::uint32_t* b = warp.slot(inst.b);
   const std::uint32_t* c = warp.slot(inst.c);
   VGPU_LANES
   for (int lane = 0; lane < lanes_per_warp; ++lane) {
-    const Source source = source_of<S>(lane, b[lane], c[lane]);
-    lanes[lane] = (source.in_range ? source.lane : lane) & 31;
-    in_range[lane] = source.in_range ? -1 : 0;
+    sources[lane] = source_of<S>(lane, b[lane], c[lane]);
+    lanes[lane] = sources[lane] == outside ? lane : sources[lane];
   }
   if (inst.d != ir::no_slot) {
     gather(warp.slot(inst.a), lanes, result);
     write_lanes<std::uint32_t>(warp, inst.d, [&](int lane) { return result[lane]; });
   }
   if (inst.e != ir::no_slot) {
-    write_predicate(warp, inst.e, mask_of([&](int lane) { return in_range[lane] != 0; }));
+    write_predicate(warp, inst.e, mask_of([&](int lane) { return sources[lane] != outside; }));
   }
 }
 

@@ -1,29 +1,12 @@
 // What the lanes of a warp tell each other without memory (PTX ISA 9.7.13): vote, match, activemask, redux, elect, and
 // movmatrix (9.7.14.5.17). Members of a .sync form are the lanes named by the mask that run here: two groups with
 // different masks may well arrive at the same instruction together, and each answers for itself.
+#include "vgpu/exec/lane_loop.hpp"
 #include "vgpu/exec/ops/common.hpp"
 #include "vgpu/exec/ops/integers.hpp"
 
 namespace flashmoe::vgpu::exec::ops::common {
 namespace {
-
-// body(group) for each group of members.
-template <class Body>
-void for_each_group(const Warp& warp, const Inst& inst, Body body) {
-  std::uint32_t left = warp.exec;
-  while (left != 0) {
-    std::uint32_t group = left;
-    if (inst.m != ir::no_slot) {
-      const std::uint32_t* masks = warp.slot(inst.m);
-      const std::uint32_t mask = masks[__builtin_ctz(left)];
-      for (int lane = 0; lane < lanes_per_warp; ++lane) {
-        if (masks[lane] != mask) group &= ~(1u << lane);
-      }
-    }
-    left &= ~group;
-    body(group);
-  }
-}
 
 template <class T>
 void write_group(Warp& warp, std::uint32_t slot, std::uint32_t group, T value) {
@@ -43,7 +26,7 @@ enum class Vote { all, any, uni, ballot };
 template <Vote V>
 void vote(Warp& warp, const Inst& inst) {
   const std::uint32_t a = warp.predicates[inst.a] ^ (inst.not_c ? all_lanes : 0u);  // before d, which may be a
-  for_each_group(warp, inst, [&](std::uint32_t group) {
+  for_each_group(warp, inst, [&](std::uint32_t group, std::uint32_t) {
     const std::uint32_t yes = a & group;
     if constexpr (V == Vote::ballot) {
       write_group<std::uint32_t>(warp, inst.d, group, yes);
@@ -66,7 +49,7 @@ std::uint32_t lanes_with(const Warp& warp, std::uint32_t slot, std::uint32_t gro
 template <class T>
 void match_any(Warp& warp, const Inst& inst) {
   std::uint32_t answers[lanes_per_warp] = {};
-  for_each_group(warp, inst, [&](std::uint32_t group) {
+  for_each_group(warp, inst, [&](std::uint32_t group, std::uint32_t) {
     for (int lane = 0; lane < lanes_per_warp; ++lane) {
       if (bit(group, lane)) {
         answers[lane] = lanes_with<T>(warp, inst.a, group, from_cell<T>(cells<T>(warp, inst.a)[lane]));
@@ -80,7 +63,7 @@ template <class T>
 void match_all(Warp& warp, const Inst& inst) {
   std::uint32_t answers[lanes_per_warp] = {};
   std::uint32_t agreed = 0;
-  for_each_group(warp, inst, [&](std::uint32_t group) {
+  for_each_group(warp, inst, [&](std::uint32_t group, std::uint32_t) {
     const T first = from_cell<T>(cells<T>(warp, inst.a)[__builtin_ctz(group)]);
     if (lanes_with<T>(warp, inst.a, group, first) != group) return;
     agreed |= group;
@@ -98,7 +81,7 @@ void activemask(Warp& warp, const Inst& inst) {
 }
 
 void elect(Warp& warp, const Inst& inst) {
-  for_each_group(warp, inst, [&](std::uint32_t group) {
+  for_each_group(warp, inst, [&](std::uint32_t group, std::uint32_t) {
     const int leader = __builtin_ctz(group);
     write_group<std::uint32_t>(warp, inst.d, group, static_cast<std::uint32_t>(leader));
     write_group_predicate(warp, inst.e, group, 1u << leader);
@@ -107,7 +90,7 @@ void elect(Warp& warp, const Inst& inst) {
 
 template <class T, T (*Function)(T, T)>
 void redux(Warp& warp, const Inst& inst) {
-  for_each_group(warp, inst, [&](std::uint32_t group) {
+  for_each_group(warp, inst, [&](std::uint32_t group, std::uint32_t) {
     const Cell<T>* a = cells<T>(warp, inst.a);
     T result = from_cell<T>(a[__builtin_ctz(group)]);
     for (int lane = __builtin_ctz(group) + 1; lane < lanes_per_warp; ++lane) {

@@ -34,15 +34,17 @@ std::uint32_t pass(std::uint32_t lanes, const std::uint64_t* address, std::uint3
   return most;
 }
 
-// Consecutive lanes at consecutive addresses, the usual case: every word once, no bank twice.
-bool is_dense(std::uint32_t lanes, const std::uint64_t* address, std::uint32_t bytes) {
-  const int first = std::countr_zero(lanes);
-  const int n = std::popcount(lanes);
-  if (n * static_cast<int>(bytes) > 128 || (bytes & 3) != 0 || (address[first] & 3) != 0) return false;
-  if (static_cast<std::uint64_t>(lanes) >> first != (std::uint64_t{1} << n) - 1) return false;
-  std::uint64_t off = 0;
-  for (int i = 0; i < n; ++i) off |= address[first + i] ^ (address[first] + static_cast<std::uint64_t>(i) * bytes);
-  return off == 0;
+// Whether every lane has banks of its own, the usual case: 128 bytes hold so many aligned accesses, and no two lanes
+// take the same place modulo 128.
+bool has_own_banks(std::uint32_t lanes, const std::uint64_t* address, std::uint32_t bytes) {
+  if (bytes != 4 && bytes != 8 && bytes != 16) return false;
+  std::uint32_t places = 0;
+  std::uint64_t low_bits = 0;
+  for_each_lane(lanes, [&](int lane) {
+    low_bits |= address[lane];
+    places |= 1u << (address[lane] / bytes % (banks * 4 / bytes));
+  });
+  return low_bits % bytes == 0 && std::popcount(places) == std::popcount(lanes);
 }
 
 }  // namespace
@@ -56,7 +58,7 @@ Wavefronts shared_wavefronts(std::uint32_t lanes, const std::uint64_t* address, 
     const std::uint32_t part = lanes & window;
     if (part == 0) continue;
     ++result.ideal;
-    result.total += is_dense(part, address, bytes) ? 1 : pass(part, address, bytes, kind == SharedKind::atomic);
+    result.total += has_own_banks(part, address, bytes) ? 1 : pass(part, address, bytes, kind == SharedKind::atomic);
   }
   return result;
 }

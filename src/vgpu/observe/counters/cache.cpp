@@ -67,7 +67,11 @@ std::uint64_t SectorCache::dirty_sectors() const {
 MemoryModel::MemoryModel(const Shape& shape)
     : shape_(shape), l1_(shape.sms, SectorCache(shape.l1_bytes, shape.l1_ways)), l2_(shape.l2_bytes, shape.l2_ways) {}
 
-void MemoryModel::launch_begins(bool cold) {
+void MemoryModel::launch_begins(bool cold, std::uint64_t l1_bytes) {
+  if (l1_bytes != shape_.l1_bytes) {
+    shape_.l1_bytes = l1_bytes;
+    l1_.assign(shape_.sms, SectorCache(l1_bytes, shape_.l1_ways));
+  }
   for (SectorCache& cache : l1_) cache.clear();
   if (cold) l2_.clear();
   traffic_ = {};

@@ -61,7 +61,8 @@ class MemoryModel {
 
   enum class Kind : std::uint8_t { load, load_past_l1, store, atomic };
   void request(std::uint32_t sm, Kind kind, const Coalesced& request);
-  void launch_begins(bool cold);
+  // First-level caches begin empty, and as large as the launch's shared memory leaves them.
+  void launch_begins(bool cold, std::uint64_t l1_bytes);
   [[nodiscard]] MemoryTraffic traffic() const;  // since the launch began
 
  private:

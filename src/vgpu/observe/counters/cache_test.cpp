@@ -18,10 +18,12 @@ Coalesced sectors(std::uint64_t line, std::uint8_t mask, bool whole = true) {
   return request;
 }
 
+constexpr std::uint64_t small_l1_bytes = 4 * 128;  // one set of four lines
+
 MemoryModel small() {
   MemoryModel::Shape shape;
   shape.sms = 2;
-  shape.l1_bytes = 4 * 128;  // one set of four lines
+  shape.l1_bytes = small_l1_bytes;
   shape.l1_ways = 4;
   shape.l2_bytes = 16 * 128;  // one set of sixteen
   shape.l2_ways = 16;
@@ -54,7 +56,7 @@ TEST(Cache, DirtySectorsAreWrittenBackWhenTheyGo) {
 
 TEST(Cache, LoadsGoThroughBothLevels) {
   MemoryModel model = small();
-  model.launch_begins(true);
+  model.launch_begins(true, small_l1_bytes);
   model.request(0, MemoryModel::Kind::load, sectors(1, 0xf));
   model.request(0, MemoryModel::Kind::load, sectors(1, 0xf));  // L1
   model.request(1, MemoryModel::Kind::load, sectors(1, 0xf));  // another SM: L2
@@ -69,7 +71,7 @@ TEST(Cache, LoadsGoThroughBothLevels) {
 
 TEST(Cache, WholeSectorsAreWrittenWithoutBeingFetched) {
   MemoryModel model = small();
-  model.launch_begins(true);
+  model.launch_begins(true, small_l1_bytes);
   model.request(0, MemoryModel::Kind::store, sectors(1, 0xf));
   EXPECT_EQ(model.traffic().dram_sectors_read, 0u);
   EXPECT_EQ(model.traffic().dirty_at_end, 4u);
@@ -79,7 +81,7 @@ TEST(Cache, WholeSectorsAreWrittenWithoutBeingFetched) {
 
 TEST(Cache, AStoreDropsTheSectorFromL1) {
   MemoryModel model = small();
-  model.launch_begins(true);
+  model.launch_begins(true, small_l1_bytes);
   model.request(0, MemoryModel::Kind::load, sectors(1, 0xf));
   model.request(0, MemoryModel::Kind::store, sectors(1, 0b1));
   model.request(0, MemoryModel::Kind::load, sectors(1, 0xf));
@@ -89,9 +91,19 @@ TEST(Cache, AStoreDropsTheSectorFromL1) {
 TEST(Cache, WarmL2KeepsWhatColdForgets) {
   MemoryModel model = small();
   for (const bool cold : {true, false}) {
-    model.launch_begins(cold);
+    model.launch_begins(cold, small_l1_bytes);
     model.request(0, MemoryModel::Kind::load_past_l1, sectors(1, 0xf));
     EXPECT_EQ(model.traffic().dram_sectors_read, cold ? 4u : 0u);
+  }
+}
+
+TEST(Cache, L1IsAsLargeAsEachLaunchLeavesIt) {
+  MemoryModel model = small();
+  for (const std::uint64_t lines : {4u, 8u, 4u}) {
+    model.launch_begins(true, lines * 128);
+    for (int round = 0; round < 2; ++round)
+      for (std::uint64_t line = 0; line < 8; ++line) model.request(0, MemoryModel::Kind::load, sectors(line, 0xf));
+    EXPECT_EQ(model.traffic().l1_hits > 0, lines == 8) << lines;  // some of them, as lines fall into sets
   }
 }
 

@@ -36,16 +36,17 @@ void Counters::grid_begins(const exec::Grid& grid) {
     past_l1_[pc] =
         form.has("cg") || form.has("cv") || form.has("volatile") || form.has("relaxed") || form.has("acquire");
   }
+  // What one CTA's shared memory leaves; the carve-out of real devices has steps this model has not.
+  const std::uint64_t used = std::min<std::uint64_t>(counts_.shared_bytes, machine_.l1_and_shared_bytes_per_sm / 2);
+  const std::uint64_t l1_bytes = machine_.l1_and_shared_bytes_per_sm - used;
   if (!model_) {
     MemoryModel::Shape shape;
     shape.sms = machine_.sms;
     shape.l2_bytes = machine_.l2_bytes;
-    // What one CTA's shared memory leaves; the carve-out of real devices has steps this model has not.
-    const std::uint64_t used = std::min<std::uint64_t>(counts_.shared_bytes, machine_.l1_and_shared_bytes_per_sm / 2);
-    shape.l1_bytes = machine_.l1_and_shared_bytes_per_sm - used;
+    shape.l1_bytes = l1_bytes;
     model_ = std::make_unique<MemoryModel>(shape);
   }
-  model_->launch_begins(cold_);
+  model_->launch_begins(cold_, l1_bytes);
 }
 
 void Counters::grid_ends() {
@@ -116,24 +117,21 @@ void Counters::access(const exec::Warp& warp, const exec::Access& access) {
   }
 }
 
-void Counters::copy_issued(const exec::AsyncCopy& copy) {
-  copy_.lanes |= 1u << copy.lane;
-  if (copy.source_bytes > 0) copy_.reading_lanes |= 1u << copy.lane;
-  copy_.pc = copy.pc;
-  copy_.bytes = copy.bytes;
-  copy_.source[copy.lane] = copy.source;
-  copy_.destination[copy.lane] = copy.destination;
-  copy_.source_bytes = std::max<std::uint32_t>(copy_.source_bytes, copy.source_bytes);
-}
-
-void Counters::copies_end(const exec::Warp& warp) {
-  if (copy_.lanes == 0) return;
-  shared(copy_.pc, copy_.lanes, copy_.destination, copy_.bytes, SharedKind::access);
-  if (copy_.reading_lanes != 0) {
-    const MemoryModel::Kind kind = past_l1_[copy_.pc] ? MemoryModel::Kind::load_past_l1 : MemoryModel::Kind::load;
-    global(warp, copy_.pc, copy_.reading_lanes, copy_.source, copy_.source_bytes, kind);
+void Counters::copies_issued(const exec::Warp& warp, std::span<const exec::AsyncCopy> copies) {
+  std::uint32_t lanes = 0, reading_lanes = 0, source_bytes = 0;
+  std::uint64_t source[32] = {}, destination[32] = {};
+  for (const exec::AsyncCopy& copy : copies) {
+    lanes |= 1u << copy.lane;
+    if (copy.source_bytes > 0) reading_lanes |= 1u << copy.lane;
+    source[copy.lane] = copy.source;
+    destination[copy.lane] = copy.destination;
+    source_bytes = std::max<std::uint32_t>(source_bytes, copy.source_bytes);
   }
-  copy_.lanes = copy_.reading_lanes = copy_.source_bytes = 0;
+  const exec::AsyncCopy& any = copies.front();
+  shared(any.pc, lanes, destination, any.bytes, SharedKind::access);
+  if (reading_lanes == 0) return;
+  const MemoryModel::Kind kind = past_l1_[any.pc] ? MemoryModel::Kind::load_past_l1 : MemoryModel::Kind::load;
+  global(warp, any.pc, reading_lanes, source, source_bytes, kind);
 }
 
 }  // namespace flashmoe::vgpu::observe

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -52,12 +53,11 @@ class Counters {
   void instruction(std::uint32_t pc, std::uint32_t lanes) {
     InstructionCounts& counts = counts_.instructions[pc];
     ++counts.warps;
-    counts.threads += static_cast<std::uint32_t>(__builtin_popcount(lanes));
+    counts.threads += lanes == exec::all_lanes ? 32 : static_cast<std::uint32_t>(__builtin_popcount(lanes));
   }
   void branch(const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken, std::uint32_t not_taken);
-  void access(const exec::Warp& warp, const exec::Access& access);  // all but asynchronous copies
-  void copy_issued(const exec::AsyncCopy& copy);
-  void copies_end(const exec::Warp& warp);  // the cp.async instruction is over
+  void access(const exec::Warp& warp, const exec::Access& access);                      // all but asynchronous copies
+  void copies_issued(const exec::Warp& warp, std::span<const exec::AsyncCopy> copies);  // by one instruction
 
   [[nodiscard]] const LaunchCounts& counts() const { return counts_; }
 
@@ -72,10 +72,6 @@ class Counters {
   std::unique_ptr<MemoryModel> model_{};
   LaunchCounts counts_{};
   std::vector<bool> past_l1_{};  // by pc
-  struct {
-    std::uint32_t lanes = 0, reading_lanes = 0, pc = 0, bytes = 0, source_bytes = 0;
-    std::uint64_t source[32] = {}, destination[32] = {};
-  } copy_{};
   Coalesced coalesced_{};
 };
 

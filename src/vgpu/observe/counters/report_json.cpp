@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "vgpu/observe/counters/report.hpp"
 
 namespace flashmoe::vgpu::observe {

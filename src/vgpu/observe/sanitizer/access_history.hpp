@@ -1,7 +1,9 @@
 // Who touched a word last, in the manner of FastTrack: the last write, the last read, and further readers only where
-// reads really overlap in time. Cells are words of 4 bytes with a mask of the bytes touched.
+// reads really overlap in time. Cells are words of 4 bytes with a mask of the bytes touched. Four words in a row are
+// one cell as long as every access takes all of them: matrix rows, copies and vectors are 16 bytes wide.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -11,20 +13,40 @@
 namespace flashmoe::vgpu::observe {
 
 struct AccessRecord {
-  enum Flag : std::uint8_t { strong = 1, cta_scope = 2, copy = 4, several_lanes = 8 };
+  // hides_weak: a strong write that stands where the same warp had written weakly; AccessHistory keeps the weak one.
+  enum Flag : std::uint8_t { strong = 1, cta_scope = 2, copy = 4, several_lanes = 8, hides_weak = 16 };
 
   std::uint32_t clock = 0;  // of the actor when it happened; of a copy: when it was issued
   std::uint32_t actor = 0;
-  std::uint32_t pc = 0;
-  std::uint32_t group : 22 = 0;  // of a copy
+  std::uint32_t pc : 28 = 0;
+  std::uint32_t mask : 4 = 0;    // bytes of the word; 0: no access yet
+  std::uint32_t group : 22 = 0;  // of a copy; else, of several lanes, the last
   std::uint32_t lane : 5 = 0;
   std::uint32_t flags : 5 = 0;
-  std::uint32_t mask = 0;  // bytes of the word; 0: no access yet
 
   [[nodiscard]] bool has(Flag flag) const { return (flags & flag) != 0; }
+  // The lanes between these, where there are several.
+  [[nodiscard]] std::uint32_t first_lane() const { return lane; }
+  [[nodiscard]] std::uint32_t last_lane() const { return has(several_lanes) && !has(copy) ? group & 31u : lane; }
+  void add_lane(std::uint32_t other) {
+    if (other == lane && !has(several_lanes)) return;
+    if (has(copy)) {  // its group is needed, and one lane stands for all
+      flags |= several_lanes;
+      return;
+    }
+    const std::uint32_t first = std::min(first_lane(), other), last = std::max(last_lane(), other);
+    flags |= several_lanes;
+    lane = first & 31u;
+    group = last & 31u;
+  }
+  void add_lanes_of(const AccessRecord& other) {
+    add_lane(other.first_lane());
+    add_lane(other.last_lane());
+  }
   [[nodiscard]] bool same_moment(const AccessRecord& other) const {
     return actor == other.actor && clock == other.clock && ((flags ^ other.flags) & (copy | strong)) == 0;
   }
+  [[nodiscard]] bool operator==(const AccessRecord&) const = default;
 };
 
 struct Cell {
@@ -32,18 +54,31 @@ struct Cell {
   std::uint32_t readers = 0;  // set of further readers in the pool; 0: none
 };
 
+inline constexpr std::uint64_t bytes_per_quad = 16, words_per_quad = 4;
+
+struct alignas(64) Quad {  // a line of the host's cache
+  Cell whole{};            // stands for the four words, unless
+  bool is_split = false;   // they have cells of their own
+};
+
 // The cells of one memory. Further readers of a cell stand in sets of a fixed size: in shared memory one place per
 // warp, which is exact; in global memory one place, where the latest of many concurrent readers stands.
 class AccessHistory {
  public:
-  explicit AccessHistory(std::uint32_t readers_per_set) : per_set_(readers_per_set), pool_(readers_per_set) {}
+  explicit AccessHistory(std::uint32_t readers_per_set) : per_set_(readers_per_set), lines_((readers_per_set + 3) / 4) {
+    pool_.resize(lines_);
+  }
 
   [[nodiscard]] std::uint32_t readers_per_set() const { return per_set_; }
-  [[nodiscard]] AccessRecord* readers(const Cell& cell) { return pool_.data() + std::size_t{cell.readers} * per_set_; }
+  [[nodiscard]] AccessRecord* readers(const Cell& cell) { return pool_[std::size_t{cell.readers} * lines_].records; }
+  // Far away when many blocks take turns: whoever is going to touch several asks for all of them first.
+  void prefetch_readers(const Cell& cell, std::uint32_t place) {
+    if (cell.readers != 0) __builtin_prefetch(readers(cell) + place);
+  }
   AccessRecord* add_readers(Cell& cell) {
     if (free_.empty()) {
-      cell.readers = static_cast<std::uint32_t>(pool_.size() / per_set_);
-      pool_.resize(pool_.size() + per_set_);
+      cell.readers = static_cast<std::uint32_t>(pool_.size() / lines_);
+      pool_.resize(pool_.size() + lines_);
     } else {
       cell.readers = free_.back();
       free_.pop_back();
@@ -58,43 +93,94 @@ class AccessHistory {
     cell.readers = 0;
   }
 
+  // The plain write that an atomic of the same warp stands before.
+  void hide(const Cell& cell, const AccessRecord& write) { hidden_[&cell] = write; }
+  [[nodiscard]] AccessRecord hidden_write(const Cell& cell) const {
+    const auto found = hidden_.find(&cell);
+    return found == hidden_.end() ? AccessRecord{} : found->second;
+  }
+  void forget_hidden(const Cell& cell) { hidden_.erase(&cell); }
+
+  // An access of a part comes: each of the four words gets what was known of all.
+  void split(Quad& quad, Cell* words) {
+    quad.is_split = true;
+    for (std::uint64_t i = 0; i < words_per_quad; ++i) {
+      words[i] = quad.whole;
+      if (quad.whole.write.has(AccessRecord::hides_weak)) hide(words[i], hidden_write(quad.whole));
+      if (i == 0 || quad.whole.readers == 0) continue;  // the first word keeps the set
+      AccessRecord* const set = add_readers(words[i]);
+      std::copy_n(readers(quad.whole), per_set_, set);
+    }
+    if (!hidden_.empty()) forget_hidden(quad.whole);
+    quad.whole = {};
+  }
+  // After a write of all four, which leaves no readers: one cell again, if they tell the same.
+  void merge(Quad& quad, const Cell* words) {
+    for (std::uint64_t i = 0; i < words_per_quad; ++i) {
+      if (words[i].write != words[0].write || words[i].read.mask != 0 || words[i].readers != 0) return;
+      if (words[i].write.has(AccessRecord::hides_weak)) return;
+    }
+    quad = {words[0], false};
+  }
+
  private:
-  std::uint32_t per_set_;
-  std::vector<AccessRecord> pool_;  // set 0 is never used
+  struct alignas(64) Line {
+    AccessRecord records[4];
+  };
+  std::uint32_t per_set_, lines_;
+  std::vector<Line> pool_{};  // set 0 is never used
   std::vector<std::uint32_t> free_{};
+  std::unordered_map<const Cell*, AccessRecord> hidden_{};  // few: what is set plainly and then counted in atomically
 };
 
 class SharedHistory : public AccessHistory {
  public:
-  SharedHistory(std::uint32_t warps, std::uint64_t bytes) : AccessHistory(warps), cells_((bytes + 3) / 4) {}
-  [[nodiscard]] Cell* find(std::uint64_t word) { return word < cells_.size() ? &cells_[word] : nullptr; }
+  SharedHistory(std::uint32_t warps, std::uint64_t bytes)
+      : AccessHistory(warps), quads_((bytes + bytes_per_quad - 1) / bytes_per_quad) {}
+  [[nodiscard]] Quad* find(std::uint64_t quad) { return quad < quads_.size() ? &quads_[quad] : nullptr; }
+  [[nodiscard]] Cell* words(std::uint64_t quad) {
+    if (words_.empty()) words_.resize(quads_.size() * words_per_quad);
+    return &words_[quad * words_per_quad];
+  }
 
  private:
-  std::vector<Cell> cells_;
+  std::vector<Quad> quads_;
+  std::vector<Cell> words_{};  // of the quads that are split; empty until one is
 };
 
 class GlobalHistory : public AccessHistory {
  public:
   GlobalHistory() : AccessHistory(1) {}
-  [[nodiscard]] Cell* find(std::uint64_t word) {
-    const std::uint64_t page = word / words_per_page;
-    Recent& recent = recent_[page % recent_.size()];
-    if (recent.cells == nullptr || recent.page != page) {
-      auto& place = pages_[page];
-      if (!place) place = std::make_unique<Page>();
-      recent = {page, place->data()};
-    }
-    return recent.cells + word % words_per_page;
+  [[nodiscard]] Quad* find(std::uint64_t quad) { return &page_of(quad).quads[quad % quads_per_page]; }
+  [[nodiscard]] Cell* words(std::uint64_t quad) {
+    Page& page = page_of(quad);
+    if (!page.words) page.words = std::make_unique<Words>();
+    return &(*page.words)[quad % quads_per_page * words_per_quad];
   }
   [[nodiscard]] std::size_t pages() const { return pages_.size(); }
 
  private:
-  static constexpr std::uint64_t words_per_page = 1024;
-  using Page = std::array<Cell, words_per_page>;
-  struct Recent {
-    std::uint64_t page = 0;
-    Cell* cells = nullptr;
+  static constexpr std::uint64_t quads_per_page = 256;
+  using Words = std::array<Cell, quads_per_page * words_per_quad>;
+  struct Page {
+    std::array<Quad, quads_per_page> quads{};
+    std::unique_ptr<Words> words{};  // of the quads that are split
   };
+  struct Recent {
+    std::uint64_t number = 0;
+    Page* page = nullptr;
+  };
+  [[nodiscard]] Page& page_of(std::uint64_t quad) {
+    const std::uint64_t number = quad / quads_per_page;
+    Recent& recent = recent_[number % recent_.size()];
+    if (recent.page == nullptr || recent.number != number) {
+      auto& place = pages_[number];
+      if (!place) place = std::make_unique<Page>();
+      recent = {number, place.get()};
+    }
+    return *recent.page;
+  }
+
   std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_{};
   std::array<Recent, 64> recent_{};
 };

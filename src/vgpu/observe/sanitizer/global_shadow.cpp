@@ -72,15 +72,6 @@ void GlobalShadow::copy(std::uint64_t destination, std::uint64_t source, std::ui
   }
 }
 
-std::uint32_t GlobalShadow::initialised_bytes(std::uint64_t address, std::uint32_t bytes) const {
-  const std::uint32_t all = bytes >= 32 ? 0xffffffffu : (1u << bytes) - 1u;
-  if (trusts_all_ || address < base_ || address - base_ >= size_) return all;
-  const std::uint64_t offset = address - base_;
-  std::uint64_t word = 0;
-  std::memcpy(&word, bits_ + (offset >> 3), sizeof word);
-  return static_cast<std::uint32_t>(word >> (offset & 7)) & all;
-}
-
 bool GlobalShadow::is_initialised(std::uint64_t address, std::uint64_t bytes) const {
   if (trusts_all_ || !clamp(address, bytes)) return true;
   const std::uint64_t end = address + bytes;

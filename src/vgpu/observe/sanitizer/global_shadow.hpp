@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "support/result.hpp"
@@ -34,7 +35,14 @@ class GlobalShadow {
 
   [[nodiscard]] bool is_initialised(std::uint64_t address, std::uint64_t bytes) const;
   // Bit i: byte address + i is initialised; bytes <= 32.
-  [[nodiscard]] std::uint32_t initialised_bytes(std::uint64_t address, std::uint32_t bytes) const;
+  [[nodiscard]] std::uint32_t initialised_bytes(std::uint64_t address, std::uint32_t bytes) const {
+    const std::uint32_t all = bytes >= 32 ? 0xffffffffu : (1u << bytes) - 1u;
+    if (trusts_all_ || address < base_ || address - base_ >= size_) return all;
+    const std::uint64_t offset = address - base_;
+    std::uint64_t word = 0;
+    std::memcpy(&word, bits_ + (offset >> 3), sizeof word);
+    return static_cast<std::uint32_t>(word >> (offset & 7)) & all;
+  }
 
  private:
   GlobalShadow() = default;

@@ -29,6 +29,7 @@ void Initcheck::grid_begins(const exec::Grid& grid) {
     const std::string_view op = info.form.opcode;
     step.is_branch = op == "bra" || op == "brx" || op == "exit" || op == "ret" || op == "trap";
     step.uses_whole_warp = op == "shfl" || op == "mma" || op == "movmatrix" || info.poison == ir::PoisonRule::vote;
+    step.is_opaque = op == "mbarrier" || op == "cp";
     steps_.push_back(step);
   }
 }
@@ -39,30 +40,29 @@ void Initcheck::frame_begins(const exec::Frame& frame, WarpPoison& warp) {
   place->begin(*frame.function);
 }
 
-RegisterPoison& Initcheck::registers(const exec::Warp& warp, WarpPoison& poison) {
-  if (poison.frame != warp.frame || poison.registers == nullptr) {
-    auto& place = poison.frames[warp.frame];
-    if (!place) {
-      place = std::make_unique<RegisterPoison>();
-      place->begin(*warp.frame->function);
-    }
-    poison.frame = warp.frame;
-    poison.registers = place.get();
+RegisterPoison& Initcheck::find_registers(const exec::Warp& warp, WarpPoison& poison) {
+  auto& place = poison.frames[warp.frame];
+  if (!place) {
+    place = std::make_unique<RegisterPoison>();
+    place->begin(*warp.frame->function);
   }
+  poison.frame = warp.frame;
+  poison.registers = place.get();
   return *poison.registers;
 }
 
-void Initcheck::instruction(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, WarpPoison& of_warp) {
+void Initcheck::meet(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, RegisterPoison& poison) {
   const Step& step = steps_[pc];
-  RegisterPoison& poison = registers(warp, of_warp);
   std::uint32_t dirty = 0, dirty_predicates = 0;
   for (std::uint32_t i = 0; i < step.reads; ++i) dirty |= poison.lanes(slots_[step.first_read + i]);
   for (std::uint32_t i = 0; i < step.read_predicates; ++i) {
     dirty_predicates |= poison.predicate(slots_[step.first_read_predicate + i]);
   }
   const std::uint32_t lanes = warp.exec;
+  std::uint32_t left = dirty | dirty_predicates;
   if (step.is_branch) {
-    const std::uint32_t undecided = (dirty | dirty_predicates) & warp.active;
+    const std::uint32_t undecided = left & warp.active;
+    if (left == 0) poison.settle(pc);
     if (undecided == 0) return;
     const std::uint32_t origin = step.read_predicates > 0 ? poison.predicate_origin(slots_[step.first_read_predicate])
                                                           : poison.origin(slots_[step.first_read]);
@@ -71,10 +71,17 @@ void Initcheck::instruction(const exec::Warp& warp, const ir::Inst& inst, std::u
   }
   dirty = ((dirty & (step.uses_whole_warp ? exec::all_lanes : lanes)) | (dirty_predicates & lanes));
   if (dirty != 0) return propagate(warp, inst, pc, poison, dirty);
-  for (std::uint32_t i = 0; i < step.writes; ++i) poison.define(slots_[step.first_write + i], lanes);
-  for (std::uint32_t i = 0; i < step.written_predicates; ++i) {
-    poison.define_predicate(slots_[step.first_written_predicate + i], lanes);
+  for (std::uint32_t i = 0; i < step.writes; ++i) {
+    const std::uint32_t slot = slots_[step.first_write + i];
+    poison.define(slot, lanes);
+    left |= poison.lanes(slot);
   }
+  for (std::uint32_t i = 0; i < step.written_predicates; ++i) {
+    const std::uint32_t index = slots_[step.first_written_predicate + i];
+    poison.define_predicate(index, lanes);
+    left |= poison.predicate(index);
+  }
+  if (left == 0) poison.settle(pc);
 }
 
 void Initcheck::propagate(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, RegisterPoison& poison,

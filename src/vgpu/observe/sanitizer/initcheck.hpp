@@ -37,21 +37,29 @@ class Initcheck {
   void grid_begins(const exec::Grid& grid);
   void frame_begins(const exec::Frame& frame, WarpPoison& warp);
   // Before the instruction runs: its sources are still there.
-  void instruction(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, WarpPoison& poison);
+  void instruction(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, WarpPoison& of_warp) {
+    RegisterPoison& poison = registers(warp, of_warp);
+    if (!poison.is_settled(pc)) meet(warp, inst, pc, poison);
+  }
   void access(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, WarpPoison& poison,
               CtaPoison& cta);
 
  private:
   enum Sink : std::uint32_t { branch, address, global_store, global_atomic, atomic_on_undefined };
-  struct Step {  // what instruction() needs of a pc, close together
+  struct Step {  // what meet() needs of a pc, close together
     std::uint32_t first_read = 0, reads = 0, first_write = 0, writes = 0;
     std::uint32_t first_read_predicate = 0, read_predicates = 0, first_written_predicate = 0, written_predicates = 0;
     ir::PoisonRule rule = ir::PoisonRule::none;
     bool is_branch = false;        // its guard decides where the warp goes
     bool uses_whole_warp = false;  // lanes read other lanes' registers
+    bool is_opaque = false;        // works on a memory barrier object
   };
 
-  [[nodiscard]] RegisterPoison& registers(const exec::Warp& warp, WarpPoison& poison);
+  [[nodiscard]] static RegisterPoison& registers(const exec::Warp& warp, WarpPoison& poison) {
+    return poison.frame == warp.frame && poison.registers != nullptr ? *poison.registers : find_registers(warp, poison);
+  }
+  [[nodiscard]] static RegisterPoison& find_registers(const exec::Warp& warp, WarpPoison& poison);
+  void meet(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, RegisterPoison& poison);
   void propagate(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, RegisterPoison& poison,
                  std::uint32_t dirty);
   void check_address(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, RegisterPoison& poison);

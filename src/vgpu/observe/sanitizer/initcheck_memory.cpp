@@ -79,14 +79,14 @@ std::uint8_t* Initcheck::memory(const exec::Access& access, int lane, const exec
 
 void Initcheck::access(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, WarpPoison& of_warp,
                        CtaPoison& cta) {
-  if (access.copy != nullptr) {
+  if (!access.copies.empty()) {
     if (access.kind == exec::AccessKind::async_write) land(access, cta);
     return;
   }
   if (access.space == ir::Space::param || access.space == ir::Space::constant) return;
   RegisterPoison& poison = registers(warp, of_warp);
   if (access.is_matrix) return matrix_rows(warp, inst, access, poison, cta);
-  if (kernel_->info[access.pc].form.opcode == "mbarrier" || kernel_->info[access.pc].form.opcode == "cp") {
+  if (steps_[access.pc].is_opaque) {
     // The object is opaque: init defines it, everything else counts on it.
     if (access.kind != exec::AccessKind::store) return;
     for_each_lane(access.lanes, [&](int lane) {
@@ -232,25 +232,17 @@ void Initcheck::atomic(const exec::Warp& warp, const ir::Inst& inst, const exec:
 void Initcheck::matrix_rows(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access,
                             RegisterPoison& poison, CtaPoison& cta) {
   if (access.space != ir::Space::shared || inst.list == ir::no_slot) return;
+  const bool is_load = access.kind == exec::AccessKind::load;
+  if (is_load && shared_is_defined(access, cta.shared)) return;
   const ir::Form& form = kernel_->info[access.pc].form;
   const std::uint32_t matrices = form.has("x4") ? 4 : form.has("x2") ? 2 : 1;
-  const bool transposed = form.has("trans"), is_load = access.kind == exec::AccessKind::load;
+  const bool transposed = form.has("trans");
   const auto row = [&](std::uint32_t matrix, int r) -> std::uint8_t* {
     const auto lane = static_cast<int>(matrix * 8) + r;
     if ((access.lanes >> lane & 1) == 0) return nullptr;
     const std::uint64_t at = access.address[lane];
     return at + 16 <= cta.shared.size() ? cta.shared.data() + at : nullptr;
   };
-  if (is_load) {
-    bool clean = true;
-    for (std::uint32_t matrix = 0; matrix < matrices && clean; ++matrix) {
-      for (int r = 0; r < 8 && clean; ++r) {
-        const std::uint8_t* const bytes = row(matrix, r);
-        clean = bytes == nullptr || all_zero(bytes, 16);
-      }
-    }
-    if (clean) return;
-  }
   for (std::uint32_t matrix = 0; matrix < matrices; ++matrix) {
     const std::uint32_t slot = warp.kernel->lists[inst.list + matrix];
     if (slot == ir::no_slot) continue;
@@ -276,13 +268,20 @@ void Initcheck::matrix_rows(const exec::Warp& warp, const ir::Inst& inst, const 
 }
 
 void Initcheck::land(const exec::Access& access, CtaPoison& cta) {
-  const exec::AsyncCopy& copy = *access.copy;
-  if (std::uint64_t{copy.destination} + copy.bytes > cta.shared.size()) return;
-  std::uint8_t* const to = cta.shared.data() + copy.destination;
-  std::memset(to, 0, copy.bytes);  // the rest is filled with zeros
-  if (global_ == nullptr || copy.source_bytes == 0) return;
-  const std::uint32_t defined = global_->initialised_bytes(copy.source, copy.source_bytes);
-  for (std::size_t i = 0; i < copy.source_bytes; ++i) to[i] = (defined >> i & 1) != 0 ? 0 : 0xff;
+  for (const exec::AsyncCopy& copy : access.copies) {
+    if ((access.lanes >> copy.lane & 1) == 0) continue;
+    if (std::uint64_t{copy.destination} + copy.bytes > cta.shared.size()) continue;
+    std::uint8_t* const to = cta.shared.data() + copy.destination;
+    if (copy.bytes == 16) {  // nearly all of them
+      std::memset(to, 0, 16);
+    } else {
+      std::memset(to, 0, copy.bytes);  // what is not copied is filled with zeros
+    }
+    if (global_ == nullptr || copy.source_bytes == 0) continue;
+    const std::uint32_t undefined = ~global_->initialised_bytes(copy.source, copy.source_bytes);
+    if ((undefined & ((1u << copy.source_bytes) - 1u)) == 0) continue;
+    for (std::size_t i = 0; i < copy.source_bytes; ++i) to[i] = (undefined >> i & 1) != 0 ? 0xff : 0;
+  }
 }
 
 }  // namespace flashmoe::vgpu::observe

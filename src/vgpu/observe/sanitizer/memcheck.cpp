@@ -120,13 +120,13 @@ std::uint32_t Memcheck::allowed_global(const exec::Warp& warp, const exec::Acces
 std::uint32_t Memcheck::allowed_window(const exec::Warp& warp, const exec::Access& access, std::uint64_t size) {
   const std::uint64_t bytes = access.is_matrix ? 16 : access.bytes;
   const std::uint64_t align_mask = std::has_single_bit(bytes) ? bytes - 1u : 0u;
-  std::uint64_t bad = 0;
+  const std::uint64_t last = size - bytes;  // the largest good offset; wraps when there is none
+  std::uint64_t outside = last, low_bits = 0;
   for_each_lane(access.lanes, [&](int lane) {
-    const std::uint64_t address = access.address[lane];
-    bad |= (address & align_mask) | static_cast<std::uint64_t>(address > size) |
-           static_cast<std::uint64_t>(address + bytes > size);
+    outside |= access.address[lane] | (last - access.address[lane]);  // the top bit: beyond the end
+    low_bits |= access.address[lane];
   });
-  if (bad == 0) return access.lanes;
+  if (outside >> 63 == 0 && (low_bits & align_mask) == 0) return access.lanes;
 
   std::uint32_t good = access.lanes;
   for_each_lane(access.lanes, [&](int lane) {
@@ -158,6 +158,7 @@ void Memcheck::report(const exec::Warp& warp, const exec::Access& access, int la
   finding.at = party(*grid_->kernel, access.pc, warp.cta->block, thread_of(grid_->launch->block, number));
   finding.address = access.address[lane];
   finding.space = space_name(access.space);
+  finding.is_misaligned = reason == misaligned;
   finding.advice = std::move(advice);
   log_.add(std::move(finding));
 }

@@ -1,10 +1,7 @@
 // The words of a race: what each party did, and what would have ordered them.
 #include <fmt/format.h>
 
-#include <cstring>
-
 #include "vgpu/observe/sanitizer/racecheck.hpp"
-#include "vgpu/observe/store_value.hpp"
 
 namespace flashmoe::vgpu::observe {
 namespace {
@@ -18,21 +15,53 @@ std::string deed(const AccessRecord& record, bool writes) {
 
 }  // namespace
 
-void Racecheck::report(const Now& now, const AccessRecord& before, bool before_writes, Verdict verdict) {
-  // Two plain writes of the same value leave that value, whoever comes last.
-  if (now.is_write && before_writes && now.inst != nullptr && verdict != Verdict::copy_under_way) {
-    std::array<std::uint8_t, 32> value{};
-    if (store_value(now.warp, *now.inst, now.record.pc, static_cast<int>(now.record.lane), value)) {
-      const bool is_shared = now.space == ir::Space::shared;
-      const std::uint8_t* const there =
-          is_shared ? now.warp.cta->shared.data() + now.address : reinterpret_cast<const std::uint8_t*>(now.address);
-      if (std::memcmp(there, value.data(), now.bytes) == 0) return;
-    }
-  }
-
+void Racecheck::suspect(const Now& now, const AccessRecord& before, bool before_writes, std::uint32_t words) {
+  const Verdict verdict = judge(before, now);
   const bool is_missing_wait = verdict == Verdict::copy_under_way;
-  const Check check = is_missing_wait ? Check::synccheck : Check::racecheck;
-  if (!log_.is_new(check, now.record.pc, before.pc)) return;
+  // Two plain writes of the same value leave that value, whoever comes last.
+  if (before_writes && !is_missing_wait && (now.unchanged >> now.record.lane & 1) != 0) return;
+  const Suspicion race{now.record, before, now.is_write, before_writes, verdict, now.space, now.address, words};
+  // A plain load against an atomic: how a compare-and-swap loop begins. If its warp goes on with an atomic there, that
+  // decides whether the value still stood; if not, it is what it seems.
+  const bool now_loads = !now.is_write && !now.record.has(AccessRecord::strong);
+  const bool before_loads = !before_writes && !before.has(AccessRecord::strong) && !before.has(AccessRecord::copy);
+  if ((now_loads && before_writes && before.has(AccessRecord::strong)) ||
+      (before_loads && now.is_write && now.record.has(AccessRecord::strong))) {
+    const auto [known, is_new] =
+        guesses_.try_emplace({now_loads ? now.record.actor : before.actor, location_of(now.space, now.address)}, race);
+    if (!is_new) known->second.times += words;
+    return;
+  }
+  suspect(race);
+}
+
+void Racecheck::suspect(const Suspicion& race) {
+  const bool is_missing_wait = race.verdict == Verdict::copy_under_way;
+  const std::uint64_t key =
+      std::uint64_t{race.mine.pc} << 29 | std::uint64_t{race.before.pc} << 1 | (is_missing_wait ? 1 : 0);
+  const auto [known, is_new] = suspected_.try_emplace(key, suspicions_.size());
+  if (is_new) {
+    suspicions_.push_back(race);
+  } else {
+    suspicions_[known->second].times += race.times;
+  }
+}
+
+void Racecheck::settle() {
+  for (const auto& [place, race] : guesses_) suspect(race);
+  guesses_.clear();
+}
+
+void Racecheck::tell() {
+  for (const Suspicion& suspicion : suspicions_) report(suspicion);
+  suspicions_.clear();
+  suspected_.clear();
+}
+
+void Racecheck::report(const Suspicion& race) {
+  const AccessRecord& before = race.before;
+  const Check check = race.verdict == Verdict::copy_under_way ? Check::synccheck : Check::racecheck;
+  if (!log_.is_new(check, race.mine.pc, before.pc, 0, race.times)) return;
 
   const exec::Launch& launch = *grid_->launch;
   const auto of = [&](const AccessRecord& record) {
@@ -41,13 +70,14 @@ void Racecheck::report(const Now& now, const AccessRecord& before, bool before_w
                  thread_of(launch.block, number));
   };
   Finding finding{.check = check, .kernel = grid_->kernel->name};
-  finding.at = of(now.record);
+  finding.times = race.times;
+  finding.at = of(race.mine);
   finding.other = of(before);
-  finding.other->what = deed(before, before_writes);
-  finding.address = now.address;
-  finding.space = ir::name_of(now.space);
-  const std::string mine = deed(now.record, now.is_write);
-  switch (verdict) {
+  finding.other->what = deed(before, race.before_writes);
+  finding.address = race.address;
+  finding.space = ir::name_of(race.space);
+  const std::string mine = deed(race.mine, race.is_write);
+  switch (race.verdict) {
     case Verdict::copy_under_way:
       finding.message = fmt::format("{} meets an asynchronous copy that is still under way", mine);
       finding.advice =
@@ -72,7 +102,7 @@ void Racecheck::report(const Now& now, const AccessRecord& before, bool before_w
     case Verdict::unordered:
     case Verdict::ordered: {
       finding.message = fmt::format("race: {} after {} with nothing that orders them", mine, finding.other->what);
-      const bool same_cta = before.actor / warps_per_cta_ == now.record.actor / warps_per_cta_;
+      const bool same_cta = before.actor / warps_per_cta_ == race.mine.actor / warps_per_cta_;
       finding.advice =
           same_cta ? "Put a barrier that both warps take part in between the two accesses."
                    : "Order the blocks with a __threadfence() and an atomic on both sides, or use two launches.";

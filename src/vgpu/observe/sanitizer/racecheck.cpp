@@ -10,8 +10,6 @@
 namespace flashmoe::vgpu::observe {
 namespace {
 
-constexpr std::uint64_t shared_location = memory::shared_window;  // keeps shared and global locations apart
-
 // The bytes of word `word` that [address, address + bytes) covers.
 std::uint32_t byte_mask(std::uint64_t word, std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t begin = std::max(address, word * 4) - word * 4;
@@ -44,6 +42,7 @@ void Racecheck::warp_begins(const exec::Warp& warp, CtaClock& cta, WarpClock& cl
   clock.actor = clock.first_actor + warp.id;
   clock.knows.own.assign(warps_per_cta_, 0);
   clock.knows.own[warp.id] = 1;
+  clock.valid = warp.valid;
   cta.warps[warp.id] = &clock;
 }
 
@@ -56,7 +55,10 @@ Racecheck::Verdict Racecheck::judge(const AccessRecord& before, const Now& now) 
 
   const WarpClock& clock = now.clock;
   const auto met_since = [&](std::uint32_t when) {
-    return clock.last_sync[before.lane] > when && clock.last_sync[mine.lane] > when;
+    for (const std::uint32_t other : {before.first_lane(), before.last_lane()})
+      for (const std::uint32_t lane : {mine.first_lane(), mine.last_lane()})
+        if (other != lane && !clock.have_met(other, lane, when)) return false;
+    return true;
   };
   if (!same_cta) {
     if (clock.knows.of_foreign(before.actor) >= before.clock) return Verdict::ordered;
@@ -86,251 +88,241 @@ Racecheck::Verdict Racecheck::judge(const AccessRecord& before, const Now& now) 
   return met_since(before.clock) ? Verdict::ordered : Verdict::within_warp;
 }
 
-void Racecheck::touch(AccessHistory& history, Cell& cell, Now& now) {
-  AccessRecord& mine = now.record;
-  const auto look_at = [&](const AccessRecord& before, bool before_writes) {
-    if ((before.mask & mine.mask) == 0) return;
-    const Verdict verdict = judge(before, now);
-    if (verdict != Verdict::ordered) report(now, before, before_writes, verdict);
+// Most of judge()'s questions, answered on the spot.
+inline bool Racecheck::is_ordered(const AccessRecord& before, const Now& now) const {
+  const WarpClock& clock = now.clock;
+  const std::uint32_t warp = before.actor - clock.first_actor;
+  bool ordered = false;
+  if (warp >= warps_per_cta_) {
+    if (!clock.knows.foreign && !before.has(AccessRecord::strong)) return false;
+  } else if (before.has(AccessRecord::copy)) {
+    const auto& groups = now.cta.warps[warp]->groups;
+    const std::uint32_t landed = before.group < groups.size() ? groups[before.group].landed_at : 0xffffffffu;
+    ordered = warp == clock.id ? clock.whole_sync > landed : clock.knows.own[warp] >= landed;
+  } else if (warp != clock.id) {
+    return clock.knows.own[warp] >= before.clock || (before.flags & now.record.flags & AccessRecord::strong) != 0;
+  } else {
+    const AccessRecord& mine = now.record;
+    const bool several = ((before.flags | mine.flags) & AccessRecord::several_lanes) != 0;
+    ordered = clock.whole_sync > before.clock || (before.lane == mine.lane && !several);
+  }
+  return ordered || judge(before, now) == Verdict::ordered;
+}
+
+inline void Racecheck::touch_read(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words) {
+  const AccessRecord& mine = now.record;
+  AccessRecord& read = cell.read;
+  const std::uint32_t place = history.readers_per_set() > 1 ? now.clock.id : 0;
+  // Read by this warp before, with no write and no synchronisation since: all was said then.
+  const auto is_known = [&](AccessRecord& known) {
+    if (known.mask != mine.mask || !known.same_moment(mine) || known.pc != mine.pc) return false;
+    known.add_lanes_of(mine);
+    return true;
   };
-  look_at(cell.write, true);
-  if (!now.is_write) {
-    AccessRecord& read = cell.read;
-    if (read.mask != 0 && read.same_moment(mine)) {
-      if (read.lane != mine.lane) read.flags |= AccessRecord::several_lanes;
-      read.mask |= mine.mask;
-      return;
-    }
-    if (read.mask == 0 || (read.actor == mine.actor && !read.has(AccessRecord::copy)) ||
-        judge(read, now) == Verdict::ordered) {
-      read = mine;
-      return;
-    }
-    AccessRecord* const set = cell.readers != 0 ? history.readers(cell) : history.add_readers(cell);
-    AccessRecord& place = set[history.readers_per_set() > 1 ? now.clock.id : 0];
-    const bool other_lane = place.mask != 0 && place.same_moment(mine) && place.lane != mine.lane;
-    place = mine;
-    if (other_lane) place.flags |= AccessRecord::several_lanes;
+  if (is_known(read) || (cell.readers != 0 && is_known(history.readers(cell)[place]))) return;
+  if ((cell.write.mask & mine.mask) != 0 && !is_ordered(cell.write, now)) suspect(now, cell.write, true, words);
+  if (cell.write.has(AccessRecord::hides_weak)) {
+    const AccessRecord hidden = history.hidden_write(cell);
+    if ((hidden.mask & mine.mask) != 0 && !is_ordered(hidden, now)) suspect(now, hidden, true, words);
+  }
+  if (read.mask == 0) {
+    read = mine;
     return;
   }
+  if (read.same_moment(mine)) {
+    const std::uint32_t mask = read.mask | mine.mask;
+    const bool one_lane = read.lane == mine.lane && ((read.flags | mine.flags) & AccessRecord::several_lanes) == 0;
+    if (one_lane) {
+      read = mine;
+    } else {
+      read.add_lanes_of(mine);
+    }
+    read.mask = mask & 0xfu;
+    return;
+  }
+  if ((read.actor == mine.actor && !read.has(AccessRecord::copy)) || is_ordered(read, now)) {
+    read = mine;
+    return;
+  }
+  AccessRecord& further = (cell.readers != 0 ? history.readers(cell) : history.add_readers(cell))[place];
+  const AccessRecord older = further;
+  further = mine;
+  if (older.mask != 0 && older.same_moment(mine)) further.add_lanes_of(older);
+}
+
+inline void Racecheck::touch_write(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words) {
+  const AccessRecord& mine = now.record;
+  const auto look_at = [&](const AccessRecord& before, bool before_writes) {
+    if ((before.mask & mine.mask) != 0 && !is_ordered(before, now)) suspect(now, before, before_writes, words);
+  };
+  look_at(cell.write, true);
+  const bool hides = cell.write.has(AccessRecord::hides_weak);
+  if (hides) look_at(history.hidden_write(cell), true);
   look_at(cell.read, false);
   if (cell.readers != 0) {
     const AccessRecord* const set = history.readers(cell);
     for (std::uint32_t i = 0; i < history.readers_per_set(); ++i) look_at(set[i], false);
   }
-  if (cell.write.mask != 0 && cell.write.same_moment(mine) && cell.write.pc == mine.pc) {
-    const std::uint32_t mask = cell.write.mask | mine.mask;
-    const bool several = cell.write.lane != mine.lane;
-    cell.write = mine;
-    cell.write.mask = mask;
-    if (several) cell.write.flags |= AccessRecord::several_lanes;
-  } else {
-    cell.write = mine;
+  const bool same_store = cell.write.mask != 0 && cell.write.same_moment(mine) && cell.write.pc == mine.pc;
+  const std::uint32_t mask = mine.mask | (same_store ? cell.write.mask : 0u);
+  // An atomic does not make up for the plain write before it: others may still race with that one.
+  const bool is_atomic = mine.has(AccessRecord::strong);
+  const bool hides_now = is_atomic && cell.write.mask != 0 && cell.write.actor == mine.actor &&
+                         !cell.write.has(AccessRecord::strong) && !cell.write.has(AccessRecord::copy);
+  if (hides_now) {
+    history.hide(cell, cell.write);
+  } else if (hides && !is_atomic) {
+    history.forget_hidden(cell);
   }
+  const AccessRecord older = cell.write;
+  cell.write = mine;
+  cell.write.mask = mask & 0xfu;
+  if (same_store) cell.write.add_lanes_of(older);
+  if (hides_now || (hides && is_atomic)) cell.write.flags |= AccessRecord::hides_weak;
   if ((cell.read.mask & mine.mask) != 0) cell.read = {};
   if (mine.mask == 0xf) history.drop_readers(cell);
 }
 
-// The usual cases, decided without a call. True: the cell is up to date.
 template <bool is_write>
-inline bool Racecheck::touch_quickly(AccessHistory& history, Cell& cell, const Now& now) const {
-  const AccessRecord& mine = now.record;
-  AccessRecord& read = cell.read;
-  if constexpr (!is_write) {
-    // Read by this warp before, with no write and no synchronisation since: all was said then.
-    const auto is_known = [&](AccessRecord& known) {
-      if (known.mask != mine.mask || !known.same_moment(mine) || known.pc != mine.pc) return false;
-      if (known.lane != mine.lane) known.flags |= AccessRecord::several_lanes;
-      return true;
-    };
-    if (is_known(read)) return true;
-    if (cell.readers != 0 && is_known(history.readers(cell)[history.readers_per_set() > 1 ? now.clock.id : 0]))
-      return true;
-  }
-  const auto is_over = [&](const AccessRecord& before) {
-    if (before.mask == 0) return true;
-    const std::uint32_t warp = before.actor - now.clock.first_actor;
-    if (warp >= warps_per_cta_ || before.has(AccessRecord::copy)) return false;
-    if (warp != now.clock.id) return now.clock.knows.own[warp] >= before.clock;
-    const std::uint32_t several = (before.flags | mine.flags) & AccessRecord::several_lanes;
-    if (before.lane == mine.lane && several == 0) return true;
-    return now.clock.last_sync[before.lane] > before.clock && now.clock.last_sync[mine.lane] > before.clock;
-  };
-  if (!is_over(cell.write) || !is_over(read)) return false;
+inline void Racecheck::touch(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words) {
   if constexpr (is_write) {
-    if (cell.readers != 0 || mine.mask != 0xf) return false;
-    cell.write = mine;
-    read = {};
+    touch_write(history, cell, now, words);
   } else {
-    read = mine;
-  }
-  return true;
-}
-
-void Racecheck::touch_lane(Now& now) {
-  const std::uint64_t last = (now.address + now.bytes - 1) / 4;
-  const bool whole_words = ((now.address | now.bytes) & 3) == 0;
-  for (std::uint64_t word = now.address / 4; word <= last; ++word) {
-    now.record.mask = whole_words ? 0xf : byte_mask(word, now.address, now.bytes);
-    const bool is_shared = now.space == ir::Space::shared;
-    Cell* const cell = is_shared ? now.cta.shared.find(word) : global_->find(word);
-    if (cell == nullptr) continue;
-    AccessHistory& history = is_shared ? static_cast<AccessHistory&>(now.cta.shared) : *global_;
-    const bool is_done =
-        now.is_write ? touch_quickly<true>(history, *cell, now) : touch_quickly<false>(history, *cell, now);
-    if (!is_done) touch(history, *cell, now);
+    touch_read(history, cell, now, words);
   }
 }
 
-void Racecheck::access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, WarpClock& clock,
-                       CtaClock& cta) {
-  if (access.copy != nullptr || (access.space != ir::Space::shared && access.space != ir::Space::global)) return;
+// What the access takes of one quad; word by word if that is a part of it, or if it has been taken in part before.
+template <bool is_write, class History>
+inline void Racecheck::touch_quad(History& history, Quad& quad, std::uint64_t number, Now& now) {
+  const std::uint64_t first = number * words_per_quad;
+  const bool whole = now.address <= first * 4 && (first + words_per_quad) * 4 <= now.address + now.bytes;
+  if (whole && !quad.is_split) {
+    now.record.mask = 0xf;
+    touch<is_write>(history, quad.whole, now, words_per_quad);
+    return;
+  }
+  Cell* const cells = history.words(number);
+  if (!quad.is_split) history.split(quad, cells);
+  const std::uint64_t begin = std::max(first, now.address / 4);
+  const std::uint64_t last = std::min(first + words_per_quad - 1, (now.address + now.bytes - 1) / 4);
+  for (std::uint64_t word = begin; word <= last; ++word) {
+    now.record.mask = byte_mask(word, now.address, now.bytes) & 0xfu;
+    touch<is_write>(history, cells[word - first], now, 1);
+  }
+  if (is_write && whole) history.merge(quad, cells);
+}
+
+template <bool is_write, class History>
+inline void Racecheck::touch_bytes(History& history, Now& now) {
+  const std::uint64_t last = (now.address + now.bytes - 1) / bytes_per_quad;
+  for (std::uint64_t number = now.address / bytes_per_quad; number <= last; ++number) {
+    if (Quad* const quad = history.find(number)) touch_quad<is_write>(history, *quad, number, now);
+  }
+}
+
+template <bool is_write, class History>
+void Racecheck::touch_lanes(History& history, const exec::Access& access, Now& now) {
+  Quad* first[32];  // that the lane touches
+  for_each_lane(access.lanes, [&](int lane) {
+    first[lane] = history.find(access.address[lane] / bytes_per_quad);
+    __builtin_prefetch(first[lane]);
+  });
+  const std::uint32_t place = history.readers_per_set() > 1 ? now.clock.id : 0;
+  for_each_lane(access.lanes, [&](int lane) {
+    if (first[lane] != nullptr) history.prefetch_readers(first[lane]->whole, place);
+  });
+  for_each_lane(access.lanes, [&](int lane) {
+    now.address = access.address[lane];
+    now.record.lane = access.is_matrix ? 0u : static_cast<std::uint32_t>(lane) & 31u;
+    const std::uint64_t number = now.address / bytes_per_quad;
+    if (now.address + now.bytes > (number + 1) * bytes_per_quad) {
+      touch_bytes<is_write>(history, now);
+    } else if (first[lane] != nullptr) {
+      touch_quad<is_write>(history, *first[lane], number, now);
+    }
+  });
+}
+
+void Racecheck::access(const exec::Access& access, std::uint32_t unchanged, WarpClock& clock, CtaClock& cta) {
   const bool is_strong =
       access.kind == exec::AccessKind::atomic || access.is_volatile || access.order != exec::Order::weak;
-  Now now{.warp = warp,
-          .inst = &inst,
-          .clock = clock,
+  Now now{.clock = clock,
           .cta = cta,
           .space = access.space,
           .record = {},
           .is_write = access.kind != exec::AccessKind::load,
           .address = 0,
-          .bytes = access.is_matrix ? 16 : access.bytes};
+          .bytes = access.is_matrix ? 16 : access.bytes,
+          .unchanged = unchanged};
   now.record.clock = clock.clock();
   now.record.actor = clock.actor;
-  now.record.pc = access.pc;
+  now.record.pc = access.pc & 0xfffffffu;
   std::uint32_t flags = is_strong ? std::uint32_t{AccessRecord::strong} : 0u;
   if (is_strong && access.scope == exec::Scope::cta && !access.is_volatile) flags |= AccessRecord::cta_scope;
   // The rows of a matrix are read by all lanes, whichever lane gave the address.
-  if (access.is_matrix) flags |= AccessRecord::several_lanes;
+  if (access.is_matrix) {
+    flags |= AccessRecord::several_lanes;
+    now.record.group = exec::lanes_per_warp - 1;
+  }
   now.record.flags = flags & 0x1fu;
-  if (access.kind == exec::AccessKind::store && !access.is_matrix) same_instruction(warp, inst, access, clock.actor);
-  for_each_lane(access.lanes, [&](int lane) {
-    now.address = access.address[lane];
-    now.record.lane = static_cast<std::uint32_t>(lane) & 31u;
-    touch_lane(now);
-  });
+  if (access.kind == exec::AccessKind::atomic && !guesses_.empty()) {
+    for_each_lane(access.lanes, [&](int lane) {
+      guesses_.erase({clock.actor, location_of(access.space, access.address[lane])});
+    });
+  }
+  const auto touch_all = [&](auto& history) {
+    if (now.is_write) {
+      touch_lanes<true>(history, access, now);
+    } else {
+      touch_lanes<false>(history, access, now);
+    }
+  };
+  if (access.space == ir::Space::shared) {
+    touch_all(cta.shared);
+  } else {
+    touch_all(*global_);
+  }
   if (is_strong) synchronise(access, clock, cta);
 }
 
-void Racecheck::copy_issued(exec::Warp& warp, const exec::AsyncCopy& copy, WarpClock& clock, CtaClock& cta) {
-  if (copy.group >= clock.groups.size()) clock.groups.resize(copy.group + 1);
-  Now now{.warp = warp,
-          .inst = nullptr,
-          .clock = clock,
+void Racecheck::copies_issued(std::span<const exec::AsyncCopy> copies, WarpClock& clock, CtaClock& cta) {
+  Now now{.clock = clock,
           .cta = cta,
           .space = ir::Space::shared,
           .record = {},
           .is_write = true,
-          .address = copy.destination,
-          .bytes = copy.bytes};
+          .address = 0,
+          .bytes = 0,
+          .unchanged = 0};
   now.record.clock = clock.clock();
   now.record.actor = clock.actor;
-  now.record.pc = copy.pc;
-  now.record.group = copy.group & 0x3fffffu;
-  now.record.lane = copy.lane & 31u;
   now.record.flags = AccessRecord::copy;
-  touch_lane(now);
-  if (copy.source_bytes == 0 || copy.source >= memory::shared_window) return;
-  now.space = ir::Space::global;
-  now.is_write = false;
-  now.address = copy.source;
-  now.bytes = copy.source_bytes;
-  touch_lane(now);
-}
-
-void Racecheck::copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, bool open_too,
-                              WarpClock& clock) {
-  clock.tick();
-  for_each_lane(lanes, [&](int lane) {
-    const std::uint32_t committed = warp.committed_groups[lane];
-    const std::uint32_t closed = committed > pending ? committed - pending : 0;
-    const std::uint32_t done = open_too ? committed + 1 : closed;
-    std::uint32_t& known = clock.groups_done[static_cast<std::size_t>(lane)];
-    for (; known < done; ++known) {
-      if (known >= clock.groups.size()) continue;
-      clock.groups[known].waited_lanes |= 1u << lane;
-      clock.groups[known].waited_at = clock.clock();
-    }
-  });
-}
-
-void Racecheck::barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock& cta) {
-  cta.arriving[number].join(clock.knows);
-  clock.tick();
-}
-
-void Racecheck::barrier_completes(std::uint32_t number, CtaClock& cta) {
-  cta.released[number] = cta.arriving[number];
-  cta.arriving[number] = {};
-}
-
-void Racecheck::barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta, std::uint32_t lanes) {
-  clock.knows.join(cta.released[number]);
-  for_each_lane(lanes, [&](int lane) { clock.last_sync[static_cast<std::size_t>(lane)] = clock.clock(); });
-}
-
-void Racecheck::fence(exec::Scope scope, WarpClock& clock) {
-  clock.knows.join(clock.seen_in_cta);
-  clock.seen_in_cta = {};
-  if (scope != exec::Scope::cta) {
-    clock.knows.join_sparse(clock.seen_in_gpu, clock.first_actor);
-    clock.seen_in_gpu.reset();
+  for (const exec::AsyncCopy& copy : copies) {
+    __builtin_prefetch(cta.shared.find(copy.destination / bytes_per_quad));
+    if (copy.source < memory::shared_window) __builtin_prefetch(global_->find(copy.source / bytes_per_quad));
   }
-  clock.at_fence = clock.knows;
-  clock.fenced = true;
-  clock.fenced_for_gpu = scope != exec::Scope::cta;
-  clock.tick();
-}
-
-void Racecheck::warp_syncs(std::uint32_t lanes, WarpClock& clock) {
-  clock.tick();
-  for_each_lane(lanes, [&](int lane) { clock.last_sync[static_cast<std::size_t>(lane)] = clock.clock(); });
-}
-
-// Strong accesses carry order: a write publishes what a release gave it, a read picks up what lies there.
-void Racecheck::synchronise(const exec::Access& access, WarpClock& clock, CtaClock& cta) {
-  const bool reads = access.kind != exec::AccessKind::store;
-  const bool writes = access.kind != exec::AccessKind::load;
-  const bool releases = access.order == exec::Order::release || access.order == exec::Order::acq_rel;
-  const bool acquires = access.order == exec::Order::acquire || access.order == exec::Order::acq_rel;
-  const bool is_shared = access.space == ir::Space::shared;
-  const bool gpu_wide = access.is_volatile || access.scope != exec::Scope::cta;
-  const auto key_of = [&](int lane) { return access.address[lane] + (is_shared ? shared_location : 0); };
-  if (reads && (!cta.locations.empty() || !locations_.empty())) {
-    for_each_lane(access.lanes, [&](int lane) {
-      if (const auto found = cta.locations.find(key_of(lane)); found != cta.locations.end()) {
-        (acquires ? clock.knows : clock.seen_in_cta).join(found->second);
-      }
-      if (is_shared || !gpu_wide) return;
-      const auto found = locations_.find(key_of(lane));
-      if (found == locations_.end()) return;
-      if (acquires) {
-        clock.knows.join_sparse(found->second, clock.first_actor);
-      } else if (clock.seen_in_gpu != found->second) {
-        clock.seen_in_gpu = clock.seen_in_gpu
-                                ? std::make_shared<const SparseClock>(merged(*clock.seen_in_gpu, *found->second))
-                                : found->second;
-      }
-    });
+  for (const exec::AsyncCopy& copy : copies) {
+    if (copy.group >= clock.groups.size()) clock.groups.resize(copy.group + 1);
+    now.record.pc = copy.pc & 0xfffffffu;
+    now.record.group = copy.group & 0x3fffffu;
+    now.record.lane = copy.lane & 31u;
+    now.space = ir::Space::shared;
+    now.is_write = true;
+    now.address = copy.destination;
+    now.bytes = copy.bytes;
+    touch_bytes<true>(cta.shared, now);
+    if (copy.source_bytes == 0 || copy.source >= memory::shared_window) continue;
+    now.space = ir::Space::global;
+    now.is_write = false;
+    now.address = copy.source;
+    now.bytes = copy.source_bytes;
+    touch_bytes<false>(*global_, now);
   }
-  if (!writes || (!releases && !clock.fenced)) return;
-  const VectorClock& published = releases ? clock.knows : clock.at_fence;
-  const bool for_gpu = gpu_wide && (releases || clock.fenced_for_gpu);
-  std::shared_ptr<const SparseClock> sparse;
-  if (for_gpu && !is_shared) sparse = std::make_shared<const SparseClock>(published.sparse(clock.first_actor));
-  for_each_lane(access.lanes, [&](int lane) {
-    cta.locations[key_of(lane)].join(published);
-    if (!sparse) return;
-    auto& place = locations_[key_of(lane)];
-    place = place ? std::make_shared<const SparseClock>(merged(*place, *sparse)) : sparse;
-  });
-  if (releases) clock.tick();
 }
 
 // Two lanes of one store in the same bytes: harmless when they store the same, undefined otherwise.
-void Racecheck::same_instruction(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access,
-                                 std::uint32_t actor) {
+void Racecheck::same_instruction(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access) {
   std::array<std::pair<std::uint64_t, int>, 32> sorted;
   std::size_t n = 0;
   bool rising = true;
@@ -351,7 +343,7 @@ void Racecheck::same_instruction(exec::Warp& warp, const ir::Inst& inst, const e
     if (std::memcmp(first.data() + offset, second.data(), access.bytes - offset) == 0) continue;
     if (!log_.is_new(Check::racecheck, access.pc, access.pc, 1)) return;
     const exec::Dim3& block = grid_->launch->block;
-    const std::uint32_t base = actor % warps_per_cta_ * exec::lanes_per_warp;
+    const std::uint32_t base = warp.id * exec::lanes_per_warp;
     Finding finding{.check = Check::racecheck,
                     .kernel = grid_->kernel->name,
                     .message = "lanes of one store write different values to the same place"};

@@ -1,5 +1,6 @@
 // Two accesses to the same bytes, one of them a write, with nothing that orders them. Order comes from
-//   the warp's own program, lane by lane: different lanes of a warp meet only at bar.warp.sync or a CTA barrier;
+//   the warp's own program, lane by lane: different lanes of a warp meet only at a bar.warp.sync that names both, or at
+//   a CTA barrier; a fence of one lane counts for all of its warp, as clocks do;
 //   barriers, named ones too: those who wait come after those who arrived;
 //   fences with an atomic, volatile or relaxed access of one location on both sides (PTX ISA 8.7 to 8.10: release and
 //   acquire patterns), or acquire and release accesses, within the scopes they name;
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -22,15 +24,25 @@
 
 namespace flashmoe::vgpu::observe {
 
+// Shared and global locations in one numbering.
+[[nodiscard]] inline std::uint64_t location_of(ir::Space space, std::uint64_t address) {
+  return address + (space == ir::Space::shared ? memory::shared_window : 0);
+}
+
 // Of one warp.
 struct WarpClock {
   struct CopyGroup {
     std::uint32_t waited_lanes = 0;
-    std::uint32_t waited_at = 0;  // clock after the wait
+    std::uint32_t waited_at = 0;           // clock after the wait
+    std::uint32_t landed_at = 0xffffffff;  // the same, once every lane has waited
   };
   VectorClock knows{};
   std::uint32_t actor = 0, id = 0, first_actor = 0;
-  std::array<std::uint32_t, 32> last_sync{};  // clock after the lane last met the others of its warp
+  std::uint32_t valid = 0;       // lanes that there are
+  std::uint32_t whole_sync = 0;  // clock after all of them last met
+  // Where only some met since then: up to which clock lane [i] knows lane [j].
+  using Meetings = std::array<std::array<std::uint32_t, 32>, 32>;
+  std::unique_ptr<Meetings> meetings{};
   std::vector<CopyGroup> groups{};
   std::array<std::uint32_t, 32> groups_done{};  // per lane: groups known to be complete
   // Release side: what was known at the last fence. Acquire side: what strong reads saw and a fence will make known.
@@ -41,6 +53,11 @@ struct WarpClock {
 
   [[nodiscard]] std::uint32_t clock() const { return knows.own[id]; }
   void tick() { ++knows.own[id]; }
+  void meet(std::uint32_t lanes);
+  // Whether what `other` did at clock `when` comes before what `lane` does now.
+  [[nodiscard]] bool have_met(std::uint32_t other, std::uint32_t lane, std::uint32_t when) const {
+    return whole_sync > when || (meetings && (*meetings)[lane][other] > when);
+  }
 };
 
 // Of one CTA.
@@ -61,21 +78,26 @@ class Racecheck {
   void cta_begins(const exec::Cta& cta, CtaClock& clocks);
   void warp_begins(const exec::Warp& warp, CtaClock& cta, WarpClock& clock);
 
-  void access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, WarpClock& clock, CtaClock& cta);
-  void copy_issued(exec::Warp& warp, const exec::AsyncCopy& copy, WarpClock& clock, CtaClock& cta);
-  void copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, bool open_too,
-                     WarpClock& clock);
+  // `unchanged`: lanes that store what is there already.
+  void access(const exec::Access& access, std::uint32_t unchanged, WarpClock& clock, CtaClock& cta);
+  void copies_issued(std::span<const exec::AsyncCopy> copies, WarpClock& clock, CtaClock& cta);
+  using GroupsDone = std::array<std::uint32_t, 32>;  // per lane: groups that have landed
+  void copies_waited(std::uint32_t lanes, const GroupsDone& done, WarpClock& clock);
   void barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock& cta);
   void barrier_completes(std::uint32_t number, CtaClock& cta);
-  void barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta, std::uint32_t lanes);
+  void barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta);
   void fence(exec::Scope scope, WarpClock& clock);
   void warp_syncs(std::uint32_t lanes, WarpClock& clock);
+
+  // These two are of the run's own thread. Two lanes of one store in the same place; what the events above gave rise
+  // to.
+  void same_instruction(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access);
+  void tell();
+  void settle();  // no further event comes: what is still a guess is a suspicion
 
  private:
   enum class Verdict : std::uint8_t { ordered, copy_under_way, unsynchronised_copy, within_warp, unordered, scope };
   struct Now {  // the access being judged
-    exec::Warp& warp;
-    const ir::Inst* inst;
     WarpClock& clock;
     CtaClock& cta;
     ir::Space space;
@@ -83,21 +105,43 @@ class Racecheck {
     bool is_write;
     std::uint64_t address;  // of the lane
     std::uint32_t bytes;
+    std::uint32_t unchanged;
+  };
+  struct Suspicion {  // a finding that is not told yet
+    AccessRecord mine, before;
+    bool is_write, before_writes;
+    Verdict verdict;
+    ir::Space space;
+    std::uint64_t address;
+    std::uint64_t times;
   };
 
   [[nodiscard]] Verdict judge(const AccessRecord& before, const Now& now) const;
+  [[nodiscard]] bool is_ordered(const AccessRecord& before, const Now& now) const;
+  // `words`: how many the cell stands for; a finding counts for each.
+  void touch_read(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words);
+  void touch_write(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words);
   template <bool is_write>
-  [[nodiscard]] bool touch_quickly(AccessHistory& history, Cell& cell, const Now& now) const;
-  void touch(AccessHistory& history, Cell& cell, Now& now);
-  void touch_lane(Now& now);
-  void same_instruction(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, std::uint32_t actor);
+  void touch(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words);
+  template <bool is_write, class History>
+  void touch_lanes(History& history, const exec::Access& access, Now& now);
+  template <bool is_write, class History>
+  void touch_bytes(History& history, Now& now);
+  template <bool is_write, class History>
+  void touch_quad(History& history, Quad& quad, std::uint64_t number, Now& now);
   void synchronise(const exec::Access& access, WarpClock& clock, CtaClock& cta);
-  void report(const Now& now, const AccessRecord& before, bool before_writes, Verdict verdict);
+  void suspect(const Now& now, const AccessRecord& before, bool before_writes, std::uint32_t words);
+  void suspect(const Suspicion& race);
+  void report(const Suspicion& suspicion);
 
   FindingLog& log_;
   const exec::Grid* grid_ = nullptr;
   std::uint32_t warps_per_cta_ = 1;
   std::unique_ptr<GlobalHistory> global_{};
+  std::vector<Suspicion> suspicions_{};
+  std::unordered_map<std::uint64_t, std::size_t> suspected_{};  // both places -> index
+  // By the warp that loaded, and from where: may turn out to be compare-and-swap.
+  std::map<std::pair<std::uint32_t, std::uint64_t>, Suspicion> guesses_{};
   // What releases at GPU scope left at a location.
   std::unordered_map<std::uint64_t, std::shared_ptr<const SparseClock>> locations_{};
 };

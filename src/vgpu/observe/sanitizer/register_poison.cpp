@@ -13,18 +13,29 @@ void RegisterPoison::begin(const ir::Function& function) {
     if (constant.wide) poisoned_[constant.slot + 1] = 0;
   }
   for (const std::uint32_t index : function.true_predicates) predicates_[index] = 0;
+  settled_.clear();
+}
+
+void RegisterPoison::settle(std::uint32_t pc) {
+  if (pc / 64 >= settled_.size()) settled_.resize(pc / 64 + 1);
+  settled_[pc / 64] |= std::uint64_t{1} << pc % 64;
+}
+
+void RegisterPoison::come_up(std::uint32_t& mask, std::uint32_t lanes) {
+  if ((lanes & ~mask) != 0) settled_.clear();
+  mask |= lanes;
 }
 
 void RegisterPoison::poison(std::uint32_t slot, std::uint32_t lanes, std::uint32_t origin) {
   if (lanes == 0) return;
-  poisoned_[slot] |= lanes;
+  come_up(poisoned_[slot], lanes);
   partial_[slot] &= ~lanes;
   origin_[slot] = origin;
 }
 
 void RegisterPoison::poison_predicate(std::uint32_t index, std::uint32_t lanes, std::uint32_t origin) {
   if (lanes == 0) return;
-  predicates_[index] |= lanes;
+  come_up(predicates_[index], lanes);
   predicate_origin_[index] = origin;
 }
 
@@ -35,7 +46,7 @@ void RegisterPoison::set(std::uint32_t slot, int lane, std::uint32_t bits, std::
     poisoned_[slot] &= ~lane_bit;
     return;
   }
-  poisoned_[slot] |= lane_bit;
+  come_up(poisoned_[slot], lane_bit);
   origin_[slot] = origin;
   if (bits == 0xffffffffu) {
     partial_[slot] &= ~lane_bit;

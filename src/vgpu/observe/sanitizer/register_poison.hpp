@@ -16,6 +16,12 @@ class RegisterPoison {
 
   [[nodiscard]] std::uint32_t lanes(std::uint32_t slot) const { return poisoned_[slot]; }
   [[nodiscard]] std::uint32_t predicate(std::uint32_t index) const { return predicates_[index]; }
+  // Code that met no undefined value and left none meets none again until one comes up: that much is told by a bit.
+  [[nodiscard]] bool is_settled(std::uint32_t pc) const {
+    return pc / 64 < settled_.size() && (settled_[pc / 64] >> pc % 64 & 1) != 0;
+  }
+  void settle(std::uint32_t pc);
+
   void define(std::uint32_t slot, std::uint32_t lanes) { poisoned_[slot] &= ~lanes; }
   void define_predicate(std::uint32_t index, std::uint32_t lanes) { predicates_[index] &= ~lanes; }
   void poison(std::uint32_t slot, std::uint32_t lanes, std::uint32_t origin);
@@ -41,9 +47,12 @@ class RegisterPoison {
   [[nodiscard]] std::uint32_t predicate_origin(std::uint32_t index) const { return predicate_origin_[index]; }
 
  private:
+  void come_up(std::uint32_t& mask, std::uint32_t lanes);
+
   std::vector<std::uint32_t> poisoned_{}, partial_{}, predicates_{};  // lane masks
   std::vector<std::uint32_t> origin_{}, predicate_origin_{};
-  std::vector<std::uint32_t> bits_{};  // [slot][lane], where partial_ says so
+  std::vector<std::uint32_t> bits_{};     // [slot][lane], where partial_ says so
+  std::vector<std::uint64_t> settled_{};  // bit per pc
 };
 
 }  // namespace flashmoe::vgpu::observe

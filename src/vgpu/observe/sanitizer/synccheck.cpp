@@ -67,7 +67,12 @@ void Synccheck::completes(const exec::Warp& warp, std::uint32_t number, PartialA
 }
 
 void Synccheck::ends(const exec::Warp& warp, PartialArrival& open) {
-  if (open.expected == 0) return;
+  // A barrier waits for those who have not exited. But lanes that went past it to shared memory were meant to come.
+  open.expected &= ~(warp.exited & ~open.passed_by);
+  if ((open.expected & ~open.arrived) == 0) {
+    open = {};
+    return;
+  }
   problem(warp, exec::SyncProblem::divergent_barrier, open.pc,
           fmt::format("lanes {:#010x} came, lanes {:#010x} did not", open.arrived, open.expected & ~open.arrived));
   open = {};

@@ -12,6 +12,7 @@ namespace flashmoe::vgpu::observe {
 // siblings go ahead, and comes later. It is one when the barrier completes, or the block ends, without the rest.
 struct PartialArrival {
   std::uint32_t arrived = 0, expected = 0;  // lanes; expected 0: none is open
+  std::uint32_t passed_by = 0;              // lanes that use shared memory meanwhile
   std::uint32_t number = 0, pc = 0;
 };
 

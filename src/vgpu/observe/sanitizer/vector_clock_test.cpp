@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "vgpu/observe/finding.hpp"
 
 namespace flashmoe::vgpu::observe {

@@ -1,0 +1,203 @@
+#include "vgpu/observe/sanitizer/race_queue.hpp"
+
+#include <utility>
+
+#include "vgpu/observe/store_value.hpp"
+
+namespace flashmoe::vgpu::observe {
+namespace {
+
+// A block fits in the host's second-level cache; so many may wait before the run does.
+constexpr std::size_t most_addresses = 32 * 1024, most_copies = 8 * 1024, most_events = 4 * 1024;
+constexpr std::size_t most_waiting = 4;
+
+}  // namespace
+
+RaceQueue::RaceQueue(Racecheck& check) : check_(check) {}
+
+RaceQueue::~RaceQueue() {
+  finish();
+}
+
+void RaceQueue::Block::clear() {
+  events.clear();
+  addresses.clear();
+  copies.clear();
+  waits.clear();
+}
+
+RaceQueue::Event& RaceQueue::add(Event::Kind kind, RaceCta& cta, std::uint32_t warp) {
+  if (open_.addresses.size() >= most_addresses || open_.copies.size() >= most_copies ||
+      open_.events.size() >= most_events) {
+    hand_over();
+  }
+  Event& event = open_.events.emplace_back();
+  event.kind = kind;
+  event.cta = &cta;
+  event.warp = warp;
+  return event;
+}
+
+std::unique_ptr<RaceCta> RaceQueue::cta_begins(const exec::Cta& cta) {
+  auto made = std::make_unique<RaceCta>(static_cast<std::uint32_t>(cta.warps.size()), cta.shared.size());
+  check_.cta_begins(cta, made->clock);
+  for (const exec::Warp& warp : cta.warps) check_.warp_begins(warp, made->clock, made->warps[warp.id]);
+  return made;
+}
+
+void RaceQueue::cta_ends(std::unique_ptr<RaceCta> cta) {
+  add(Event::Kind::ends, *cta);
+  cta.release();  // look_at() frees it
+}
+
+void RaceQueue::access(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, RaceCta& cta) {
+  if (!access.copies.empty() || (access.space != ir::Space::shared && access.space != ir::Space::global)) return;
+  const bool is_store = access.kind == exec::AccessKind::store && !access.is_matrix;
+  if (is_store) check_.same_instruction(warp, inst, access);
+  Event& event = add(Event::Kind::access, cta, warp.id);
+  event.access = access;
+  event.unchanged = is_store ? unchanged_lanes(warp, inst, access) : 0;
+  open_.addresses.insert(open_.addresses.end(), access.address, access.address + exec::lanes_per_warp);
+}
+
+void RaceQueue::copies_issued(const exec::Warp& warp, std::span<const exec::AsyncCopy> copies, RaceCta& cta) {
+  add(Event::Kind::issued, cta, warp.id).number = static_cast<std::uint32_t>(copies.size());
+  open_.copies.insert(open_.copies.end(), copies.begin(), copies.end());
+}
+
+void RaceQueue::copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, bool open_too,
+                              RaceCta& cta) {
+  add(Event::Kind::waited, cta, warp.id).lanes = lanes;
+  Racecheck::GroupsDone& done = open_.waits.emplace_back();
+  for (std::size_t lane = 0; lane < done.size(); ++lane) {
+    const std::uint32_t committed = warp.committed_groups[lane];
+    const std::uint32_t closed = committed > pending ? committed - pending : 0;
+    done[lane] = open_too ? committed + 1 : closed;
+  }
+}
+
+void RaceQueue::barrier_arrives(const exec::Warp& warp, std::uint32_t number, RaceCta& cta) {
+  add(Event::Kind::arrives, cta, warp.id).number = number;
+}
+
+void RaceQueue::barrier_completes(std::uint32_t number, RaceCta& cta) {
+  add(Event::Kind::completes, cta).number = number;
+}
+
+void RaceQueue::barrier_passes(const exec::Warp& warp, std::uint32_t number, RaceCta& cta) {
+  add(Event::Kind::passes, cta, warp.id).number = number;
+}
+
+void RaceQueue::fence(const exec::Warp& warp, exec::Scope scope, RaceCta& cta) {
+  add(Event::Kind::fence, cta, warp.id).scope = scope;
+}
+
+void RaceQueue::warp_syncs(const exec::Warp& warp, std::uint32_t lanes, RaceCta& cta) {
+  add(Event::Kind::syncs, cta, warp.id).lanes = lanes;
+}
+
+void RaceQueue::look_at(Block& block) {
+  const std::uint64_t* address = block.addresses.data();
+  std::span<const exec::AsyncCopy> copies = block.copies;
+  const Racecheck::GroupsDone* done = block.waits.data();
+  for (Event& event : block.events) {
+    CtaClock& cta = event.cta->clock;
+    WarpClock& warp = event.cta->warps[event.warp];
+    switch (event.kind) {
+      case Event::Kind::access:
+        event.access.address = address;
+        check_.access(event.access, event.unchanged, warp, cta);
+        address += exec::lanes_per_warp;
+        break;
+      case Event::Kind::issued:
+        check_.copies_issued(copies.first(event.number), warp, cta);
+        copies = copies.subspan(event.number);
+        break;
+      case Event::Kind::waited:
+        check_.copies_waited(event.lanes, *done++, warp);
+        break;
+      case Event::Kind::arrives:
+        check_.barrier_arrives(event.number, warp, cta);
+        break;
+      case Event::Kind::completes:
+        check_.barrier_completes(event.number, cta);
+        break;
+      case Event::Kind::passes:
+        check_.barrier_passes(event.number, warp, cta);
+        break;
+      case Event::Kind::fence:
+        check_.fence(event.scope, warp);
+        break;
+      case Event::Kind::syncs:
+        check_.warp_syncs(event.lanes, warp);
+        break;
+      case Event::Kind::ends:
+        const std::unique_ptr<RaceCta> ended(event.cta);
+        break;
+    }
+  }
+  block.clear();
+}
+
+void RaceQueue::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return !waiting_.empty() || is_over_; });
+    if (waiting_.empty()) return;
+    Block block = std::move(waiting_.front());
+    waiting_.pop_front();
+    is_busy_ = true;
+    lock.unlock();
+    changed_.notify_all();
+    look_at(block);
+    lock.lock();
+    spare_.push_back(std::move(block));
+    is_busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+void RaceQueue::hand_over() {
+  if (std::thread::hardware_concurrency() < 2) {
+    look_at(open_);
+    return;
+  }
+  if (!worker_.joinable()) worker_ = std::thread([this] { work(); });
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return waiting_.size() < most_waiting; });
+  waiting_.push_back(std::move(open_));
+  open_ = {};
+  if (!spare_.empty()) {
+    open_ = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  changed_.notify_all();
+}
+
+void RaceQueue::catch_up() {
+  if (is_telling_) return;
+  if (worker_.joinable()) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_.empty() && !is_busy_; });
+  }
+  look_at(open_);  // nobody else is at it
+  is_telling_ = true;
+  check_.tell();
+  is_telling_ = false;
+}
+
+void RaceQueue::finish() {
+  catch_up();
+  check_.settle();
+  catch_up();
+  if (!worker_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  changed_.notify_all();
+  worker_.join();
+  is_over_ = false;
+}
+
+}  // namespace flashmoe::vgpu::observe
