@@ -1,0 +1,54 @@
+// What is fixed when a kernel is compiled, as data that host and device code share. Everything else - causal and window
+// bounds, sinks, LSE, ragged batches, strides, GQA packing, splits - is decided at run time. docs/adr/0012.
+#pragma once
+
+namespace flashmoe::cuda {
+
+enum class TileClass : int { large = 0, small = 1, decode = 2, wide = 3 };
+inline constexpr int tile_classes = 4;
+inline constexpr const char* tile_class_names[tile_classes] = {"large", "small", "decode", "wide"};
+
+inline constexpr int max_dim = 256, dim_step = 16;
+
+// The shape of a CTA. A warp owns 16 query rows. With several key warps each takes its share of every block of keys, and
+// they combine at the end.
+struct Tile {
+  int row_warps, key_warps;
+  int keys;         // of a block, all key warps together
+  int ctas_per_sm;  // what registers are limited for
+
+  [[nodiscard]] constexpr int rows() const { return 16 * row_warps; }
+  [[nodiscard]] constexpr int threads() const { return 32 * row_warps * key_warps; }
+};
+
+constexpr Tile tile_of(TileClass tile_class, int dim) {
+  switch (tile_class) {
+    case TileClass::wide:
+      return {8, 1, dim <= 64 ? 128 : 64, 1};
+    case TileClass::small:
+      return {2, 2, dim <= 128 ? 64 : 32, 2};
+    case TileClass::decode:
+      return dim <= 128 ? Tile{1, 4, 64, 2} : Tile{1, 2, 32, 2};
+    case TileClass::large:
+      break;
+  }
+  return {4, 1, dim <= 64 ? 64 : dim <= 192 ? 32 : 16, dim <= 128 ? 2 : 1};
+}
+
+// Bytes from row to row in shared memory (atoms/shared_memory.cuh).
+constexpr int shared_row_bytes(int dim) {
+  const int chunks = dim / 8;
+  const bool is_power_of_two = (chunks & (chunks - 1)) == 0;
+  return 16 * (is_power_of_two || chunks % 2 == 1 ? chunks : chunks + 1);
+}
+
+// Two blocks of keys and two of values. Queries, results and what key warps tell each other pass through the same place.
+constexpr int shared_bytes(const Tile& tile, int dim) {
+  const int blocks = 4 * tile.keys * shared_row_bytes(dim);
+  const int rows = tile.rows() * shared_row_bytes(dim);
+  const int states = (tile.key_warps - 1) * tile.rows() * (dim + 4) * 4;
+  const int rest = rows > states ? rows : states;
+  return blocks > rest ? blocks : rest;
+}
+
+}  // namespace flashmoe::cuda
