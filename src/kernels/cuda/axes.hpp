@@ -1,5 +1,5 @@
 // What is fixed when a kernel is compiled, as data that host and device code share. Everything else - causal and window
-// bounds, sinks, LSE, ragged batches, strides, GQA packing, splits - is decided at run time. docs/adr/0012.
+// bounds, sinks, LSE, ragged batches, strides, GQA packing, splits - is decided at run time. docs/adr/0011-instance-axes.md.
 #pragma once
 
 namespace flashmoe::cuda {
