@@ -14,6 +14,7 @@ namespace {
 std::vector<std::string> options_of(const JitRequest& request, ImageKind kind) {
   return {
       "--std=c++20",
+      "--device-as-default-execution-space",  // constexpr functions that host code shares carry no annotation
       kind == ImageKind::ptx ? "--gpu-architecture=compute_80"
                              : "--gpu-architecture=sm_" + std::to_string(request.architecture),
       std::string("-DFMS_NAME=") + request.name,
