@@ -126,10 +126,7 @@ TEST_F(HotPath, AKernelIsLoadedOnce) {
 
 TEST_F(HotPath, TheCounterCounts) {
 #if FMS_COUNT_ALLOCATIONS
-  const std::int64_t before = allocation_count();
-  std::free(std::malloc(1));
-  delete new int(1);
-  EXPECT_GE(allocation_count() - before, 1);
+  EXPECT_TRUE(allocations_are_counted());
 #endif
   EXPECT_GT(counting_driver_calls("cuDeviceGetAttribute"), 0) << "the library uses another driver";
   EXPECT_EQ(counting_driver_calls("cuNoSuchFunction"), -1);

@@ -14,6 +14,15 @@ int64_t allocation_count() {
   return allocations;
 }
 
+bool allocations_are_counted() {
+  const int64_t before = allocations;
+  void* volatile memory = std::malloc(1);
+  std::free(memory);
+  int* volatile number = new int(1);
+  delete number;
+  return allocations - before == 2;
+}
+
 #if FMS_COUNT_ALLOCATIONS
 extern "C" {
 void* __libc_malloc(size_t);

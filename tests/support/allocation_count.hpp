@@ -17,5 +17,7 @@
 namespace flashmoe::testing {
 
 [[nodiscard]] int64_t allocation_count();
+// Whether the count works: allocates with malloc and with new, in a way that no compiler leaves out.
+[[nodiscard]] bool allocations_are_counted();
 
 }  // namespace flashmoe::testing
