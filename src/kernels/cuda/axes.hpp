@@ -9,6 +9,8 @@ inline constexpr int tile_classes = 4;
 inline constexpr const char* tile_class_names[tile_classes] = {"large", "small", "decode", "wide"};
 
 inline constexpr int max_dim = 256, dim_step = 16;
+// Splits of the keys begin at multiples of this many.
+inline constexpr int split_unit = 8;
 
 // The shape of a CTA. A warp owns 16 query rows. With several key warps each takes its share of every block of keys, and
 // they combine at the end.
@@ -16,6 +18,7 @@ struct Tile {
   int row_warps, key_warps;
   int keys;         // of a block, all key warps together
   int ctas_per_sm;  // what registers are limited for
+  bool looks_ahead = true;
 
   [[nodiscard]] constexpr int rows() const { return 16 * row_warps; }
   [[nodiscard]] constexpr int threads() const { return 32 * row_warps * key_warps; }
@@ -24,7 +27,7 @@ struct Tile {
 constexpr Tile tile_of(TileClass tile_class, int dim) {
   switch (tile_class) {
     case TileClass::wide:
-      return {8, 1, dim <= 64 ? 128 : 64, 1};
+      return {8, 1, 128, 1, false};
     case TileClass::small:
       return {2, 2, dim <= 128 ? 64 : 32, 2};
     case TileClass::decode:
@@ -42,13 +45,23 @@ constexpr int shared_row_bytes(int dim) {
   return 16 * (is_power_of_two || chunks % 2 == 1 ? chunks : chunks + 1);
 }
 
+// What 16 rows know after a part of the keys (attention/row_state.cuh).
+constexpr int state_floats(int dim) {
+  return 16 * (dim + 8);
+}
+
+constexpr bool queries_stay_shared(int dim) {
+  return dim > 128;
+}
+
 // Two blocks of keys and two of values. Queries, results and what key warps tell each other pass through the same place.
 constexpr int shared_bytes(const Tile& tile, int dim) {
   const int blocks = 4 * tile.keys * shared_row_bytes(dim);
   const int rows = tile.rows() * shared_row_bytes(dim);
-  const int states = (tile.key_warps - 1) * tile.rows() * (dim + 4) * 4;
+  const int states = (tile.key_warps - 1) * tile.row_warps * state_floats(dim) * 4;
+  const int used = queries_stay_shared(dim) ? blocks + rows : blocks;
   const int rest = rows > states ? rows : states;
-  return blocks > rest ? blocks : rest;
+  return used > rest ? used : rest;
 }
 
 }  // namespace flashmoe::cuda
