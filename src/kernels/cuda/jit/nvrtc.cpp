@@ -65,7 +65,10 @@ Result<Nvrtc> Nvrtc::open() {
     if (handle != nullptr) break;
   }
   if (handle == nullptr) {
-    return Diagnostic{.message = "this kernel has to be compiled, but NVRTC does not load; looked for: " + looked_for,
+    // Of several files the last one's reason says nothing about the others.
+    const char* why = looked_for == nvrtc.library_ ? dlerror() : nullptr;
+    return Diagnostic{.message = "this kernel has to be compiled, but NVRTC does not load; looked for: " + looked_for +
+                                 (why != nullptr ? std::string(" (") + why + ")" : ""),
                       .fix = remedy};
   }
   if (auto found = nvrtc.find_functions(handle); !found) return found.error();

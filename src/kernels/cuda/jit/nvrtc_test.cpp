@@ -84,7 +84,8 @@ void expect_refused(const char* library, const std::vector<std::string>& said) {
 }
 
 TEST(Nvrtc, SaysWhatItLookedForAndTheRemedy) {
-  expect_refused("/no/such/libnvrtc.so", {"looked for: /no/such/libnvrtc.so", "nvidia-cuda-nvrtc", "FLASHMOE_NVRTC"});
+  expect_refused("/no/such/libnvrtc.so",
+                 {"looked for: /no/such/libnvrtc.so (", "No such file", "nvidia-cuda-nvrtc", "FLASHMOE_NVRTC"});
 }
 
 TEST(Nvrtc, RefusesAnotherLibrary) {
