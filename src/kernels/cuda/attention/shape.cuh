@@ -25,10 +25,7 @@ struct ForwardShape {
   static constexpr int block_bytes = keys * Rows::row_bytes;
   static_assert(Dim % 16 == 0 && warp_keys % 16 == 0 && keys % key_warps == 0);
 
-  // Q stays in registers, or where the head is too long for that behind the blocks in shared memory.
-  static constexpr bool keeps_queries = !queries_stay_shared(Dim);
-  // The next block is scored before this block's softmax, where registers can hold both.
-  static constexpr bool looks_ahead = tile.looks_ahead;
+  static constexpr bool keeps_queries = !tile.queries_in_shared, looks_ahead = tile.looks_ahead;
 
   // One warp's scores of a block, later its weights.          // (16, warp_keys)
   struct Scores {

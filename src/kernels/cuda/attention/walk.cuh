@@ -225,11 +225,18 @@ class Walk {
     rules_.mask(current, first);
     uint32 stage = 0;
     for (;;) {
-      if (first >= whole_.lo && stage == 0) {
-        for (; first + 4 * Shape::keys <= whole_hi; first += 2 * Shape::keys) {
-          step<true>(state, next, current, first, 0);
-          step<true>(state, current, next, first + Shape::keys, Shape::block_bytes);
+      if constexpr (Shape::looks_ahead) {
+        // In pairs, so that scores need not move and stages are constants.
+        if (first >= whole_.lo && stage == 0) {
+          for (; first + 4 * Shape::keys <= whole_hi; first += 2 * Shape::keys) {
+            step<true>(state, next, current, first, 0);
+            step<true>(state, current, next, first + Shape::keys, Shape::block_bytes);
+          }
         }
+      } else if (first >= whole_.lo) {
+#pragma unroll 1
+        for (; first + 3 * Shape::keys <= whole_hi; first += Shape::keys, stage = Shape::block_bytes - stage)
+          step<true>(state, current, current, first, stage);
       }
       step<false>(state, next, current, first, stage);
       first += Shape::keys;
