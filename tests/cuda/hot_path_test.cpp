@@ -105,23 +105,54 @@ TEST_F(HotPath, SoDoEightThreadsAtOnce) {
   EXPECT_EQ(counting_driver_all_calls(), threads * runs + wanted_fills);
 }
 
-// Threads that run a kernel for the first time together load it once.
-TEST_F(HotPath, AKernelIsLoadedOnce) {
-  const Call call("S=128", context_.get(), simple_problem(FMS_F16, {1, 1, 1, 128, 128, 64}));
+TEST_F(HotPath, AWorkspaceThatIsReadyNeedsTheLaunchAlone) {
+  Call call("S=512 in 4 splits", context_.get(), simple_problem(FMS_F16, {1, 1, 1, 512, 512, 64}), 4);
+  ASSERT_EQ(call.run(context_.get()), FMS_OK);
+  call.args.flags = FMS_WORKSPACE_READY;
   counting_driver_reset();
-  std::barrier start(8);
+  ASSERT_EQ(call.run(context_.get()), FMS_OK);
+  EXPECT_EQ(counting_driver_calls("cuLaunchKernel"), 1);
+  EXPECT_EQ(counting_driver_all_calls(), 1);
+}
+
+TEST_F(HotPath, APlanAsksTheDriverOnlyTheFirstTime) {
+  for (const Call& call : calls()) {
+    fms_attention_plan plan;
+    counting_driver_reset();
+    const std::int64_t before = allocation_count();
+    const fms_status status = fms_attention_plan_make(context_.get(), &call.problem, &call.options, &plan, nullptr);
+    const std::int64_t allocations = allocation_count() - before;
+    EXPECT_EQ(status, FMS_OK);
+    EXPECT_EQ(allocations, 0) << call.name;
+    EXPECT_EQ(counting_driver_all_calls(), 0) << call.name;
+  }
+}
+
+// Threads that want a kernel for the first time together load it once.
+TEST_F(HotPath, AKernelIsLoadedOnce) {
+  constexpr int threads = 8;
+  const fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 128, 128, 64});
+  counting_driver_reset();
+  ASSERT_EQ(Call("S=128", context_.get(), problem).run(context_.get()), FMS_OK);
+  const std::int64_t loads = counting_driver_calls("cuLibraryLoadData");
+  EXPECT_GE(loads, 1);
+  fms_error error{};
+  const Context another = counting_context(error);
+  ASSERT_TRUE(another) << to_string(error);
+  counting_driver_reset();
+  std::barrier start(threads);
   std::vector<std::thread> running;
   std::atomic<int> failures{0};
-  for (int t = 0; t < 8; ++t) {
+  for (int t = 0; t < threads; ++t) {
     running.emplace_back([&] {
       start.arrive_and_wait();
-      failures += call.run(context_.get()) != FMS_OK;
+      failures += Call("S=128", another.get(), problem).run(another.get()) != FMS_OK;
     });
   }
   for (std::thread& thread : running) thread.join();
   EXPECT_EQ(failures, 0);
-  EXPECT_EQ(counting_driver_calls("cuLibraryLoadData"), 1);
-  EXPECT_EQ(counting_driver_calls("cuLaunchKernel"), 8);
+  EXPECT_EQ(counting_driver_calls("cuLibraryLoadData"), loads);
+  EXPECT_EQ(counting_driver_calls("cuLaunchKernel"), threads);
 }
 
 TEST_F(HotPath, TheCounterCounts) {
