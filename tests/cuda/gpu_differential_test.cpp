@@ -70,7 +70,8 @@ TEST_P(GpuDifferential, AgreesWithTheOracleAndHasNoFinding) {
     total.elements += judgement.elements;
     total.worst_error_over_bound = std::max(total.worst_error_over_bound, judgement.worst_error_over_bound);
   }
-  const double rms = std::sqrt(total.squared_errors_over_bounds / static_cast<double>(std::max<int64_t>(total.elements, 1)));
+  const double rms =
+      std::sqrt(total.squared_errors_over_bounds / static_cast<double>(std::max<int64_t>(total.elements, 1)));
   std::cout << "  " << dtype_name(dtype) << ": error/bound rms " << rms << ", worst " << total.worst_error_over_bound
             << " over " << total.elements << " elements (virtual)\n";
   EXPECT_LE(rms, 1 / std::sqrt(3.0));

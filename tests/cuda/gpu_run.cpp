@@ -20,7 +20,8 @@ T must(Result<T> result) {
 }  // namespace
 
 Gpu::Gpu(const GpuOptions& options)
-    : report_path_((std::filesystem::temp_directory_path() / ("flashmoe-gpu-" + std::to_string(getpid()) + ".jsonl")).string()) {
+    : report_path_(
+          (std::filesystem::temp_directory_path() / ("flashmoe-gpu-" + std::to_string(getpid()) + ".jsonl")).string()) {
   setenv("VGPU_DEVICE", options.device, 0);
   setenv("VGPU_CHECK", options.checks, 0);
   setenv("VGPU_LOG", "off", 0);

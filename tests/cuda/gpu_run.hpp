@@ -1,5 +1,5 @@
-// The library on a GPU, here the virtual one with every check on: problems of the test suite are copied to device memory,
-// run through the C ABI and copied back.
+// The library on a GPU, here the virtual one with every check on: problems of the test suite are copied to device
+// memory, run through the C ABI and copied back.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ struct GpuOptions {
 
 class Gpu {
  public:
-  // The virtual GPU reads its settings when it is loaded, once in a process: make one Gpu per process. Throws when there
-  // is none: a test that cannot run has failed.
+  // The virtual GPU reads its settings when it is loaded, once in a process: make one Gpu per process. Throws when
+  // there is none: a test that cannot run has failed.
   explicit Gpu(const GpuOptions& options = {});
   ~Gpu();
   Gpu(const Gpu&) = delete;

@@ -144,8 +144,9 @@ fms_attention_args AttentionCase::args() const {
 }
 
 std::vector<std::span<uint8_t>> AttentionCase::buffers() const {
-  return {q_.payload(),     k_.payload(),    v_.payload(),     o_.payload(),          lse_.payload(),        bias_.payload(),
-          sinks_.payload(), cu_q_.payload(), cu_kv_.payload(), kv_lengths_.payload(), block_table_.payload()};
+  return {q_.payload(),     k_.payload(),          v_.payload(),          o_.payload(),
+          lse_.payload(),   bias_.payload(),       sinks_.payload(),      cu_q_.payload(),
+          cu_kv_.payload(), kv_lengths_.payload(), block_table_.payload()};
 }
 
 int64_t AttentionCase::q_length(int64_t b) const {
