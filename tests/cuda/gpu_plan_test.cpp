@@ -98,12 +98,18 @@ TEST(StartingCase, SplitsOf8KeysAreRightAndReachTheWholeMachine) {
 }
 
 TEST(Decode, OneQueryOf32768KeysOccupiesEverySm) {
-  for (const int64_t head_dim : {64, 128}) {
-    const Launched one = launched({1, 8, 8, 1, 32768, head_dim});
-    print("decode", one);
-    EXPECT_GE(one.ctas(), 58);
-    EXPECT_GE(one.report.at("waves").get<double>() * one.report.at("ctas_per_sm").get<double>(), 1.0);
-    EXPECT_EQ(one.report.at("sms"), 58);
+  const Launched one = launched({1, 8, 8, 1, 32768, 64});
+  print("decode", one);
+  EXPECT_GE(one.ctas(), 58);
+  EXPECT_EQ(one.report.at("sms"), 58);
+  // Twice the head size, half the CTAs on an SM; with and without a group of heads.
+  for (const int64_t q_heads : {8, 32}) {
+    const fms_attention_problem problem = simple_problem(FMS_F16, {1, q_heads, 8, 1, 32768, 128});
+    fms_attention_plan plan{};
+    fms_error error{};
+    ASSERT_EQ(fms_attention_plan_make(gpu().context(), &problem, nullptr, &plan, &error), FMS_OK) << to_string(error);
+    EXPECT_GE(plan.work_items, 58) << explained(plan);
+    EXPECT_EQ(plan.work_items % 58, 0) << "the last wave is full: " << explained(plan);
   }
 }
 
