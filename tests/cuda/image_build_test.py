@@ -1,10 +1,10 @@
 """What compiling the kernels costs: runs the build's own commands again, in a directory of its own.
 
-    image_build_test.py BUILD_DIR [--architectures 89] [--all] [--json]
+    image_build_test.py BUILD_DIR [--all] [--json]
 
-Judged in processor time, because a shared machine's wall time is somebody else's too: an instance (its PTX and one cubin)
-takes at most 2 s and 0.3 GB; the images of one architecture at most 60 s on 2 cores, those of all at most 5 minutes. Also
-compares the code of two instances with that of their twins with line information: it must be the same.
+Judged in processor time, because a shared machine's wall time is somebody else's too: an instance (its PTX and one
+cubin) takes at most 2 s and 0.3 GB; the images of one architecture at most 60 s on 2 cores, those of all at most
+5 minutes. Also compares the code of two instances with that of their twins with line information: it must be the same.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def build_commands(build: Path, target: str) -> list[str]:
 
 def run_measured(command: str) -> tuple[float, int]:
     """Processor seconds and peak memory of a command and its children."""
-    process = subprocess.Popen(["/usr/bin/env", "bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert process.stdout is not None
     output = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
