@@ -33,8 +33,11 @@ class ScoreRules {
   }
 
   FMS_DEVICE void mask(Scores& scores, int first_key) const {
+    const int key = first_key + tile_.key(0, 0);
+    const KeyRange seen[2] = {{seen_[0].lo - key, seen_[0].hi - key}, {seen_[1].lo - key, seen_[1].hi - key}};
     for_each(scores, [&](float& s, int n, int i) {
-      if (!is_seen(first_key + tile_.key(n, i), i / 2)) s = minus_infinity;
+      const int offset = n * 8 + i % 2;
+      if (offset < seen[i / 2].lo || offset >= seen[i / 2].hi) s = minus_infinity;
     });
   }
 
