@@ -28,6 +28,8 @@ struct ForwardShape {
   static constexpr bool keeps_queries = !tile.queries_in_shared;
   static constexpr bool looks_ahead =
       tile.looks_ahead && !(Modified && Dim > 64);  // softcap and bias want registers too
+  // Where queries stay in shared memory registers are short, and unrolled code wants more of them.
+  static constexpr int score_unroll = Dim <= 192 && warp_keys <= 64 ? Dim / 16 : 1;
   // Twice the code: worth it where a step is products and little else.
   static constexpr bool steps_in_pairs = looks_ahead && !Modified && !Paged;
 

@@ -95,8 +95,7 @@ class Walk {
       load_query(q, 0);
       score_16<Whole>(to, q, 0, stage, there, true);
       meanwhile();
-      // Rolled: registers are short where queries stay in shared memory, and unrolled code wants more of them.
-#pragma unroll 1
+#pragma unroll(Shape::score_unroll)
       for (int d = 1; d < Shape::dim / 16; ++d) {
         load_query(q, d);
         score_16<Whole>(to, q, d, stage, there, false);
