@@ -1,32 +1,51 @@
-// Plans for a GPU: which kernel, and over how many CTAs the keys are split.
+// Plans for a GPU: which kernel, and over how many CTAs the keys are split. Every kernel that fits is tried with the
+// splits that fill the machine once, twice, ...; the least estimated time wins.
 #include <algorithm>
+#include <cmath>
 
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
+#include "plan/tuning/cuda.hpp"
 #include "support/status.hpp"
 
 namespace flashmoe::plan {
 namespace {
 
-// The smallest kernel that holds the head, or nothing.
-const CudaInstance* find_instance(std::span<const CudaInstance> instances, const fms_attention_problem& p) {
-  const bool is_modified = has(p, FMS_BIAS) || p.softcap > 0.0F;
-  const CudaInstance* found = nullptr;
-  for (const CudaInstance& one : instances) {
-    if (one.dtype != p.dtype || one.head_dim < p.head_dim || (one.is_paged != 0) != has(p, FMS_PAGED_KV) ||
-        (one.is_modified != 0) != is_modified) {
-      continue;
-    }
-    if (found == nullptr || one.head_dim < found->head_dim) found = &one;
-  }
-  return found;
+constexpr int64_t most_rows_or_keys = int64_t{1} << 30;
+constexpr int64_t most_heads = 65535;  // of a grid's y
+constexpr int64_t most_splits = 1024;
+
+int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
 }
 
-// Enough CTAs that every SM has two, as far as the keys go: a split has at least two blocks of them.
-int32_t choose_splits(const DeviceCaps& caps, const fms_attention_plan& plan, int64_t ctas) {
-  const int64_t wanted = (2 * int64_t{caps.sm_count} + ctas - 1) / ctas;
-  const int64_t blocks = (plan.problem.kv_len + plan.kv_tile - 1) / plan.kv_tile;
-  return static_cast<int32_t>(std::clamp<int64_t>(std::min(wanted, blocks / 2), 1, 1024));
+struct Work {
+  int64_t rows;   // packed query rows of a kv head
+  int64_t heads;  // batch x kv heads
+  double keys;    // that an average row sees
+};
+
+// Clocks until the last CTA is done.
+double estimate(const CudaKernel& kernel, const Work& work, int64_t splits, int32_t sm_count) {
+  const CudaPolicy& policy = cuda_policy;
+  const auto tiles = static_cast<double>(work.heads * divide_up(work.rows, kernel.q_tile));
+  const double ctas = tiles * static_cast<double>(splits);
+  const double blocks = std::ceil(work.keys / static_cast<double>(splits) / kernel.kv_tile);
+  const double products = kernel.q_tile / 16.0 * kernel.kv_tile / 8.0 * kernel.head_dim / 16.0 * 2;
+  const double warps = kernel.threads / 32.0;
+  const double block_bytes = 4.0 * kernel.kv_tile * kernel.head_dim;
+  // A CTA that has its SM to itself, and what an SM has to do in all.
+  const double alone = blocks * (products / std::min(warps, policy.pipes_per_sm) * policy.product_clocks /
+                                     policy.alone_share +
+                                 policy.block_clocks);
+  const double waves = std::ceil(ctas / (static_cast<double>(sm_count) * kernel.ctas_per_sm));
+  const double ctas_of_an_sm = std::ceil(ctas / sm_count);
+  const double busy = ctas_of_an_sm * blocks *
+                      std::max(products / policy.pipes_per_sm * policy.product_clocks,
+                               block_bytes / policy.l2_bytes_per_clock);
+  const double merging =
+      splits == 1 ? 0.0 : policy.split_clocks + policy.state_clocks * static_cast<double>(splits) / warps;
+  return waves * policy.fixed_clocks + std::max(waves * alone, busy) + merging;
 }
 
 }  // namespace
@@ -37,34 +56,63 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
   if (p.dtype == FMS_F32) {
     return fail(error, FMS_NOT_SUPPORTED, "problem.dtype", "problem.dtype is fp32; allowed on a GPU: fp16, bf16");
   }
-  constexpr int64_t most = int64_t{1} << 30;
-  const int64_t rows = group_size(p) * p.q_len;
-  if (rows > most || p.kv_len > most || p.batch * p.kv_heads > 65535) {
+  const Work work{group_size(p) * p.q_len, p.batch * p.kv_heads, visible_keys_per_row(p)};
+  if (work.rows > most_rows_or_keys || p.kv_len > most_rows_or_keys || work.heads > most_heads) {
     return fail(error, FMS_NOT_SUPPORTED, "problem",
-                "the problem has %lld packed query rows, %lld keys and %lld kv heads in all; allowed on a GPU: %lld, "
-                "%lld and 65535",
-                static_cast<long long>(rows), static_cast<long long>(p.kv_len),
-                static_cast<long long>(p.batch * p.kv_heads), static_cast<long long>(most),
-                static_cast<long long>(most));
+                "the problem has %lld query rows a kv head, %lld keys and %lld kv heads in all; allowed on a GPU: %lld, "
+                "%lld and %lld",
+                static_cast<long long>(work.rows), static_cast<long long>(p.kv_len), static_cast<long long>(work.heads),
+                static_cast<long long>(most_rows_or_keys), static_cast<long long>(most_rows_or_keys),
+                static_cast<long long>(most_heads));
   }
-  const CudaInstance* const instance = find_instance(caps.cuda_instances, p);
-  if (instance == nullptr) {
-    return fail(error, FMS_NOT_SUPPORTED, "problem.head_dim",
-                "problem.head_dim is %lld, for which this build has no CUDA kernel; allowed: 1 to 128",
-                static_cast<long long>(p.head_dim));
+  CudaKernel found[CudaKernels::max_found];
+  int count = 0;
+  if (auto s = caps.cuda_kernels->find(p, found, &count, error)) return s;
+  const CudaKernel* best = nullptr;
+  int64_t best_splits = 1;
+  double best_clocks = 0;
+  const auto consider = [&](const CudaKernel& kernel, int64_t splits) {
+    const double clocks = estimate(kernel, work, splits, caps.sm_count);
+    if (best != nullptr && clocks >= best_clocks) return;
+    best = &kernel;
+    best_splits = splits;
+    best_clocks = clocks;
+  };
+  for (int i = 0; i < count; ++i) {
+    const CudaKernel& kernel = found[i];
+    if (kernel.ctas_per_sm == 0 || (options.q_tile > 0 && kernel.q_tile != options.q_tile)) continue;
+    if (options.kv_splits > 0) {
+      consider(kernel, options.kv_splits);
+      continue;
+    }
+    consider(kernel, 1);
+    const int64_t tiles = work.heads * divide_up(work.rows, kernel.q_tile);
+    const int64_t most = std::min(most_splits, p.kv_len / cuda_policy.least_split_keys);
+    for (int held = 1; held <= kernel.ctas_per_sm; ++held) {
+      const int64_t splits = std::min(int64_t{caps.sm_count} * held / tiles, most);
+      if (splits > 1) consider(kernel, splits);
+    }
+  }
+  if (best == nullptr) {
+    return fail(error, FMS_NOT_SUPPORTED, options.q_tile > 0 ? "options.q_tile" : "problem.head_dim",
+                "no kernel of this library runs head_dim %lld%s on this GPU; allowed: head_dim 1 to 256, q_tile 16, 32, "
+                "64 or 128 as far as the head size has them",
+                static_cast<long long>(p.head_dim), options.q_tile > 0 ? " with this q_tile" : "");
   }
   plan.family = FMS_KERNEL_CUDA_FORWARD;
-  plan.instance = static_cast<int32_t>(instance - caps.cuda_instances.data());
+  plan.instance = best->instance;
+  plan.kernel_head_dim = best->head_dim;
   plan.sm_count = caps.sm_count;
-  plan.threads = instance->threads;
-  plan.q_tile = instance->q_tile;
-  plan.kv_tile = instance->kv_tile;
-  const int64_t tiles = p.batch * p.kv_heads * ((rows + plan.q_tile - 1) / plan.q_tile);
-  plan.kv_splits = options.kv_splits > 0 ? options.kv_splits : choose_splits(caps, plan, tiles);
-  plan.work_items = tiles * plan.kv_splits;
-  if (plan.kv_splits > 1) {
-    const auto states = static_cast<uint64_t>(plan.work_items * plan.q_tile * cuda_state_floats(instance->head_dim));
-    plan.workspace_bytes = states * sizeof(float) + static_cast<uint64_t>(tiles) * sizeof(uint32_t);
+  plan.ctas_per_sm = best->ctas_per_sm;
+  plan.threads = best->threads;
+  plan.q_tile = best->q_tile;
+  plan.kv_tile = best->kv_tile;
+  plan.kv_splits = static_cast<int32_t>(best_splits);
+  const int64_t tiles = work.heads * divide_up(work.rows, best->q_tile);
+  plan.work_items = tiles * best_splits;
+  if (best_splits > 1) {
+    plan.workspace_bytes = static_cast<uint64_t>(plan.work_items * best->split_bytes) +
+                           static_cast<uint64_t>(tiles) * sizeof(uint32_t);
   }
   return FMS_OK;
 }

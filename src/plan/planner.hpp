@@ -2,20 +2,27 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "flashmoe/flashmoe.h"
 
 namespace flashmoe::plan {
 
-// A CUDA kernel that the library has.
-struct CudaInstance {
-  const char* name;
-  fms_dtype dtype;
-  int32_t head_dim;  // the largest it runs
+// A CUDA kernel that could run a problem.
+struct CudaKernel {
+  int32_t instance;  // what the launcher knows it by
+  int32_t head_dim;  // it is compiled for
   int32_t q_tile, kv_tile, threads;
-  int32_t is_paged, is_modified;  // modified: softcap and bias
-  int32_t shared_bytes;
+  int32_t ctas_per_sm;  // of the compiled code on this device; 0: does not fit
+  int64_t split_bytes;  // workspace of one split of one row tile
+};
+
+// The kernels of a device; the planner asks for those that fit a problem.
+class CudaKernels {
+ public:
+  static constexpr int max_found = 4;
+  virtual ~CudaKernels() = default;
+  [[nodiscard]] virtual fms_status find(const fms_attention_problem& problem, CudaKernel (&found)[max_found],
+                                        int* count, fms_error* error) const = 0;
 };
 
 // What the planner knows of the device.
@@ -24,7 +31,7 @@ struct DeviceCaps {
   fms_cpu_isa cpu_isa = FMS_ISA_SCALAR;
   int32_t max_threads = 1;
   int32_t sm_count = 0;
-  std::span<const CudaInstance> cuda_instances{};
+  const CudaKernels* cuda_kernels = nullptr;
 };
 
 // `options` may be null. Checks the problem.
@@ -34,10 +41,6 @@ struct DeviceCaps {
 // On a GPU: the choices, made.workspace_bytes included.
 [[nodiscard]] fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fms_attention_plan& plan,
                                    fms_error* error);
-// Floats of one row of a split's state: the unnormalised result, the largest score, the sum of weights.
-[[nodiscard]] constexpr int64_t cuda_state_floats(int32_t instance_head_dim) {
-  return instance_head_dim + 2;
-}
 
 // Over everything behind the fingerprint field.
 uint64_t fingerprint_of(const fms_attention_plan& plan);

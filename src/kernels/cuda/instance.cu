@@ -8,7 +8,7 @@ using Shape = ForwardShape<FMS_ELEMENT, FMS_DIM, TileClass::FMS_TILE_CLASS, FMS_
 
 extern "C" __global__ __launch_bounds__(Shape::threads, Shape::ctas_per_sm) void FMS_NAME(
     const __grid_constant__ ForwardParams params) {
-  Forward<Shape>(params).run();
+  forward<Shape>(params);
 }
 
 }  // namespace flashmoe::cuda

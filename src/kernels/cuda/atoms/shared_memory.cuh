@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/atoms/types.cuh"
-#include "kernels/cuda/attention/params.hpp"
+#include "kernels/cuda/axes.hpp"
 
 namespace flashmoe::cuda {
 
@@ -19,8 +19,15 @@ FMS_DEVICE uint32 shared_address(const void* pointer) {
 //                                row 2   2 3 0 1 6 7 4 5   ...
 template <int Chunks>
 struct SharedRows {
-  static constexpr int row_bytes = shared_row_bytes(Chunks);
+  static constexpr int chunks = Chunks;
+  static constexpr int row_bytes = shared_row_bytes(8 * Chunks);
   static constexpr bool is_swizzled = (Chunks & (Chunks - 1)) == 0;
+
+  // What a warp copies at once, a chunk a lane: whole cache lines where rows hold them, else 8 rows, whose chunks do not
+  // meet in a bank. Either way whole sectors.
+  static constexpr int unit_chunks = is_swizzled && Chunks >= 8 ? 8 : 4, unit_rows = warp_lanes / unit_chunks;
+  FMS_DEVICE static int unit_row(int lane) { return unit_chunks == 8 ? lane / 8 : lane % 8; }
+  FMS_DEVICE static int unit_chunk(int lane) { return unit_chunks == 8 ? lane % 8 : lane / 8; }
 
   FMS_DEVICE static uint32 offset(int row, int chunk) {
     if constexpr (is_swizzled) {

@@ -16,6 +16,13 @@ struct BFloat16 {
   static constexpr uint32 exponent_mask = 0x7f80;
 };
 
+// threadIdx.x, and the compiler does not know that it has seen it before.
+FMS_DEVICE uint32 thread_index_anew() {
+  uint32 index;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+  return index;
+}
+
 inline constexpr int warp_lanes = 32;
 inline constexpr uint32 all_lanes = 0xffffffffu;
 

@@ -4,19 +4,13 @@
 
 namespace flashmoe::cuda {
 
-// Bytes from row to row in shared memory (atoms/shared_memory.cuh), and what a forward kernel needs of it: two blocks of
-// keys and two of values; queries and results pass through the same place.
-constexpr int shared_row_bytes(int chunks) {
-  const bool is_power_of_two = (chunks & (chunks - 1)) == 0;
-  return 16 * (is_power_of_two || chunks % 2 == 1 ? chunks : chunks + 1);
-}
-constexpr int forward_shared_bytes(int dim, int keys, int rows) {
-  const int blocks = 4 * keys * shared_row_bytes(dim / 8), tile = rows * shared_row_bytes(dim / 8);
-  return blocks > tile ? blocks : tile;
-}
-
 struct RowStrides {
   long long batch, head, row;
+};
+
+// n / divisor for 0 <= n < 2^31: (n * magic) >> (32 + shift), or n where the magic is 0.
+struct Division {
+  unsigned int magic, shift;
 };
 
 struct ForwardParams {
@@ -31,10 +25,11 @@ struct ForwardParams {
   const int* kv_begins;    // null: not ragged
   const int* kv_lengths;   // null: all kv_len
   const int* block_table;  // paged instances
-  float* partial;          // splits > 1: [batch x kv head][row tile][split][row of the tile][dim + 2]
+  float* partial;          // splits > 1: [batch x kv head][row tile][split][row warp][state_floats(dim)]
   unsigned int* arrived;   // splits > 1: [batch x kv head][row tile], zero before and after a launch
   RowStrides q_strides, k_strides, v_strides, o_strides, lse_strides;
-  long long bias_batch, bias_head, bias_q, bias_kv;
+  long long bias_batch, bias_head, bias_q;
+  int bias_kv;
   int q_len, kv_len;  // the longest
   int head_dim;       // at most the instance's; elements beyond it count as zero
   int kv_heads, group;
@@ -42,10 +37,11 @@ struct ForwardParams {
   int splits;
   int bias_kind;  // 0: as the inputs, 1: fp16, 2: bf16, 3: fp32
   int page_size, block_table_stride;
-  unsigned int page_magic, page_shift;  // key / page_size = (key * magic) >> (32 + shift)
+  Division by_page_size, by_group, by_kv_heads, by_splits;
   float scale;                          // of the softmax; modified scores
   float scale_log2;                     // |scale| * log2(e); 1 when scores are modified
-  float softcap;                        // 0: none
+  float lowest;                         // below every score, yet lowest * scale_log2 is finite
+  float softcap, inverse_softcap;       // 0: none
   unsigned int q_sign;                  // 0x80008000 for a negative scale of scores that are not modified
   int is_aligned;                       // rows of q, k, v and o begin at multiples of 16 bytes
 };

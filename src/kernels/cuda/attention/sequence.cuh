@@ -9,17 +9,19 @@ namespace flashmoe::cuda {
 struct KeyRange {
   int lo, hi;
 };
-struct BlockRange {
-  int begin, end;
-};
+FMS_DEVICE int divide(int n, Division by) {
+  return by.magic != 0 ? static_cast<int>(__umulhi(static_cast<uint32>(n), by.magic) >> by.shift) : n;
+}
 
 struct Sequence {
+  int batch;
   int q_batch, q_begin, q_len;     // the batch is 0 where rows are packed over sequences
   int kv_batch, kv_begin, kv_len;
-  int group, shift, window_left, window_right;
+  int window_left, window_right;  // of query 0: keys from -window_left to window_right
 
   FMS_DEVICE Sequence(const ForwardParams& p, int batch)
-      : q_batch(p.q_begins != nullptr ? 0 : batch),
+      : batch(batch),
+        q_batch(p.q_begins != nullptr ? 0 : batch),
         q_begin(p.q_begins != nullptr ? p.q_begins[batch] : 0),
         q_len(p.q_begins != nullptr ? p.q_begins[batch + 1] - q_begin : p.q_len),
         kv_batch(p.kv_begins != nullptr ? 0 : batch),
@@ -27,14 +29,12 @@ struct Sequence {
         kv_len(p.kv_begins != nullptr    ? p.kv_begins[batch + 1] - kv_begin
                : p.kv_lengths != nullptr ? p.kv_lengths[batch]
                                          : p.kv_len),
-        group(p.group),
-        shift(kv_len - q_len),
-        window_left(p.window_left),
-        window_right(p.window_right) {}
+        window_left(p.window_left - (kv_len - q_len)),
+        window_right(p.window_right + (kv_len - q_len)) {}
 
-  FMS_DEVICE int first_key(int row) const { return max(row / group + shift - window_left, 0); }
+  FMS_DEVICE int first_key(int query) const { return max(query - window_left, 0); }
   // One past it.
-  FMS_DEVICE int last_key(int row) const { return min(row / group + shift + window_right + 1, kv_len); }
+  FMS_DEVICE int last_key(int query) const { return min(query + window_right + 1, kv_len); }
 };
 
 FMS_DEVICE const unsigned char* row_at(const void* base, const RowStrides& strides, int batch, int head, int row) {
@@ -47,7 +47,7 @@ template <bool Paged>
 FMS_DEVICE const unsigned char* kv_row(const ForwardParams& p, const Sequence& sequence, const void* base,
                                        const RowStrides& strides, int head, int key) {
   if constexpr (Paged) {
-    const int slot = static_cast<int>(__umulhi(static_cast<uint32>(key), p.page_magic) >> p.page_shift);
+    const int slot = divide(key, p.by_page_size);
     const int page = p.block_table[sequence.kv_batch * static_cast<long long>(p.block_table_stride) + slot];
     return row_at(base, strides, page, head, key - slot * p.page_size);
   } else {
@@ -55,11 +55,12 @@ FMS_DEVICE const unsigned char* kv_row(const ForwardParams& p, const Sequence& s
   }
 }
 
-// The blocks that split `index` of `count` takes.
-FMS_DEVICE BlockRange share_of(BlockRange blocks, int index, int count) {
-  const int total = max(blocks.end - blocks.begin, 0);
-  return {blocks.begin + static_cast<int>(static_cast<long long>(total) * index / count),
-          blocks.begin + static_cast<int>(static_cast<long long>(total) * (index + 1) / count)};
+// The part of `keys` that split blockIdx.z takes; parts begin at multiples of the unit. The last ones may be empty.
+FMS_DEVICE KeyRange share_of(KeyRange keys, const ForwardParams& p) {
+  const int first = keys.lo / split_unit, total = max((keys.hi + split_unit - 1) / split_unit - first, 0);
+  const int units = divide(total + p.splits - 1, p.by_splits);
+  const int begin = (first + min(static_cast<int>(blockIdx.z) * units, total)) * split_unit;
+  return {max(begin, keys.lo), min(begin + units * split_unit, keys.hi)};
 }
 
 }  // namespace flashmoe::cuda

@@ -4,7 +4,6 @@
 
 #include "kernels/cuda/launch/forward_params.hpp"
 #include "kernels/cuda/launch/images.hpp"
-#include "kernels/cuda/launch/instances.hpp"
 #include "plan/problem.hpp"
 #include "support/status.hpp"
 
@@ -12,6 +11,21 @@ namespace flashmoe::cuda {
 
 using runtime::cuda::DeviceAttribute;
 using runtime::cuda::KernelHandle;
+
+namespace {
+
+// The smallest listed head size that holds the problem's in this tile class, or 0.
+int listed_dim(const InstanceAxes& wanted, int64_t head_dim) {
+  int found = 0;
+  for (const InstanceAxes& one : listed_instances()) {
+    InstanceAxes same = wanted;
+    same.dim = one.dim;
+    if (one == same && one.dim >= head_dim && (found == 0 || one.dim < found)) found = one.dim;
+  }
+  return found;
+}
+
+}  // namespace
 
 fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error* error) {
   if (images().empty()) {
@@ -37,6 +51,7 @@ fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error*
     int* value;
     DeviceAttribute attribute;
   } asked[] = {{&made->sm_count_, DeviceAttribute::multiprocessor_count},
+               {&made->shared_bytes_per_cta_, DeviceAttribute::max_shared_bytes_per_block_optin},
                {&major, DeviceAttribute::compute_capability_major},
                {&minor, DeviceAttribute::compute_capability_minor}};
   for (const auto& one : asked) {
@@ -57,7 +72,7 @@ plan::DeviceCaps Device::caps() const {
   plan::DeviceCaps caps;
   caps.kind = FMS_DEVICE_CUDA;
   caps.sm_count = sm_count_;
-  caps.cuda_instances = instances();
+  caps.cuda_kernels = this;
   return caps;
 }
 
@@ -68,65 +83,102 @@ fms_status Device::failed(runtime::cuda::Code code, const char* what, fms_error*
   return fail(error, status, "", "%s", said.error().message.c_str());
 }
 
+fms_status Device::find(const fms_attention_problem& problem, plan::CudaKernel (&found)[max_found], int* count,
+                        fms_error* error) const {
+  static_assert(max_found >= tile_classes);
+  *count = 0;
+  InstanceAxes axes;
+  axes.dtype = problem.dtype;
+  axes.is_paged = plan::has(problem, FMS_PAGED_KV);
+  // Masks come before the scale in plain kernels; a scale of 0 would make NaN of them.
+  axes.is_modified = plan::has(problem, FMS_BIAS) || problem.softcap > 0.0F || problem.softmax_scale == 0.0F;
+  for (int i = 0; i < tile_classes; ++i) {
+    axes.tile_class = static_cast<TileClass>(i);
+    axes.dim = listed_dim(axes, problem.head_dim);
+    if (axes.dim == 0) continue;
+    const Tile tile = axes.tile();
+    if (shared_bytes(tile, axes.dim) > shared_bytes_per_cta_) continue;
+    const int code = code_of(axes);
+    if (loaded_[code].kernel.load(std::memory_order_acquire) == nullptr) {
+      if (auto s = load(code, error)) return s;
+    }
+    found[(*count)++] = {code,
+                         axes.dim,
+                         tile.rows(),
+                         tile.keys,
+                         tile.threads(),
+                         loaded_[code].ctas_per_sm,
+                         int64_t{tile.row_warps} * state_floats(axes.dim) * int64_t{sizeof(float)}};
+  }
+  return FMS_OK;
+}
+
 // The cubin of the device's own architecture, else the PTX, which every driver can compile. Kernels of a library belong
 // to no context: the driver makes each one ready in the context that launches it.
-fms_status Device::load(std::size_t instance, KernelHandle& kernel, fms_error* error) const {
-  const std::lock_guard lock(loading_);
-  kernel = kernels_[instance].load(std::memory_order_acquire);
-  if (kernel != nullptr) return FMS_OK;
-  const plan::CudaInstance& wanted = instances()[instance];
-  const runtime::cuda::Functions& call = driver_->call();
-  runtime::cuda::LibraryHandle library = nullptr;
+fms_status Device::load_image(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library, fms_error* error) const {
+  const std::string name = axes.name();
   runtime::cuda::Code code = runtime::cuda::no_binary_for_gpu;
   for (const int architecture : {architecture_, 0}) {
     for (const Image& image : images()) {
-      if (code == runtime::cuda::success || image.architecture != architecture ||
-          std::strcmp(image.kernel, wanted.name) != 0) {
-        continue;
-      }
-      code = call.library_load(&library, image.begin, nullptr, nullptr, 0, nullptr, nullptr, 0);
+      if (code == runtime::cuda::success || image.architecture != architecture || name != image.kernel) continue;
+      code = driver_->call().library_load(&library, image.begin, nullptr, nullptr, 0, nullptr, nullptr, 0);
     }
   }
-  if (auto s = failed(code, "cuLibraryLoadData", error)) return s;
-  if (auto s = failed(call.library_kernel(&kernel, library, wanted.name), "cuLibraryGetKernel", error)) return s;
-  if (wanted.shared_bytes > 48 << 10) {
-    const auto allowed = call.kernel_set_attribute(runtime::cuda::FunctionAttribute::max_dynamic_shared_bytes,
-                                                   wanted.shared_bytes, kernel, handle_);
-    if (auto s = failed(allowed, "cuKernelSetAttribute", error)) return s;
-  }
-  kernels_[instance].store(kernel, std::memory_order_release);
+  return failed(code, "cuLibraryLoadData", error);
+}
+
+fms_status Device::load(int code, fms_error* error) const {
+  const std::lock_guard lock(loading_);
+  Loaded& loaded = loaded_[code];
+  if (loaded.kernel.load(std::memory_order_acquire) != nullptr) return FMS_OK;
+  const InstanceAxes axes = axes_of(code);
+  const int bytes = shared_bytes(axes.tile(), axes.dim);
+  const runtime::cuda::Functions& call = driver_->call();
+  runtime::cuda::LibraryHandle library = nullptr;
+  KernelHandle kernel = nullptr;
+  if (auto s = load_image(axes, library, error)) return s;
+  if (auto s = failed(call.library_kernel(&kernel, library, axes.name().c_str()), "cuLibraryGetKernel", error)) return s;
+  const auto allowed = call.kernel_set_attribute(runtime::cuda::FunctionAttribute::max_dynamic_shared_bytes, bytes,
+                                                 kernel, handle_);
+  if (auto s = failed(allowed, "cuKernelSetAttribute", error)) return s;
+  const auto asked = call.occupancy(&loaded.ctas_per_sm, reinterpret_cast<runtime::cuda::FunctionHandle>(kernel),
+                                    axes.tile().threads(), static_cast<std::size_t>(bytes));
+  if (auto s = failed(asked, "cuOccupancyMaxActiveBlocksPerMultiprocessor", error)) return s;
+  loaded.kernel.store(kernel, std::memory_order_release);
   return FMS_OK;
 }
 
 fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,
                        fms_stream stream, fms_error* error) const {
-  const auto instance = static_cast<std::size_t>(plan.instance);
-  if (instance >= instances().size()) {
-    return fail(error, FMS_INVALID_ARGUMENT, "plan.instance",
-                "plan.instance is %d, but this library has %zu kernels: the plan comes from another build",
-                plan.instance, instances().size());
+  if (plan.instance < 0 || plan.instance >= instance_codes) {
+    return fail(error, FMS_INVALID_ARGUMENT, "plan.instance", "plan.instance is %d; allowed: 0 to %d", plan.instance,
+                instance_codes - 1);
   }
-  KernelHandle kernel = kernels_[instance].load(std::memory_order_acquire);
+  const auto code = static_cast<std::size_t>(plan.instance);
+  KernelHandle kernel = loaded_[code].kernel.load(std::memory_order_acquire);
   if (kernel == nullptr) {
-    if (auto s = load(instance, kernel, error)) return s;
+    if (auto s = load(plan.instance, error)) return s;
+    kernel = loaded_[code].kernel.load(std::memory_order_acquire);
   }
-  const plan::CudaInstance& chosen = instances()[instance];
-  ForwardParams params = forward_params(plan, chosen, args, workspace);
+  const InstanceAxes axes = axes_of(plan.instance);
+  ForwardParams params = forward_params(plan, axes, args, workspace);
   const fms_attention_problem& p = plan.problem;
-  const auto tiles = static_cast<unsigned>((plan::group_size(p) * p.q_len + plan.q_tile - 1) / plan.q_tile);
   const auto heads = static_cast<unsigned>(p.batch * p.kv_heads);
+  const auto splits = static_cast<unsigned>(plan.kv_splits);
+  const auto tiles = static_cast<unsigned>(plan.work_items) / splits / heads;
   const auto stream_handle = static_cast<runtime::cuda::StreamHandle>(stream);
   const runtime::cuda::Functions& call = driver_->call();
-  if (plan.kv_splits > 1) {
+  if (splits > 1 && (args.flags & FMS_WORKSPACE_READY) == 0) {
     const auto counters = reinterpret_cast<runtime::cuda::DeviceAddress>(params.arrived);
     const auto cleared = call.fill_words_async(counters, 0, std::size_t{tiles} * heads, stream_handle);
     if (auto s = failed(cleared, "cuMemsetD32Async", error)) return s;
   }
   void* arguments[] = {&params};
-  const auto code = call.launch(reinterpret_cast<runtime::cuda::FunctionHandle>(kernel), tiles, heads,
-                                static_cast<unsigned>(plan.kv_splits), static_cast<unsigned>(plan.threads), 1, 1,
-                                static_cast<unsigned>(chosen.shared_bytes), stream_handle, arguments, nullptr);
-  if (auto s = failed(code, "cuLaunchKernel", error)) return s;
+  const auto launched = call.launch(reinterpret_cast<runtime::cuda::FunctionHandle>(kernel), tiles, heads, splits,
+                                    static_cast<unsigned>(plan.threads), 1, 1,
+                                    static_cast<unsigned>(shared_bytes(axes.tile(), axes.dim)), stream_handle,
+                                    arguments, nullptr);
+  if (auto s = failed(launched, "cuLaunchKernel", error)) return s;
   if (args.info != nullptr) *args.info = {FMS_ISA_AUTO, plan.family, plan.threads, plan.kv_splits};
   return FMS_OK;
 }

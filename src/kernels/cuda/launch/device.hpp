@@ -7,33 +7,43 @@
 #include <mutex>
 
 #include "flashmoe/flashmoe.h"
+#include "kernels/cuda/launch/instances.hpp"
 #include "plan/planner.hpp"
 #include "runtime/driver.hpp"
 
 namespace flashmoe::cuda {
 
-class Device {
+class Device final : public plan::CudaKernels {
  public:
   // The driver is FLASHMOE_DRIVER (a path), else the system's.
   [[nodiscard]] static fms_status open(int ordinal, std::unique_ptr<Device>& device, fms_error* error);
 
   [[nodiscard]] plan::DeviceCaps caps() const;
+  // Kernels of every tile class there is for the problem. Loads what it has not loaded yet, to ask how many CTAs an SM
+  // holds: the first plan of a kind wants a current context.
+  [[nodiscard]] fms_status find(const fms_attention_problem& problem, plan::CudaKernel (&found)[max_found], int* count,
+                                fms_error* error) const override;
   // Queues the kernel on the stream, in the context that is current. Nothing is allocated and nothing is asked of the
-  // driver but the launch; the first run of a kernel loads it.
+  // driver but the launch; only the first run of a kernel loads it.
   [[nodiscard]] fms_status run(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,
                                fms_stream stream, fms_error* error) const;
 
  private:
-  static constexpr std::size_t most_instances = 80;
+  struct Loaded {
+    std::atomic<runtime::cuda::KernelHandle> kernel{nullptr};
+    int ctas_per_sm = 0;  // written before `kernel`
+  };
 
-  [[nodiscard]] fms_status load(std::size_t instance, runtime::cuda::KernelHandle& kernel, fms_error* error) const;
+  [[nodiscard]] fms_status load(int code, fms_error* error) const;
+  [[nodiscard]] fms_status load_image(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library,
+                                      fms_error* error) const;
   [[nodiscard]] fms_status failed(runtime::cuda::Code code, const char* what, fms_error* error) const;
 
   std::shared_ptr<const runtime::Driver> driver_{};
   runtime::cuda::DeviceHandle handle_ = 0;
-  int sm_count_ = 0, architecture_ = 0;
+  int sm_count_ = 0, architecture_ = 0, shared_bytes_per_cta_ = 0;
   mutable std::mutex loading_{};
-  mutable std::array<std::atomic<runtime::cuda::KernelHandle>, most_instances> kernels_{};
+  mutable std::array<Loaded, instance_codes> loaded_{};
 };
 
 }  // namespace flashmoe::cuda

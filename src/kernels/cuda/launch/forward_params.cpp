@@ -34,16 +34,15 @@ bool is_aligned(const fms_attention_problem& p, const fms_attention_args& args) 
 
 }  // namespace
 
-Division division_by(unsigned int divisor) {
-  // A power of two shifts: the product with 2^31 needs one more bit than 32, hence 2 * key there is never formed.
-  const auto bits = static_cast<unsigned>(std::bit_width(divisor - 1));  // ceil(log2)
-  const unsigned shift = bits > 0 ? bits - 1 : 0;
-  const std::uint64_t power = std::uint64_t{1} << (32 + shift);
-  const std::uint64_t magic = divisor == 1 ? 0 : (power + divisor - 1) / divisor;
-  return {static_cast<unsigned int>(magic), shift};
+Division division_by(int64_t divisor) {
+  if (divisor <= 1) return {0, 0};
+  const auto bits = static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(divisor - 1)));  // ceil(log2)
+  const unsigned shift = bits - 1;
+  const std::uint64_t power = std::uint64_t{1} << (32 + shift), by = static_cast<std::uint64_t>(divisor);
+  return {static_cast<unsigned int>((power + by - 1) / by), shift};
 }
 
-ForwardParams forward_params(const fms_attention_plan& plan, const plan::CudaInstance& instance,
+ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes& axes,
                              const fms_attention_args& args, std::byte* workspace) {
   const fms_attention_problem& p = plan.problem;
   ForwardParams to{};
@@ -66,7 +65,7 @@ ForwardParams forward_params(const fms_attention_plan& plan, const plan::CudaIns
   to.bias_batch = p.bias.batch;
   to.bias_head = p.bias.head;
   to.bias_q = p.bias.q;
-  to.bias_kv = p.bias.kv;
+  to.bias_kv = static_cast<int>(p.bias.kv);
   to.q_len = static_cast<int>(p.q_len);
   to.kv_len = static_cast<int>(p.kv_len);
   to.head_dim = static_cast<int>(p.head_dim);
@@ -78,21 +77,22 @@ ForwardParams forward_params(const fms_attention_plan& plan, const plan::CudaIns
   to.bias_kind = static_cast<int>(p.bias_dtype);
   to.page_size = static_cast<int>(std::min<int64_t>(p.page_size, unbounded));
   to.block_table_stride = static_cast<int>(p.block_table_stride);
-  if (to.page_size > 0) {
-    const Division division = division_by(static_cast<unsigned int>(to.page_size));
-    to.page_magic = division.magic;
-    to.page_shift = division.shift;
-  }
+  to.by_page_size = division_by(to.page_size);
+  to.by_group = division_by(to.group);
+  to.by_kv_heads = division_by(to.kv_heads);
+  to.by_splits = division_by(plan.kv_splits);
   constexpr float log2_of_e = 1.44269504088896341F;
   to.scale = p.softmax_scale;
   to.softcap = p.softcap;
-  to.scale_log2 = instance.is_modified != 0 ? 1.0F : std::fabs(p.softmax_scale) * log2_of_e;
-  to.q_sign = instance.is_modified == 0 && p.softmax_scale < 0 ? 0x80008000U : 0U;
+  to.inverse_softcap = p.softcap > 0.0F ? 1.0F / p.softcap : 0.0F;
+  to.scale_log2 = axes.is_modified ? 1.0F : std::fabs(p.softmax_scale) * log2_of_e;
+  to.lowest = -3e38F / std::max(to.scale_log2, 1.0F);
+  to.q_sign = !axes.is_modified && p.softmax_scale < 0 ? 0x80008000U : 0U;
   to.is_aligned = is_aligned(p, args) ? 1 : 0;
   if (plan.kv_splits > 1) {
-    const int64_t states = plan.work_items * plan.q_tile * plan::cuda_state_floats(instance.head_dim);
     to.partial = reinterpret_cast<float*>(workspace);
-    to.arrived = reinterpret_cast<unsigned int*>(to.partial + states);
+    to.arrived = reinterpret_cast<unsigned int*>(to.partial + plan.work_items * axes.tile().row_warps *
+                                                                  state_floats(axes.dim));
   }
   return to;
 }

@@ -5,17 +5,13 @@
 
 #include "flashmoe/flashmoe.h"
 #include "kernels/cuda/attention/params.hpp"
-#include "plan/planner.hpp"
+#include "kernels/cuda/launch/instances.hpp"
 
 namespace flashmoe::cuda {
 
-[[nodiscard]] ForwardParams forward_params(const fms_attention_plan& plan, const plan::CudaInstance& instance,
+[[nodiscard]] ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes& axes,
                                            const fms_attention_args& args, std::byte* workspace);
 
-// key / divisor == (key * magic) >> (32 + shift) for 0 <= key < 2^31.
-struct Division {
-  unsigned int magic, shift;
-};
-[[nodiscard]] Division division_by(unsigned int divisor);
+[[nodiscard]] Division division_by(int64_t divisor);
 
 }  // namespace flashmoe::cuda

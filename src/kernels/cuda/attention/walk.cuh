@@ -1,0 +1,260 @@
+// The walk over the keys that a tile of query rows sees.
+//
+//   warp    16 rows; holds Q, the scores of its share of a block of keys, and O in fragments (atoms/mma.cuh)
+//   block   keys and values in shared memory, two places for each:
+//
+//             step i      score(i + 1)   softmax(i)   weigh(i)       copies of K(i + 2) and V(i + 1) under way
+//
+//           The next block is scored before this block's softmax, so that tensor cores and vector units both have work.
+//
+// Interior blocks, which every row of the tile sees whole, run in a loop of their own without masks and bounds.
+#pragma once
+
+#include "kernels/cuda/atoms/async_copy.cuh"
+#include "kernels/cuda/atoms/mma.cuh"
+#include "kernels/cuda/attention/row_state.cuh"
+#include "kernels/cuda/attention/score_rules.cuh"
+#include "kernels/cuda/attention/tile_copy.cuh"
+#include "kernels/cuda/attention/tile_place.cuh"
+
+namespace flashmoe::cuda {
+
+template <class Shape>
+class Walk {
+  using T = typename Shape::Element;
+  using Rows = typename Shape::Rows;
+  using Scores = typename Shape::Scores;
+  static constexpr int key_tiles = Shape::key_tiles, dim_tiles = Shape::dim_tiles;
+  // In shared memory: two blocks of keys, then two of values.
+  static constexpr uint32 values_begin = 2 * Shape::block_bytes;
+  static constexpr uint32 queries_begin = Shape::keeps_queries ? 0 : 4 * Shape::block_bytes;
+
+ public:
+  FMS_DEVICE Walk(const ForwardParams& params, const TilePlace<Shape>& tile, uint32 shared)
+      : p_(params),
+        tile_(tile),
+        shared_(shared),
+        mine_(tile.keys(params)),
+        whole_(tile.keys_of_all(params)),
+        rules_(params, tile, mine_),
+        copy_(params, tile, shared_) {
+    const int first_key = tile_.key_warp() * Shape::warp_keys, lane = tile_.lane;
+    keys_at_ = shared_ + Rows::offset(first_key + lane % 8 + lane / 16 * 8, lane / 8 % 2);
+    values_at_ = shared_ + values_begin + Rows::offset(first_key + lane % 16, lane / 16);
+  }
+
+  FMS_DEVICE void run(RowState<Shape>& state) {
+    if (mine_.lo >= mine_.hi) return;
+    load_queries();
+    all_blocks(state);
+  }
+
+ private:
+  FMS_DEVICE void load_queries() {
+    copy_.queries(queries_begin);
+    commit_copies();
+    if constexpr (Shape::keeps_queries) {
+      wait_for_copies<0>();
+      __syncthreads();
+#pragma unroll
+      for (int d = 0; d < Shape::dim / 16; ++d) load_query(q_[d], d);
+      __syncthreads();
+    }
+  }
+  FMS_DEVICE void load_query(uint32 (&q)[4], int d) const {
+    load_matrices(q, shared_ + queries_begin +
+                         Rows::offset(tile_.row_warp() * 16 + tile_.lane % 16, 2 * d + tile_.lane / 16));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) q[i] ^= p_.q_sign;
+  }
+
+  // ---- one block ---------------------------------------------------------------------------------------------------
+
+  FMS_DEVICE void score(Scores& to, uint32 stage) const {
+#pragma unroll
+    for (int d = 0; d < Shape::dim / 16; ++d) {
+      uint32 a[4];
+      if constexpr (Shape::keeps_queries) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a[i] = q_[d][i];
+      } else {
+        load_query(a, d);
+      }
+#pragma unroll
+      for (int n = 0; n < key_tiles; n += 2) {
+        uint32 b[4];
+        load_matrices(b, Rows::move_on(keys_at_, 2 * d) + stage + n * 8 * Rows::row_bytes);
+        if (d == 0) {  // from zero, which costs no register
+          mma_16x8x16<T>(to.s[n], a, b[0], b[1]);
+          mma_16x8x16<T>(to.s[n + 1], a, b[2], b[3]);
+        } else {
+          mma_16x8x16<T>(to.s[n], a, b[0], b[1], to.s[n]);
+          mma_16x8x16<T>(to.s[n + 1], a, b[2], b[3], to.s[n + 1]);
+        }
+      }
+    }
+  }
+
+  // O += weights V
+  FMS_DEVICE void weigh(RowState<Shape>& state, const Scores& weights, uint32 stage) const {
+#pragma unroll
+    for (int n = 0; n < key_tiles; n += 2) {
+      const float(&w)[key_tiles][4] = weights.s;
+      const uint32 a[4] = {pack<T>(w[n][0], w[n][1]), pack<T>(w[n][2], w[n][3]), pack<T>(w[n + 1][0], w[n + 1][1]),
+                           pack<T>(w[n + 1][2], w[n + 1][3])};
+#pragma unroll
+      for (int d = 0; d < dim_tiles; d += 2) {
+        uint32 b[4];
+        load_matrices_transposed(b, Rows::move_on(values_at_, d) + stage + n * 8 * Rows::row_bytes);
+        mma_16x8x16<T>(state.o[d], a, b[0], b[1], state.o[d]);
+        mma_16x8x16<T>(state.o[d + 1], a, b[2], b[3], state.o[d + 1]);
+      }
+    }
+  }
+
+  // Keys that a row does not see have the weight 0, but 0 times NaN or infinity is NaN: in edge blocks such values need
+  // care. Each thread looks at the chunks it copied itself; it has waited for them.
+  FMS_DEVICE bool my_values_are_wild(uint32 stage) const {
+    bool is_wild = false;
+    copy_.template for_each_piece<Shape::keys>([&](int row, int chunk) {
+      const uint4 four = load_shared(shared_ + values_begin + stage + Rows::offset(row, chunk));
+      is_wild |= (wild_halves<T>(four.x) | wild_halves<T>(four.y) | wild_halves<T>(four.z) | wild_halves<T>(four.w)) != 0;
+    });
+    return is_wild;
+  }
+
+  FMS_DEVICE void weigh_edge(RowState<Shape>& state, const Scores& weights, int first_key, uint32 stage,
+                             bool has_wild_values) const {
+    if (!has_wild_values) {
+      weigh(state, weights, stage);
+      return;
+    }
+    // The finite values as ever; beside them, which rows see a value that is not: those get NaN.
+#pragma unroll 1
+    for (int n = 0; n < key_tiles; n += 2) {
+      uint32 a[4], sees[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int tile = n + i / 2, first = i % 2 * 2;
+        a[i] = pack<T>(pick(weights, tile, first), pick(weights, tile, first + 1));
+        sees[i] = pack<T>(rules_.is_seen(first_key + tile_.key(tile, first), i % 2) ? 1.0f : 0.0f,
+                          rules_.is_seen(first_key + tile_.key(tile, first + 1), i % 2) ? 1.0f : 0.0f);
+      }
+#pragma unroll
+      for (int d = 0; d < dim_tiles; d += 2) {
+        uint32 b[4], wild[4];
+        load_matrices_transposed(b, Rows::move_on(values_at_, d) + stage + n * 8 * Rows::row_bytes);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const uint32 halves = wild_halves<T>(b[i]);
+          wild[i] = halves & pack<T>(1.0f, 1.0f);
+          b[i] &= ~halves;
+        }
+        float met[2][4];
+        mma_16x8x16<T>(state.o[d], a, b[0], b[1], state.o[d]);
+        mma_16x8x16<T>(state.o[d + 1], a, b[2], b[3], state.o[d + 1]);
+        mma_16x8x16<T>(met[0], sees, wild[0], wild[1]);
+        mma_16x8x16<T>(met[1], sees, wild[2], wild[3]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (met[0][i] != 0.0f) state.o[d][i] = not_a_number();
+          if (met[1][i] != 0.0f) state.o[d + 1][i] = not_a_number();
+        }
+      }
+    }
+  }
+  // An element by a run-time tile number, without a copy of the fragments in local memory.
+  FMS_DEVICE static float pick(const Scores& scores, int tile, int i) {
+    float picked = 0.0f;
+#pragma unroll
+    for (int n = 0; n < key_tiles; ++n)
+      if (n == tile) picked = scores.s[n][i];
+    return picked;
+  }
+
+  // ---- all blocks --------------------------------------------------------------------------------------------------
+
+  // The block from key `first` on stands at `stage`, the next goes to the other. Whole: so are this block and the next
+  // two; else there may be no next.
+  template <bool Whole>
+  FMS_DEVICE void step(RowState<Shape>& state, Scores& next, Scores& current, int first, uint32 stage) const {
+    const uint32 other = Shape::block_bytes - stage;
+    const int second = first + Shape::keys, third = second + Shape::keys;
+    wait_for_copies<0>();
+    [[maybe_unused]] bool has_wild_values = false;
+    if constexpr (Whole) {
+      __syncthreads();
+    } else {
+      has_wild_values = __syncthreads_or(my_values_are_wild(stage));
+    }
+    const bool has_next = Whole || second < mine_.hi;
+    if (has_next) copy_.template values<Whole>(second, mine_.hi, values_begin + other);
+    if (Whole || third < mine_.hi) copy_.template keys<Whole>(third, mine_.hi, stage);
+    commit_copies();
+    const auto score_next = [&] {
+      if (!has_next) return;
+      score(next, other);
+      if constexpr (Shape::is_modified) rules_.template modify<Whole>(next, second);
+      if constexpr (!Whole) rules_.mask(next, second);
+    };
+    if constexpr (Shape::looks_ahead) score_next();
+    state.weigh_scores(current, p_.scale_log2);
+    if constexpr (Whole) {
+      weigh(state, current, stage);
+    } else {
+      weigh_edge(state, current, first, stage, has_wild_values);
+    }
+    if constexpr (!Shape::looks_ahead) score_next();  // next is current then
+  }
+
+  FMS_DEVICE void all_blocks(RowState<Shape>& state) const {
+    const int whole_hi = p_.is_aligned != 0 && p_.head_dim == Shape::dim ? min(whole_.hi, mine_.hi) : 0;
+    int first = mine_.lo;
+    copy_.template keys<false>(first, mine_.hi, 0);
+    commit_copies();
+    copy_.template values<false>(first, mine_.hi, values_begin);
+    if (first + Shape::keys < mine_.hi) copy_.template keys<false>(first + Shape::keys, mine_.hi, Shape::block_bytes);
+    commit_copies();
+    wait_for_copies<1>();
+    __syncthreads();
+    Scores current;
+    [[maybe_unused]] Scores ahead;
+    Scores& next = Shape::looks_ahead ? ahead : current;
+    score(current, 0);
+    if constexpr (Shape::is_modified) rules_.template modify<false>(current, first);
+    rules_.mask(current, first);
+    uint32 stage = 0;
+    for (;;) {
+      if constexpr (Shape::looks_ahead) {
+        // In pairs, so that scores need not move and stages are constants.
+        if (first >= whole_.lo && stage == 0) {
+          for (; first + 4 * Shape::keys <= whole_hi; first += 2 * Shape::keys) {
+            step<true>(state, next, current, first, 0);
+            step<true>(state, current, next, first + Shape::keys, Shape::block_bytes);
+          }
+        }
+      } else if (first >= whole_.lo) {
+#pragma unroll 1
+        for (; first + 3 * Shape::keys <= whole_hi; first += Shape::keys, stage = Shape::block_bytes - stage)
+          step<true>(state, current, current, first, stage);
+      }
+      step<false>(state, next, current, first, stage);
+      first += Shape::keys;
+      if (first >= mine_.hi) return;
+      if constexpr (Shape::looks_ahead) current = next;
+      stage = Shape::block_bytes - stage;
+    }
+  }
+
+  const ForwardParams& p_;
+  const TilePlace<Shape> tile_;
+  const uint32 shared_;
+  const KeyRange mine_;   // the keys of this CTA
+  const KeyRange whole_;  // what every row sees
+  const ScoreRules<Shape> rules_;
+  const TileCopy<Shape> copy_;
+  uint32 keys_at_, values_at_;    // this lane's places in the first block of each
+  uint32 q_[Shape::keeps_queries ? Shape::dim / 16 : 1][4];  // (16, dim)
+};
+
+}  // namespace flashmoe::cuda
