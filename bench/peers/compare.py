@@ -144,7 +144,7 @@ def main() -> int:
     options = parse()
     problems = [problem for problem in PROBLEMS if not options.quick or problem.len_q <= 128]
     try:
-        collector = Collector(options.build.resolve(), find_nvdisasm(options.nvdisasm), not options.no_compile_cost)
+        collector = Collector(options.build.absolute(), find_nvdisasm(options.nvdisasm), not options.no_compile_cost)
         comparison = collect(collector, options.side or list(SIDES), problems)
     except (CannotRunError, RuntimeError, OSError) as error:
         say(f"compare: {error}")
