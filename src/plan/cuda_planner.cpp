@@ -35,14 +35,14 @@ double estimate(const CudaKernel& kernel, const Work& work, int64_t splits, int3
   const double warps = kernel.threads / 32.0;
   const double block_bytes = 4.0 * kernel.kv_tile * kernel.head_dim;
   // A CTA that has its SM to itself, and what an SM has to do in all.
-  const double alone = blocks * (products / std::min(warps, policy.pipes_per_sm) * policy.product_clocks /
-                                     policy.alone_share +
-                                 policy.block_clocks);
+  const double alone =
+      blocks * (products / std::min(warps, policy.pipes_per_sm) * policy.product_clocks / policy.alone_share +
+                policy.block_clocks);
   const double waves = std::ceil(ctas / (static_cast<double>(sm_count) * kernel.ctas_per_sm));
   const double ctas_of_an_sm = std::ceil(ctas / sm_count);
-  const double busy = ctas_of_an_sm * blocks *
-                      std::max(products / policy.pipes_per_sm * policy.product_clocks,
-                               block_bytes / policy.l2_bytes_per_clock);
+  const double busy =
+      ctas_of_an_sm * blocks *
+      std::max(products / policy.pipes_per_sm * policy.product_clocks, block_bytes / policy.l2_bytes_per_clock);
   const double merging =
       splits == 1 ? 0.0 : policy.split_clocks + policy.state_clocks * static_cast<double>(splits) / warps;
   return waves * policy.fixed_clocks + std::max(waves * alone, busy) + merging;
@@ -58,12 +58,13 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
   }
   const Work work{group_size(p) * p.q_len, p.batch * p.kv_heads, visible_keys_per_row(p)};
   if (work.rows > most_rows_or_keys || p.kv_len > most_rows_or_keys || work.heads > most_heads) {
-    return fail(error, FMS_NOT_SUPPORTED, "problem",
-                "the problem has %lld query rows a kv head, %lld keys and %lld kv heads in all; allowed on a GPU: %lld, "
-                "%lld and %lld",
-                static_cast<long long>(work.rows), static_cast<long long>(p.kv_len), static_cast<long long>(work.heads),
-                static_cast<long long>(most_rows_or_keys), static_cast<long long>(most_rows_or_keys),
-                static_cast<long long>(most_heads));
+    return fail(
+        error, FMS_NOT_SUPPORTED, "problem",
+        "the problem has %lld query rows a kv head, %lld keys and %lld kv heads in all; allowed on a GPU: %lld, "
+        "%lld and %lld",
+        static_cast<long long>(work.rows), static_cast<long long>(p.kv_len), static_cast<long long>(work.heads),
+        static_cast<long long>(most_rows_or_keys), static_cast<long long>(most_rows_or_keys),
+        static_cast<long long>(most_heads));
   }
   CudaKernel found[CudaKernels::max_found];
   int count = 0;
@@ -94,10 +95,11 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
     }
   }
   if (best == nullptr) {
-    return fail(error, FMS_NOT_SUPPORTED, options.q_tile > 0 ? "options.q_tile" : "problem.head_dim",
-                "no kernel of this library runs head_dim %lld%s on this GPU; allowed: head_dim 1 to 256, q_tile 16, 32, "
-                "64 or 128 as far as the head size has them",
-                static_cast<long long>(p.head_dim), options.q_tile > 0 ? " with this q_tile" : "");
+    return fail(
+        error, FMS_NOT_SUPPORTED, options.q_tile > 0 ? "options.q_tile" : "problem.head_dim",
+        "no kernel of this library runs head_dim %lld%s on this GPU; allowed: head_dim 1 to 256, q_tile 16, 32, "
+        "64 or 128 as far as the head size has them",
+        static_cast<long long>(p.head_dim), options.q_tile > 0 ? " with this q_tile" : "");
   }
   plan.family = FMS_KERNEL_CUDA_FORWARD;
   plan.instance = best->instance;
@@ -111,8 +113,8 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
   const int64_t tiles = work.heads * divide_up(work.rows, best->q_tile);
   plan.work_items = tiles * best_splits;
   if (best_splits > 1) {
-    plan.workspace_bytes = static_cast<uint64_t>(plan.work_items * best->split_bytes) +
-                           static_cast<uint64_t>(tiles) * sizeof(uint32_t);
+    plan.workspace_bytes =
+        static_cast<uint64_t>(plan.work_items * best->split_bytes) + static_cast<uint64_t>(tiles) * sizeof(uint32_t);
   }
   return FMS_OK;
 }

@@ -37,7 +37,7 @@ constexpr Tile tile_of(TileClass tile_class, int dim) {
     case TileClass::large:
       break;
   }
-  return {4, 1, dim <= 64 ? 64 : dim <= 192 ? 32 : 16, is_long ? 1 : 2, true, is_long};
+  return {4, 1, dim <= 64 ? 64 : dim < 256 ? 32 : 16, is_long ? 1 : 2, true, is_long};
 }
 
 // Bytes from row to row in shared memory (atoms/shared_memory.cuh).

@@ -1,5 +1,5 @@
-// GPU tuning figures as data. No GPU has run these kernels: the figures are arithmetic on published ones, in clocks of an
-// SM, and their source says so.
+// GPU tuning figures as data. No GPU has run these kernels: the figures are arithmetic on published ones, in clocks of
+// an SM, and their source says so.
 #pragma once
 
 namespace flashmoe::plan {

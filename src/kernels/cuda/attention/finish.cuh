@@ -60,16 +60,17 @@ class Finish {
     float* const states = p_.partial + tile * p_.splits * stride + tile_.row_warp() * Shape::state_floats;
     if (tile_.key_warp() == 0) {
       state.store(states + static_cast<long long>(blockIdx.z) * stride, tile_.lane, is_there);
-      __threadfence();
     }
     __syncthreads();
+    // One thread speaks for the CTA: its fences order what the barriers gather and hand on.
     bool is_last = false;
-    if (threadIdx.x == 0) {
+    if (tile_.warp == 0 && tile_.lane == 0) {
+      __threadfence();
       is_last = atomicAdd(p_.arrived + tile, 1u) == static_cast<uint32>(p_.splits - 1);
+      __threadfence();
       if (is_last) p_.arrived[tile] = 0;  // as the next launch wants to find it
     }
     if (!__syncthreads_or(is_last)) return false;
-    __threadfence();
     state.clear(p_.lowest);
     const int begin = tile_.key_warp() * p_.splits / Shape::key_warps;
     const int end = (tile_.key_warp() + 1) * p_.splits / Shape::key_warps;

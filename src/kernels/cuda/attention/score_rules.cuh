@@ -7,7 +7,7 @@
 
 namespace flashmoe::cuda {
 
-inline constexpr float minus_infinity = -__builtin_huge_valf();
+inline constexpr float minus_infinity = __builtin_bit_cast(float, 0xff800000u);  // NVRTC has no __builtin_huge_valf
 
 template <class Shape>
 class ScoreRules {

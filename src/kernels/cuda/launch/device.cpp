@@ -1,7 +1,9 @@
 #include "kernels/cuda/launch/device.hpp"
 
-#include <cstring>
+#include <optional>
+#include <string>
 
+#include "kernels/cuda/jit/jit.hpp"
 #include "kernels/cuda/launch/forward_params.hpp"
 #include "kernels/cuda/launch/images.hpp"
 #include "plan/problem.hpp"
@@ -14,13 +16,13 @@ using runtime::cuda::KernelHandle;
 
 namespace {
 
-// The smallest listed head size that holds the problem's in this tile class, or 0.
-int listed_dim(const InstanceAxes& wanted, int64_t head_dim) {
-  int found = 0;
+// The smallest listed instance of this tile class whose head size holds the problem's, or nothing.
+std::optional<InstanceAxes> find_listed(const InstanceAxes& wanted, int64_t head_dim) {
+  std::optional<InstanceAxes> found;
   for (const InstanceAxes& one : listed_instances()) {
     InstanceAxes same = wanted;
     same.dim = one.dim;
-    if (one == same && one.dim >= head_dim && (found == 0 || one.dim < found)) found = one.dim;
+    if (one == same && one.dim >= head_dim && (!found || one.dim < found->dim)) found = one;
   }
   return found;
 }
@@ -94,35 +96,59 @@ fms_status Device::find(const fms_attention_problem& problem, plan::CudaKernel (
   axes.is_modified = plan::has(problem, FMS_BIAS) || problem.softcap > 0.0F || problem.softmax_scale == 0.0F;
   for (int i = 0; i < tile_classes; ++i) {
     axes.tile_class = static_cast<TileClass>(i);
-    axes.dim = listed_dim(axes, problem.head_dim);
-    if (axes.dim == 0) continue;
-    const Tile tile = axes.tile();
-    if (shared_bytes(tile, axes.dim) > shared_bytes_per_cta_) continue;
-    const int code = code_of(axes);
-    if (loaded_[code].kernel.load(std::memory_order_acquire) == nullptr) {
-      if (auto s = load(code, error)) return s;
+    const auto listed = find_listed(axes, problem.head_dim);
+    if (!listed) continue;
+    if (loaded_[code_of(*listed)].kernel.load(std::memory_order_acquire) == nullptr) {
+      if (auto s = load(code_of(*listed), error)) return s;
     }
-    found[(*count)++] = {code,
-                         axes.dim,
-                         tile.rows(),
-                         tile.keys,
-                         tile.threads(),
-                         loaded_[code].ctas_per_sm,
-                         int64_t{tile.row_warps} * state_floats(axes.dim) * int64_t{sizeof(float)}};
+    add(*listed, loaded_[code_of(*listed)].ctas_per_sm, found, count);
+  }
+  if (*count > 0) return FMS_OK;
+  // Compiled when one of them runs; until then what registers are limited for stands for the occupancy.
+  axes.dim = static_cast<int>((problem.head_dim + dim_step - 1) / dim_step * dim_step);
+  for (const TileClass tile_class : {TileClass::large, TileClass::decode}) {
+    axes.tile_class = tile_class;
+    add(axes, axes.tile().ctas_per_sm, found, count);
   }
   return FMS_OK;
 }
 
+void Device::add(const InstanceAxes& axes, int ctas_per_sm, plan::CudaKernel (&found)[max_found], int* count) const {
+  const Tile tile = axes.tile();
+  if (shared_bytes(tile, axes.dim) > shared_bytes_per_cta_) return;
+  found[(*count)++] = {code_of(axes),
+                       axes.dim,
+                       tile.rows(),
+                       tile.keys,
+                       tile.threads(),
+                       ctas_per_sm,
+                       int64_t{tile.row_warps} * state_floats(axes.dim) * int64_t{sizeof(float)}};
+}
+
 // The cubin of the device's own architecture, else the PTX, which every driver can compile. Kernels of a library belong
 // to no context: the driver makes each one ready in the context that launches it.
-fms_status Device::load_image(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library, fms_error* error) const {
-  const std::string name = axes.name();
+fms_status Device::load_listed(const std::string& name, runtime::cuda::LibraryHandle& library, fms_error* error) const {
   runtime::cuda::Code code = runtime::cuda::no_binary_for_gpu;
   for (const int architecture : {architecture_, 0}) {
     for (const Image& image : images()) {
       if (code == runtime::cuda::success || image.architecture != architecture || name != image.kernel) continue;
       code = driver_->call().library_load(&library, image.begin, nullptr, nullptr, 0, nullptr, nullptr, 0);
     }
+  }
+  return failed(code, "cuLibraryLoadData", error);
+}
+
+fms_status Device::load_compiled(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library,
+                                 fms_error* error) const {
+  const std::string name = axes.name();
+  runtime::cuda::Code code = runtime::cuda::no_binary_for_gpu;
+  for (const int architecture : {architecture_, 0}) {
+    const auto image =
+        jit_image({name.c_str(), axes.dtype == FMS_F16 ? "Half" : "BFloat16", axes.dim,
+                   tile_class_names[static_cast<int>(axes.tile_class)], axes.is_paged, axes.is_modified, architecture});
+    if (!image) return fail(error, FMS_DEVICE_ERROR, "problem.head_dim", "%s", image.error().to_string().c_str());
+    code = driver_->call().library_load(&library, image->data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    if (code == runtime::cuda::success) break;
   }
   return failed(code, "cuLibraryLoadData", error);
 }
@@ -136,10 +162,11 @@ fms_status Device::load(int code, fms_error* error) const {
   const runtime::cuda::Functions& call = driver_->call();
   runtime::cuda::LibraryHandle library = nullptr;
   KernelHandle kernel = nullptr;
-  if (auto s = load_image(axes, library, error)) return s;
-  if (auto s = failed(call.library_kernel(&kernel, library, axes.name().c_str()), "cuLibraryGetKernel", error)) return s;
-  const auto allowed = call.kernel_set_attribute(runtime::cuda::FunctionAttribute::max_dynamic_shared_bytes, bytes,
-                                                 kernel, handle_);
+  const std::string name = axes.name();
+  if (auto s = is_listed(axes) ? load_listed(name, library, error) : load_compiled(axes, library, error)) return s;
+  if (auto s = failed(call.library_kernel(&kernel, library, name.c_str()), "cuLibraryGetKernel", error)) return s;
+  const auto allowed =
+      call.kernel_set_attribute(runtime::cuda::FunctionAttribute::max_dynamic_shared_bytes, bytes, kernel, handle_);
   if (auto s = failed(allowed, "cuKernelSetAttribute", error)) return s;
   const auto asked = call.occupancy(&loaded.ctas_per_sm, reinterpret_cast<runtime::cuda::FunctionHandle>(kernel),
                                     axes.tile().threads(), static_cast<std::size_t>(bytes));
@@ -174,10 +201,10 @@ fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args&
     if (auto s = failed(cleared, "cuMemsetD32Async", error)) return s;
   }
   void* arguments[] = {&params};
-  const auto launched = call.launch(reinterpret_cast<runtime::cuda::FunctionHandle>(kernel), tiles, heads, splits,
-                                    static_cast<unsigned>(plan.threads), 1, 1,
-                                    static_cast<unsigned>(shared_bytes(axes.tile(), axes.dim)), stream_handle,
-                                    arguments, nullptr);
+  const auto launched =
+      call.launch(reinterpret_cast<runtime::cuda::FunctionHandle>(kernel), tiles, heads, splits,
+                  static_cast<unsigned>(plan.threads), 1, 1, static_cast<unsigned>(shared_bytes(axes.tile(), axes.dim)),
+                  stream_handle, arguments, nullptr);
   if (auto s = failed(launched, "cuLaunchKernel", error)) return s;
   if (args.info != nullptr) *args.info = {FMS_ISA_AUTO, plan.family, plan.threads, plan.kv_splits};
   return FMS_OK;

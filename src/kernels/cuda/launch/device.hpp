@@ -19,8 +19,8 @@ class Device final : public plan::CudaKernels {
   [[nodiscard]] static fms_status open(int ordinal, std::unique_ptr<Device>& device, fms_error* error);
 
   [[nodiscard]] plan::DeviceCaps caps() const;
-  // Kernels of every tile class there is for the problem. Loads what it has not loaded yet, to ask how many CTAs an SM
-  // holds: the first plan of a kind wants a current context.
+  // Kernels of every tile class there is for the problem; where the list has none, what NVRTC would compile. Loads
+  // listed ones at the first plan of a kind, which wants a current context, to ask how many CTAs an SM holds.
   [[nodiscard]] fms_status find(const fms_attention_problem& problem, plan::CudaKernel (&found)[max_found], int* count,
                                 fms_error* error) const override;
   // Queues the kernel on the stream, in the context that is current. Nothing is allocated and nothing is asked of the
@@ -35,8 +35,11 @@ class Device final : public plan::CudaKernels {
   };
 
   [[nodiscard]] fms_status load(int code, fms_error* error) const;
-  [[nodiscard]] fms_status load_image(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library,
-                                      fms_error* error) const;
+  [[nodiscard]] fms_status load_listed(const std::string& name, runtime::cuda::LibraryHandle& library,
+                                       fms_error* error) const;
+  [[nodiscard]] fms_status load_compiled(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library,
+                                         fms_error* error) const;
+  void add(const InstanceAxes& axes, int ctas_per_sm, plan::CudaKernel (&found)[max_found], int* count) const;
   [[nodiscard]] fms_status failed(runtime::cuda::Code code, const char* what, fms_error* error) const;
 
   std::shared_ptr<const runtime::Driver> driver_{};

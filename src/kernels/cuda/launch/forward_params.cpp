@@ -42,8 +42,8 @@ Division division_by(int64_t divisor) {
   return {static_cast<unsigned int>((power + by - 1) / by), shift};
 }
 
-ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes& axes,
-                             const fms_attention_args& args, std::byte* workspace) {
+ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes& axes, const fms_attention_args& args,
+                             std::byte* workspace) {
   const fms_attention_problem& p = plan.problem;
   ForwardParams to{};
   to.q = args.q;
@@ -91,8 +91,8 @@ ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes&
   to.is_aligned = is_aligned(p, args) ? 1 : 0;
   if (plan.kv_splits > 1) {
     to.partial = reinterpret_cast<float*>(workspace);
-    to.arrived = reinterpret_cast<unsigned int*>(to.partial + plan.work_items * axes.tile().row_warps *
-                                                                  state_floats(axes.dim));
+    to.arrived =
+        reinterpret_cast<unsigned int*>(to.partial + plan.work_items * axes.tile().row_warps * state_floats(axes.dim));
   }
   return to;
 }
