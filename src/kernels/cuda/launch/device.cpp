@@ -97,7 +97,7 @@ fms_status Device::find(const fms_attention_problem& problem, plan::CudaKernel (
   for (int i = 0; i < tile_classes; ++i) {
     axes.tile_class = static_cast<TileClass>(i);
     const auto listed = find_listed(axes, problem.head_dim);
-    if (!listed) continue;
+    if (!listed || shared_bytes(listed->tile(), listed->dim) > shared_bytes_per_cta_) continue;
     if (loaded_[code_of(*listed)].kernel.load(std::memory_order_acquire) == nullptr) {
       if (auto s = load(code_of(*listed), error)) return s;
     }
