@@ -146,7 +146,7 @@ def main() -> int:
     try:
         collector = Collector(options.build.absolute(), find_nvdisasm(options.nvdisasm), not options.no_compile_cost)
         comparison = collect(collector, options.side or list(SIDES), problems)
-    except (CannotRunError, RuntimeError, OSError) as error:
+    except (RuntimeError, OSError, SystemExit) as error:  # the build script of the peers ends with SystemExit
         say(f"compare: {error}")
         return 3
     if options.json:

@@ -47,7 +47,9 @@ EXECUTED = summarise(
 
 
 def loop_of(instructions: int, use: float, shared_port: float, beside: int = 0) -> MainLoop:
-    return MainLoop(instructions, instructions + beside, 128, 128, use, shared_port, use, 0, {"HMMA": 128})
+    whole = instructions + beside
+    busy = {"tensor": 2048}
+    return MainLoop(instructions, whole, 128, 128, use, shared_port, use, 2048, busy, 0, 0, {"HMMA": 128})
 
 
 def comparison_of(ours: MainLoop, flashinfer: MainLoop, flash_attention: MainLoop, hmmas: int = 4096) -> Comparison:
@@ -150,7 +152,7 @@ class Pages(unittest.TestCase):
             self.assertIn(f"`{row.instance.name}`", page)
 
     def test_tables_have_as_many_cells_in_every_line(self) -> None:
-        for make in (report.goals_table, report.instances_table, report.rows_table, report.opcodes_table):
+        for make in (report.goals_table, report.instances_table, report.rows_table, report.rounds_table, report.opcodes_table):
             lines = make(self.comparison).splitlines()
             self.assertEqual({line.count("|") for line in lines}, {lines[0].count("|")}, make.__name__)
 

@@ -120,6 +120,19 @@ def rows_table(comparison: Comparison) -> str:
     return table(head, rows)
 
 
+def rounds_table(comparison: Comparison) -> str:
+    """Where the clocks of the walk go."""
+    pipes = ("tensor", "transcendental", "alu", "shared")
+    rows = []
+    for one in comparison.instances:
+        if loop := one.loop:
+            busy = [f"{loop.busy_clocks.get(pipe, 0) / loop.clocks:.0%}" for pipe in pipes]
+            cells = [f"`{one.name}`", str(loop.clocks), f"{loop.instructions / loop.clocks:.0%}", *busy]
+            rows.append([*cells, str(loop.longest_stretch_without_hmma), str(loop.local_memory_instructions)])
+    head = ("kernel", "clocks of a round", "issue", "tensor", "MUFU", "ALU", "LDSM", "longest stretch without HMMA")
+    return table((*head, "spill instructions"), rows)
+
+
 def opcodes_table(comparison: Comparison) -> str:
     """What the rounds are made of: where to look for what limits them."""
     loops = {one.name: one.loop for one in comparison.instances if one.loop is not None}
@@ -143,6 +156,8 @@ def page(comparison: Comparison) -> str:
         instances_table(comparison),
         "## Problems\nVirtual. 12 heads up to S=128, then 16; decode has 32 query heads on 8.\n",
         rows_table(comparison),
+        "## What holds a round back\nStatic: the walk's clocks, and the share of them in which each pipe is held.\n",
+        rounds_table(comparison),
         "## What a round is made of\nStatic: SASS instructions of the shortest round, by opcode.\n",
         opcodes_table(comparison),
         RULES,

@@ -5,7 +5,15 @@ from __future__ import annotations
 import unittest
 
 from sass import Function, innermost, loops, parse, register_number
-from tensor_use import is_useful, main_loop, pipe_clocks, tensor_clocks_share
+from tensor_use import (
+    busy_clocks,
+    is_useful,
+    longest_stretch_without_hmma,
+    main_loop,
+    pipe_clocks,
+    round_clocks,
+    tensor_clocks_share,
+)
 
 
 def listing(*lines: str, name: str = "kernel") -> str:
@@ -183,6 +191,13 @@ class Walk(unittest.TestCase):
         lines = (HMMA, *["LDSM.16.M88.4 R1, [R2]"] * 3)
         self.assertEqual(self.share(*lines), 1.0)
         self.assertAlmostEqual(self.share(*lines, ldsm_factor=4), 16 / 48)
+
+    def test_what_holds_a_round_back(self) -> None:
+        code = function_of("FADD R1, R2, R3", HMMA, "MUFU.EX2 R1, R2", "MUFU.EX2 R1, R2", HMMA, "FADD R1, R2, R3").code
+        self.assertEqual(busy_clocks(code), {"fp32": 2, "tensor": 32, "transcendental": 16})
+        self.assertEqual(round_clocks(code, 1), 32)
+        self.assertEqual(longest_stretch_without_hmma(code), 2)
+        self.assertEqual(longest_stretch_without_hmma([*code, *code[-1:] * 3]), 5)  # on into the next round
 
     def test_only_counted_products_count(self) -> None:
         code = function_of(HMMA, HMMA).code

@@ -110,8 +110,8 @@ def is_useful(function: Function, round_indices: list[int], position: int) -> bo
     return True
 
 
-def tensor_clocks_share(code: list[Instruction], counted_hmmas: int, ldsm_factor: int) -> float:
-    """Share of a steady round's clocks in which counted HMMAs hold the tensor pipe."""
+def round_clocks(code: list[Instruction], ldsm_factor: int) -> int:
+    """How long the walk takes for one round when many follow each other."""
     free_at: dict[str, int] = {}
     clock = begin = 0
     for _ in range(_STEADY_STATE_ROUNDS):
@@ -123,8 +123,29 @@ def tensor_clocks_share(code: list[Instruction], counted_hmmas: int, ldsm_factor
                 free_at[pipe] = clock + clocks
             clock += 1
     # Pipes that are still busy when a round ends hold the next one back: the last round is as long as any to come.
-    hmma_clocks = [held[1] for one in code if (held := pipe_clocks(one, ldsm_factor)) and held[0] == "tensor"]
-    return sum(hmma_clocks) * counted_hmmas / len(hmma_clocks) / (clock - begin)
+    return clock - begin
+
+
+def busy_clocks(code: list[Instruction]) -> dict[str, int]:
+    """Of each pipe in one round; LDSM.x4 4."""
+    busy: dict[str, int] = {}
+    for instruction in code:
+        if held := pipe_clocks(instruction, 1):
+            busy[held[0]] = busy.get(held[0], 0) + held[1]
+    return busy
+
+
+def tensor_clocks_share(code: list[Instruction], counted_hmmas: int, ldsm_factor: int) -> float:
+    """Share of a round's clocks in which counted HMMAs hold the tensor pipe."""
+    hmmas = sum(instruction.base == "HMMA" for instruction in code)
+    return busy_clocks(code)["tensor"] * counted_hmmas / hmmas / round_clocks(code, ldsm_factor)
+
+
+def longest_stretch_without_hmma(code: list[Instruction]) -> int:
+    """Instructions in a row, also across the end of a round: where the tensor pipe runs dry."""
+    places = [at for at, instruction in enumerate(code) if instruction.base == "HMMA"]
+    following = [*places[1:], places[0] + len(code)]
+    return max(later - earlier - 1 for earlier, later in zip(places, following, strict=True))
 
 
 @dataclass(frozen=True)
@@ -136,6 +157,9 @@ class MainLoop:
     tensor_use: float  # useful HMMAs; LDSM.x4 4 clocks
     tensor_use_shared_port: float  # useful HMMAs; LDSM.x4 16 clocks
     loop_tensor_use_all_hmmas: float  # LDSM.x4 4 clocks, the whole loop, every HMMA
+    clocks: int  # of the walk for one round; LDSM.x4 4 clocks
+    busy_clocks: dict[str, int]  # of each pipe in it
+    longest_stretch_without_hmma: int  # instructions
     local_memory_instructions: int  # spills that a round pays for
     opcodes: dict[str, int]
 
@@ -176,6 +200,9 @@ def main_loop(function: Function) -> MainLoop | None:
         tensor_use=tensor_clocks_share(code, useful, 1),
         tensor_use_shared_port=tensor_clocks_share(code, useful, SHARED_PORT_FACTOR),
         loop_tensor_use_all_hmmas=tensor_clocks_share(whole, _hmmas(whole), 1),
+        clocks=round_clocks(code, 1),
+        busy_clocks=busy_clocks(code),
+        longest_stretch_without_hmma=longest_stretch_without_hmma(code),
         local_memory_instructions=opcodes.get("LDL", 0) + opcodes.get("STL", 0),
         opcodes=dict(sorted(opcodes.items(), key=lambda item: -item[1])),
     )
