@@ -101,8 +101,8 @@ class Loops(unittest.TestCase):
     def test_products_add_up_along_a_round(self) -> None:
         # Two products and then a block without one, or a single product: the first way has more.
         function = function_of(
-            ".L_x_0:", "@P0 BRA `(.L_x_2)", HMMA, HMMA, "@P1 BRA `(.L_x_1)", "NOP", ".L_x_1:", "BRA `(.L_x_3)", ".L_x_2:",
-            HMMA, ".L_x_3:", "@P2 BRA `(.L_x_0)", "EXIT",
+            ".L_x_0:", "@P0 BRA `(.L_x_2)", HMMA, HMMA, "@P1 BRA `(.L_x_1)", "NOP", ".L_x_1:", "BRA `(.L_x_3)",
+            ".L_x_2:", HMMA, ".L_x_3:", "@P2 BRA `(.L_x_0)", "EXIT",
         )  # fmt: skip
         (loop,) = loops(function)
         self.assertEqual(loop.shortest_round(function, "HMMA"), [0, 1, 2, 3, 5, 7])
