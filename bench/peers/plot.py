@@ -20,8 +20,9 @@ _HEADER = 34
 _TITLE = "Instructions for 1000 useful operations on virtual:l4 (bars: SASS main loop x executed HMMAs; lines: all PTX)"
 
 
-def _text(x: float, y: float, words: str, anchor: str = "middle", size: int = 11) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">{escape(words)}</text>'
+def _text(x: float, y: float, words: str, anchor: str = "middle", size: int = 11, fill: str = "#222") -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" fill="{fill}"'
+    return f"<text {place}>{escape(words)}</text>"
 
 
 def _panel(
@@ -52,7 +53,8 @@ def _panel(
                 f'<rect x="{left:.1f}" y="{top:.1f}" width="{_BAR - 2}" height="{bottom - top:.1f}" '
                 f'fill="{_COLOURS[side]}"><title>{escape(f"{side}, {problem.name}: {value:.2f}")}</title></rect>'
             )
-            parts.append(_text(left + _BAR / 2 - 1, top - 3, f"{value:.1f}" if value < 10 else f"{value:.0f}", size=9))
+            figure = f"{value:.1f}" if value < 10 else f"{value:.0f}"
+            parts.append(_text(left + _BAR / 2 - 1, top + 11, figure, size=9, fill="#fff"))
             exact = y_of(sides[side].ptx_instructions_per_kiloflop)
             ends = f'x1="{left:.1f}" x2="{left + _BAR - 2:.1f}" y1="{exact:.1f}" y2="{exact:.1f}"'
             parts.append(f'<line {ends} stroke="#222"/>')
@@ -81,6 +83,6 @@ def svg(comparison: Comparison) -> str:
         parts.append(_text(x + 18, height - 10, side, "start"))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * _WIDTH}" height="{height}" '
-        f'viewBox="0 0 {2 * _WIDTH} {height}" font-family="sans-serif" fill="#222">\n'
+        f'viewBox="0 0 {2 * _WIDTH} {height}" font-family="sans-serif">\n'
         f'<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(parts) + "\n</svg>\n"
     )
