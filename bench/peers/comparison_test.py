@@ -49,7 +49,7 @@ EXECUTED = summarise(
 def loop_of(instructions: int, use: float, shared_port: float, beside: int = 0) -> MainLoop:
     whole = instructions + beside
     busy = {"tensor": 2048}
-    return MainLoop(instructions, whole, 128, 128, use, shared_port, use, 2048, busy, 0, 0, {"HMMA": 128})
+    return MainLoop(instructions, whole, 0, 128, 128, use, shared_port, use, 2048, busy, 0, 0, {"HMMA": 128})
 
 
 def comparison_of(ours: MainLoop, flashinfer: MainLoop, flash_attention: MainLoop, hmmas: int = 4096) -> Comparison:

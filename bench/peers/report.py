@@ -21,9 +21,10 @@ and nothing here is a time on one.
 RULES = """\
 ## How it is counted
 
-- **Main loop**: the innermost loop of the SASS with the most HMMAs; of equals the shortest. Counted is its shortest
-  round with all HMMAs, so that each kernel gets its best case: FlashInfer's masks of the last keys and
-  FlashAttention-2's copy of the next keys, which the last round skips, stand beside that path. "whole loop" has them.
+- **Main loop**: the innermost loop of the SASS with HMMAs and exponentials; of several the one with the most HMMAs,
+  then the shortest. Counted is its shortest round with all HMMAs, so that each kernel gets its best case: FlashInfer's
+  masks of the last keys and FlashAttention-2's copy of the next keys, which the last round skips, stand beside that
+  path. "whole loop" has them.
 - **Useful HMMA**: both factors are data. FlashInfer also sums rows by a product with ones; such an HMMA takes an issue
   slot and its pipe, and counts as work executed, not as useful.
 - **Static tensor use**: one warp walks the round in order, one issue a clock; HMMA.16816.F32 holds its pipe 16 clocks,
@@ -60,9 +61,10 @@ def _instance_cells(comparison: Comparison, one: Instance) -> list[str]:
     executed = comparison.any_row_of(one).executed
     cells = [one.side, f"`{one.name}`"]
     if loop := one.loop:
+        mark = " (inner loop counted once)" if loop.inner_loops else ""
         cells += [
             f"{loop.instructions_per_useful_hmma:.2f}",
-            f"{loop.loop_instructions / loop.useful_hmmas:.2f}",
+            f"{loop.loop_instructions / loop.useful_hmmas:.2f}{mark}",
             f"{loop.useful_hmmas} of {loop.hmmas}",
             f"{loop.tensor_use:.1%}",
             f"{loop.tensor_use_shared_port:.1%}",

@@ -215,7 +215,7 @@ class Walk(unittest.TestCase):
 
 class MainLoops(unittest.TestCase):
     def test_the_loop_with_the_most_products_then_the_shortest(self) -> None:
-        load = ("LDSM.16.M88.4 R20, [R1]", "LDSM.16.M88.4 R24, [R2]")
+        load = ("MUFU.EX2 R9, R8", "LDSM.16.M88.4 R20, [R1]", "LDSM.16.M88.4 R24, [R2]")
         function = function_of(
             ".L_x_0:", *load, HMMA, "@P0 BRA `(.L_x_0)",
             ".L_x_1:", *load, HMMA, HMMA, "FSEL R4, R4, -INF, P1", "@P0 BRA `(.L_x_1)",
@@ -223,9 +223,19 @@ class MainLoops(unittest.TestCase):
         )  # fmt: skip
         loop = main_loop(function)
         assert loop is not None
-        self.assertEqual((loop.instructions, loop.hmmas, loop.useful_hmmas), (5, 2, 2))
-        self.assertEqual(loop.instructions_per_useful_hmma, 2.5)
-        self.assertEqual(loop.opcodes, {"LDSM": 2, "HMMA": 2, "BRA": 1})
+        self.assertEqual((loop.instructions, loop.hmmas, loop.useful_hmmas, loop.inner_loops), (6, 2, 2, 0))
+        self.assertEqual(loop.instructions_per_useful_hmma, 3)
+        self.assertEqual(loop.opcodes, {"LDSM": 2, "HMMA": 2, "MUFU": 1, "BRA": 1})
+
+    def test_a_loop_over_keys_is_not_mistaken_for_the_products_inside_it(self) -> None:
+        load = ("LDSM.16.M88.4 R20, [R1]", "LDSM.16.M88.4 R24, [R2]")
+        function = function_of(
+            ".L_x_0:", "NOP", ".L_x_1:", *load, HMMA, HMMA, HMMA, "@P0 BRA `(.L_x_1)", "MUFU.EX2 R9, R8", HMMA,
+            "@P1 BRA `(.L_x_0)", "EXIT",
+        )  # fmt: skip
+        loop = main_loop(function)
+        assert loop is not None
+        self.assertEqual((loop.instructions, loop.hmmas, loop.inner_loops), (10, 4, 1))
 
     def test_a_kernel_without_products_has_none(self) -> None:
         self.assertIsNone(main_loop(function_of(".L_x_0:", "FADD R1, R2, R3", "@P0 BRA `(.L_x_0)", "EXIT")))

@@ -1,10 +1,10 @@
 """What a main loop says before it runs: instructions for each useful HMMA, and the static use of the tensor pipe.
 
-The main loop is the innermost loop with the most HMMAs; of several with the same number, the shortest (a masked copy of
-the same loop is longer). A loop inside it without an HMMA (a wait, say) does not make it an outer one. Counted is its
-shortest round with all HMMAs: what stands in the loop but beside that path (masks of the last keys, a copy that is
-skipped in the last round) is not, so that every kernel gets its best case; how long the loop is with all of it is told
-beside.
+The main loop is the innermost loop that has HMMAs and exponentials, a step over the keys; of several the one with the
+most HMMAs, then the shortest (a masked copy of the same loop is longer). Counted is its shortest round with all HMMAs:
+what stands in the loop but beside that path (masks of the last keys, a copy that is skipped in the last round) is not,
+so that every kernel gets its best case; how long the loop is with all of it is told beside. A loop of HMMAs inside it,
+one that the compiler did not unroll, is counted once, and the kernel is marked: its figures are then too dark.
 
 Useful is an HMMA that multiplies data by data. One of whose factors is a constant held in registers (row sums as a
 product with ones) fills the pipe and is an instruction like any other, but does no work of attention.
@@ -152,6 +152,7 @@ def longest_stretch_without_hmma(code: list[Instruction]) -> int:
 class MainLoop:
     instructions: int  # of the shortest round
     loop_instructions: int  # of the loop with all that stands beside that round
+    inner_loops: int  # with HMMAs, in it: their further rounds are not counted
     hmmas: int
     useful_hmmas: int
     tensor_use: float  # useful HMMAs; LDSM.x4 4 clocks
@@ -173,12 +174,14 @@ def _hmmas(code: list[Instruction]) -> int:
 
 
 def main_loop(function: Function) -> MainLoop | None:
-    """None for a kernel without a loop of useful HMMAs."""
+    """None for a kernel that has none, or no useful HMMA in it."""
 
     def code_of(loop: Loop) -> list[Instruction]:
         return [function.code[index] for index in loop.indices]
 
-    candidates = innermost([loop for loop in loops(function) if _hmmas(code_of(loop)) > 0])
+    with_hmmas = [loop for loop in loops(function) if _hmmas(code_of(loop)) > 0]
+    with_both = [loop for loop in with_hmmas if any(one.base == "MUFU" for one in code_of(loop))]
+    candidates = innermost(with_both)
     if not candidates:
         return None
     rounds = {loop: loop.shortest_round(function, "HMMA") for loop in candidates}
@@ -195,6 +198,7 @@ def main_loop(function: Function) -> MainLoop | None:
     return MainLoop(
         instructions=len(code),
         loop_instructions=len(whole),
+        inner_loops=sum(set(other.indices) < set(loop.indices) for other in with_hmmas),
         hmmas=_hmmas(code),
         useful_hmmas=useful,
         tensor_use=tensor_clocks_share(code, useful, 1),
