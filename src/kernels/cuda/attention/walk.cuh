@@ -189,21 +189,21 @@ class Walk {
 
   // ---- all blocks --------------------------------------------------------------------------------------------------
 
-  // The block from key `first` on stands at `stage`, the next goes to the other. Whole: so are this block and the next
-  // two; else there may be no next.
+  // Scores the next block while the block from key `first` on is finished. That one stands at `stage`, the next at the
+  // other. Whole: so are this block and the next two; else there may be no block yet, or none after it.
   template <bool Whole>
   FMS_DEVICE void step(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& next, Scores& current,
                        int first, uint32 stage) const {
     const uint32 other = Shape::block_bytes - stage;
     const int second = first + Shape::keys, third = second + Shape::keys;
+    const bool has_current = Whole || first >= mine_.lo, has_next = Whole || second < mine_.hi;
     wait_for_copies<0>();
     [[maybe_unused]] bool has_wild_values = false;
     if constexpr (Whole) {
       __syncthreads();
     } else {
-      has_wild_values = __syncthreads_or(my_values_are_wild(stage));
+      has_wild_values = __syncthreads_or(has_current && my_values_are_wild(stage));
     }
-    const bool has_next = Whole || second < mine_.hi;
     const auto copy_next = [&] {
       if (has_next) copy_.template values<Whole>(second, mine_.hi, values_begin + other);
       if (Whole || third < mine_.hi) copy_.template keys<Whole>(third, mine_.hi, stage);
@@ -219,44 +219,40 @@ class Walk {
     };
     if constexpr (!Whole || !Shape::looks_ahead) copy_next();
     if constexpr (Shape::looks_ahead) score_next();
-    state.weigh_scores(current, tops, p_.scale_log2);
-    if constexpr (Whole) {
-      weigh(state, current, stage);
-    } else {
-      weigh_edge(state, rules(), current, first, stage, has_wild_values);
+    if (has_current) {
+      state.weigh_scores(current, tops, p_.scale_log2);
+      if constexpr (Whole) {
+        weigh(state, current, stage);
+      } else {
+        weigh_edge(state, rules(), current, first, stage, has_wild_values);
+      }
     }
     if constexpr (!Shape::looks_ahead) score_next();  // next is current then
     if (has_next) tops = state.tops_with(next);       // beside the last products
   }
 
   FMS_DEVICE void all_blocks(RowState<Shape>& state) const {
+    // Every row sees these, and they can be copied in chunks.
+    const int whole_lo = max(whole_.lo, mine_.lo);
     const int whole_hi = p_.is_aligned != 0 && p_.head_dim == Shape::dim ? min(whole_.hi, mine_.hi) : 0;
-    int first = mine_.lo;
-    copy_.template keys<false>(first, mine_.hi, 0);
-    commit_copies();
-    copy_.template values<false>(first, mine_.hi, values_begin);
-    if (first + Shape::keys < mine_.hi) copy_.template keys<false>(first + Shape::keys, mine_.hi, Shape::block_bytes);
-    commit_copies();
-    wait_for_copies<1>();
-    __syncthreads();
     Scores current;
     [[maybe_unused]] Scores ahead;
     Scores& next = Shape::looks_ahead ? ahead : current;
-    score(current, 0, [] {});
-    if constexpr (Shape::is_modified) rules().template modify<false>(current, first);
-    rules().mask(current, first);
-    auto tops = state.tops_with(current);
-    uint32 stage = 0;
-    for (;;) {
+    typename RowState<Shape>::Tops tops;
+    copy_.template keys<false>(mine_.lo, mine_.hi, 0);
+    commit_copies();
+    // The first step only scores.
+    uint32 stage = Shape::block_bytes;
+    for (int first = mine_.lo - Shape::keys; first < mine_.hi; first += Shape::keys) {
       if constexpr (Shape::looks_ahead && !Shape::is_modified) {
         // In pairs, so that scores need not move and stages are constants.
-        if (first >= whole_.lo && stage == 0) {
+        if (first >= whole_lo && stage == 0) {
           for (; first + 4 * Shape::keys <= whole_hi; first += 2 * Shape::keys) {
             step<true>(state, tops, next, current, first, 0);
             step<true>(state, tops, current, next, first + Shape::keys, Shape::block_bytes);
           }
         }
-      } else if (first >= whole_.lo) {
+      } else if (first >= whole_lo) {
 #pragma unroll 1
         for (; first + 3 * Shape::keys <= whole_hi; first += Shape::keys, stage = Shape::block_bytes - stage) {
           step<true>(state, tops, next, current, first, stage);
@@ -264,8 +260,6 @@ class Walk {
         }
       }
       step<false>(state, tops, next, current, first, stage);
-      first += Shape::keys;
-      if (first >= mine_.hi) return;
       if constexpr (Shape::looks_ahead) current = next;
       stage = Shape::block_bytes - stage;
     }

@@ -181,6 +181,11 @@ fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args&
     return fail(error, FMS_INVALID_ARGUMENT, "plan.instance", "plan.instance is %d; allowed: 0 to %d", plan.instance,
                 instance_codes - 1);
   }
+  if (plan.sm_count != sm_count_) {
+    return fail(error, FMS_INVALID_ARGUMENT, "plan.sm_count",
+                "plan.sm_count is %d, but this GPU has %d: the plan is another device's. Make it with this context",
+                plan.sm_count, sm_count_);
+  }
   const auto code = static_cast<std::size_t>(plan.instance);
   KernelHandle kernel = loaded_[code].kernel.load(std::memory_order_acquire);
   if (kernel == nullptr) {
