@@ -29,7 +29,7 @@ constexpr Tile tile_of(TileClass tile_class, int dim) {
   const bool is_long = dim > 128;
   switch (tile_class) {
     case TileClass::wide:
-      return {8, 1, dim <= 64 ? 128 : 64, 1, false, dim <= 64 || is_long};
+      return {8, 1, 128, 1, false, true};
     case TileClass::small:
       return {2, 2, is_long ? 32 : 64, 2, true, is_long};
     case TileClass::decode:

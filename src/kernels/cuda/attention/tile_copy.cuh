@@ -33,7 +33,7 @@ class TileCopy {
     if constexpr (Whole) {
       whole_block(p_.k, p_.k_strides, k_, p_.k_row_bytes, first, to);
     } else {
-      edge_block(p_.k, p_.k_strides, first, end, to);
+      edge_block(p_.k, p_.k_strides, k_, first, end, to);
     }
   }
   template <bool Whole>
@@ -41,7 +41,7 @@ class TileCopy {
     if constexpr (Whole) {
       whole_block(p_.v, p_.v_strides, v_, p_.v_row_bytes, first, to);
     } else {
-      edge_block(p_.v, p_.v_strides, first, end, to);
+      edge_block(p_.v, p_.v_strides, v_, first, end, to);
     }
   }
 
@@ -102,11 +102,17 @@ class TileCopy {
     }
   }
 
-  FMS_DEVICE void edge_block(const void* base, const RowStrides& strides, int first, int end, uint32 to) const {
+  FMS_DEVICE void edge_block(const void* base, const RowStrides& strides, const unsigned char* mine, int first, int end,
+                             uint32 to) const {
     for_each_piece<Shape::keys>([&](int row, int chunk) {
       const bool is_there = first + row < end;
-      const unsigned char* from =
-          kv_row<Shape::is_paged>(p_, tile_.sequence, base, strides, tile_.kv_head, is_there ? first + row : 0);
+      const int key = is_there ? first + row : end - 1;
+      const unsigned char* from;
+      if constexpr (Shape::is_paged) {
+        from = kv_row<true>(p_, tile_.sequence, base, strides, tile_.kv_head, key);
+      } else {
+        from = mine + (key - first_row_) * strides.row * 2 - first_chunk_ * 16;  // the row's begin, from our own chunk
+      }
       copy_chunk(shared_ + to + Rows::offset(row, chunk), from, chunk, is_there);
     });
   }

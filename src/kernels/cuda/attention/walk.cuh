@@ -165,6 +165,7 @@ class Walk {
           wild[i] = halves & pack<T>(1.0f, 1.0f);
           b[i] &= ~halves;
         }
+        __syncwarp();  // or the assembler loads all of V at once, for which there are no registers
         float met[2][4];
         mma_16x8x16<T>(state.o[d], a, b[0], b[1], state.o[d]);
         mma_16x8x16<T>(state.o[d + 1], a, b[2], b[3], state.o[d + 1]);
@@ -244,8 +245,8 @@ class Walk {
     // The first step only scores.
     uint32 stage = Shape::block_bytes;
     for (int first = mine_.lo - Shape::keys; first < mine_.hi; first += Shape::keys) {
-      if constexpr (Shape::looks_ahead && !Shape::is_modified) {
-        // In pairs, so that scores need not move and stages are constants.
+      if constexpr (Shape::steps_in_pairs) {
+        // So that scores need not move and stages are constants.
         if (first >= whole_lo && stage == 0) {
           for (; first + 4 * Shape::keys <= whole_hi; first += 2 * Shape::keys) {
             step<true>(state, tops, next, current, first, 0);

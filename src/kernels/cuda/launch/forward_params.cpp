@@ -29,7 +29,8 @@ bool is_aligned(const fms_attention_problem& p, const fms_attention_args& args) 
     if (reinterpret_cast<std::uintptr_t>(pointer) % 16 != 0) return false;
   }
   for (const fms_strides* strides : {&p.q, &p.k, &p.v, &p.o}) {
-    if (strides->batch % 8 != 0 || strides->head % 8 != 0 || strides->seq % 8 != 0 || strides->seq > unbounded) return false;
+    if (strides->batch % 8 != 0 || strides->head % 8 != 0 || strides->seq % 8 != 0 || strides->seq > unbounded)
+      return false;
   }
   return true;
 }
