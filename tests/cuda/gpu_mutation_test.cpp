@@ -35,33 +35,50 @@ struct Mutation {
   const char* file;  // of kernels/cuda/; null: none
   const char* from;
   const char* to;
+  int place = all_places;  // in the file, from 0
+  static constexpr int all_places = -1;
 };
 
-// Every place in the file is changed; none is an error, so that a mutation does not outlive the code it is about.
+int places_of(const Mutation& mutation) {
+  int count = 0;
+  for (const cuda::Source& source : cuda::device_sources()) {
+    if (source.name != std::string("kernels/cuda/") + mutation.file) continue;
+    const std::string text = source.text;
+    for (std::size_t at = 0; (at = text.find(mutation.from, at)) != std::string::npos; ++at) ++count;
+  }
+  return count;
+}
+
+// A text that is not there is an error, so that a mutation does not outlive the code it is about.
 std::vector<char> mutated_kernel(const cuda::InstanceAxes& axes, const Mutation& mutation) {
   std::vector<std::string> texts;
   std::vector<cuda::Source> sources;
-  int changed = 0;
+  if (mutation.file != nullptr && places_of(mutation) == 0)
+    throw std::runtime_error(std::string(mutation.name) + ": no such text");
   texts.reserve(cuda::device_sources().size());
   for (const cuda::Source& source : cuda::device_sources()) {
     std::string& text = texts.emplace_back(source.text);
     if (mutation.file != nullptr && source.name == std::string("kernels/cuda/") + mutation.file) {
       const std::string from = mutation.from, to = mutation.to;
-      for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size(), ++changed)
-        text.replace(at, from.size(), to);
+      int place = 0;
+      for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; ++place) {
+        const bool is_meant = mutation.place == Mutation::all_places || mutation.place == place;
+        if (is_meant) text.replace(at, from.size(), to);
+        at += is_meant ? to.size() : from.size();
+      }
     }
     sources.push_back({source.name, text.c_str()});
   }
-  if (mutation.file != nullptr && changed == 0) throw std::runtime_error(std::string(mutation.name) + ": no such text");
-  const std::vector<std::string> options = {"--std=c++20",
-                                            "--device-as-default-execution-space",
-                                            "--gpu-architecture=compute_80",
-                                            "-DFMS_NAME=" + axes.name(),
-                                            "-DFMS_ELEMENT=Half",
-                                            "-DFMS_DIM=" + std::to_string(axes.dim),
-                                            "-DFMS_TILE_CLASS=small",
-                                            "-DFMS_PAGED=0",
-                                            "-DFMS_MODIFIED=0"};
+  const std::vector<std::string> options = {
+      "--std=c++20",
+      "--device-as-default-execution-space",
+      "--gpu-architecture=compute_80",
+      "-DFMS_NAME=" + axes.name(),
+      "-DFMS_ELEMENT=Half",
+      "-DFMS_DIM=" + std::to_string(axes.dim),
+      std::string("-DFMS_TILE_CLASS=") + cuda::tile_class_names[static_cast<int>(axes.tile_class)],
+      "-DFMS_PAGED=0",
+      "-DFMS_MODIFIED=0"};
   return must(must(cuda::Nvrtc::open()).compile(cuda::main_source_name, sources, options, cuda::ImageKind::ptx));
 }
 
@@ -70,11 +87,11 @@ struct Noticed {
 };
 
 // Causal, with whole blocks before the diagonal, key warps and splits.
-Noticed noticed(const Mutation& mutation) {
-  fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 40, 1000, 64});
+Noticed noticed(const Mutation& mutation, int64_t head_dim = 64, int32_t q_tile = 32, int32_t kv_splits = 2) {
+  fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 40, head_dim == 64 ? 1000 : 100, head_dim});
   problem.window_right = 0;
   AttentionCase one = normal_case(problem);
-  const fms_plan_options options = plan_options(0, 2, 32);
+  const fms_plan_options options = plan_options(0, kv_splits, q_tile);
   fms_attention_plan plan{};
   if (fms_attention_plan_make(gpu().context(), &problem, &options, &plan, nullptr) != FMS_OK)
     throw std::runtime_error("no plan");
@@ -84,7 +101,8 @@ Noticed noticed(const Mutation& mutation) {
   const runtime::Function kernel = must(module->function(axes.name()));
 
   const DeviceCase there(gpu(), one);
-  runtime::Buffer workspace = must(runtime::Buffer::create(gpu().device(), plan.workspace_bytes));
+  runtime::Buffer workspace =
+      must(runtime::Buffer::create(gpu().device(), std::max<std::size_t>(plan.workspace_bytes, 4)));
   must(workspace.write(std::vector<std::byte>(workspace.bytes())));
   cuda::ForwardParams params =
       cuda::forward_params(plan, axes, there.args(), reinterpret_cast<std::byte*>(workspace.address()));
@@ -112,15 +130,22 @@ TEST(Mutations, TheKernelAsItIsIsClean) {
   EXPECT_FALSE(none.conflict);
 }
 
-TEST(Mutations, WhatIsTakenOutIsMissed) {
+// One at a time: there is no wait, barrier or fence too many either.
+TEST(Mutations, EveryWaitBarrierAndFenceIsMissed) {
   constexpr Mutation synchronisation[] = {
-      {"waits for copies", "attention/walk.cuh", "wait_for_copies<0>();", ""},
-      {"barriers of the walk", "attention/walk.cuh", "__syncthreads();", ""},
-      {"barriers of the end", "attention/finish.cuh", "__syncthreads();", ""},
-      {"fences around the counter", "attention/finish.cuh", "__threadfence();", ""},
+      {"a wait for copies", "attention/walk.cuh", "wait_for_copies<0>();", ""},
+      {"a barrier of the walk", "attention/walk.cuh", "__syncthreads();", ""},
+      {"a barrier of the end", "attention/finish.cuh", "__syncthreads();", ""},
+      {"a fence beside the counter", "attention/finish.cuh", "__threadfence();", ""},
       {"the warp's barrier before the result", "attention/finish.cuh", "__syncwarp();", ""},
   };
-  for (const Mutation& mutation : synchronisation) EXPECT_TRUE(noticed(mutation).finding) << mutation.name;
+  for (Mutation mutation : synchronisation) {
+    const int places = places_of(mutation);
+    for (mutation.place = 0; mutation.place < places; ++mutation.place)
+      // Blocks of keys of long heads are short, and results reach beyond them.
+      EXPECT_TRUE(noticed(mutation).finding || noticed(mutation, 256, 64, 1).finding)
+          << mutation.name << ", place " << mutation.place;
+  }
 }
 
 TEST(Mutations, WrongRulesGiveWrongResults) {
