@@ -28,11 +28,16 @@ class ScoreRules {
   }
 
   // Whether the row of half h sees a key of the sequence.
-  FMS_DEVICE bool is_seen(int key, int h) const { return key >= seen_[h].lo && key < seen_[h].hi; }
+  FMS_DEVICE bool is_seen(int key, int h) const {
+    return key >= seen_[h].lo && key < seen_[h].hi;
+  }
 
   FMS_DEVICE void mask(Scores& scores, int first_key) const {
+    const int key = first_key + tile_.key(0, 0);
+    const KeyRange seen[2] = {{seen_[0].lo - key, seen_[0].hi - key}, {seen_[1].lo - key, seen_[1].hi - key}};
     for_each(scores, [&](float& s, int n, int i) {
-      if (!is_seen(first_key + tile_.key(n, i), i / 2)) s = minus_infinity;
+      const int offset = n * 8 + i % 2;
+      if (offset < seen[i / 2].lo || offset >= seen[i / 2].hi) s = minus_infinity;
     });
   }
 
@@ -71,14 +76,13 @@ class ScoreRules {
     const Stored* const rows[2] = {bias + bias_row_[0] + static_cast<long long>(key) * stride,
                                    bias + bias_row_[1] + static_cast<long long>(key) * stride};
     for_each(scores, [&](float& s, int n, int i) {
-      if (Whole || is_seen(key + n * 8 + i % 2, i / 2))
-        s += log2_of_e * convert(rows[i / 2][(n * 8 + i % 2) * stride]);
+      if (Whole || is_seen(key + n * 8 + i % 2, i / 2)) s += log2_of_e * convert(rows[i / 2][(n * 8 + i % 2) * stride]);
     });
   }
 
   const ForwardParams& p_;
   const TilePlace<Shape> tile_;
-  KeyRange seen_[2];        // by the lane's rows
+  KeyRange seen_[2];  // by the lane's rows
   long long bias_row_[2];
 };
 

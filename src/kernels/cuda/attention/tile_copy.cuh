@@ -6,8 +6,8 @@
 
 namespace flashmoe::cuda {
 
-// A warp copies Rows::unit_rows rows at once, Rows::unit_chunks chunks of each, then the next chunks of the same rows at
-// addresses that differ by constants. The warps together advance by `row_step` rows.
+// A warp copies Rows::unit_rows rows at once, Rows::unit_chunks chunks of each, then the next chunks of the same rows
+// at addresses that differ by constants. The warps together advance by `row_step` rows.
 template <class Shape>
 class TileCopy {
   using Rows = typename Shape::Rows;
@@ -33,7 +33,7 @@ class TileCopy {
     if constexpr (Whole) {
       whole_block(p_.k, p_.k_strides, k_, p_.k_row_bytes, first, to);
     } else {
-      edge_block(p_.k, p_.k_strides, k_, first, end, to);
+      edge_block(p_.k, p_.k_strides, k_, p_.k_row_bytes, first, end, to);
     }
   }
   template <bool Whole>
@@ -41,7 +41,7 @@ class TileCopy {
     if constexpr (Whole) {
       whole_block(p_.v, p_.v_strides, v_, p_.v_row_bytes, first, to);
     } else {
-      edge_block(p_.v, p_.v_strides, v_, first, end, to);
+      edge_block(p_.v, p_.v_strides, v_, p_.v_row_bytes, first, end, to);
     }
   }
 
@@ -67,8 +67,9 @@ class TileCopy {
     }
   }
 
-  // Calls f(row, chunk) for what this thread copies of a block of `Count` rows. For edges: little code is worth more than
-  // speed, and the index is asked for anew so that no address of theirs stays in registers through the interior loop.
+  // Calls f(row, chunk) for what this thread copies of a block of `Count` rows. For edges: little code is worth more
+  // than speed, and the index is asked for anew so that no address of theirs stays in registers through the interior
+  // loop.
   template <int Count, class F>
   FMS_DEVICE static void for_each_piece(F f) {
     const auto thread = static_cast<int>(thread_index_anew());
@@ -102,28 +103,52 @@ class TileCopy {
     }
   }
 
-  FMS_DEVICE void edge_block(const void* base, const RowStrides& strides, const unsigned char* mine, int first, int end,
-                             uint32 to) const {
-    for_each_piece<Shape::keys>([&](int row, int chunk) {
-      const bool is_there = first + row < end;
-      const int key = is_there ? first + row : end - 1;
-      const unsigned char* from;
-      if constexpr (Shape::is_paged) {
-        from = kv_row<true>(p_, tile_.sequence, base, strides, tile_.kv_head, key);
-      } else {
-        from = mine + (key - first_row_) * strides.row * 2 - first_chunk_ * 16;  // the row's begin, from our own chunk
-      }
-      copy_chunk(shared_ + to + Rows::offset(row, chunk), from, chunk, is_there);
-    });
-  }
-
-  // Rows that do not begin at multiples of 16 bytes are read element by element.
-  FMS_DEVICE void copy_chunk(uint32 to, const unsigned char* row, int chunk, bool is_there) const {
-    const int there = is_there ? min(p_.head_dim - chunk * 8, 8) : 0;
-    if (p_.is_aligned) {
-      copy_async_or_zero(to, there > 0 ? row + chunk * 16 : row, there > 0);
+  FMS_DEVICE void edge_block(const void* base, const RowStrides& strides, const unsigned char* mine, int row_bytes,
+                             int first, int end, uint32 to) const {
+    if (!p_.is_aligned) {
+      for_each_piece<Shape::keys>([&](int row, int chunk) {
+        const bool is_there = first + row < end;
+        copy_elements(
+            shared_ + to + Rows::offset(row, chunk),
+            kv_row<Shape::is_paged>(p_, tile_.sequence, base, strides, tile_.kv_head, is_there ? first + row : 0),
+            chunk, is_there);
+      });
       return;
     }
+    const int head_chunks = p_.head_dim / 8;
+#pragma unroll
+    for (int row = 0; row < Shape::keys; row += row_step) {
+      const bool is_there = first + first_row_ + row < end;
+      const unsigned char* from = mine;
+      if (is_there) {
+        if constexpr (Shape::is_paged) {
+          from = kv_row<true>(p_, tile_.sequence, base, strides, tile_.kv_head, first + first_row_ + row) +
+                 first_chunk_ * 16;
+        } else {
+          from = row_address(mine, first + row, row_bytes);
+        }
+      }
+#pragma unroll
+      for (int chunk = 0; chunk < chunks; chunk += unit_chunks) {
+        if (chunks % unit_chunks != 0 && first_chunk_ + chunk >= chunks) break;
+        const bool has_chunk = is_there && first_chunk_ + chunk < head_chunks;
+        copy_async_or_zero(to_ + to + row * Rows::row_bytes + chunk * 16, has_chunk ? from + chunk * 16 : from,
+                           has_chunk);
+      }
+    }
+  }
+
+  FMS_DEVICE void copy_chunk(uint32 to, const unsigned char* row, int chunk, bool is_there) const {
+    if (p_.is_aligned) {
+      const bool has_chunk = is_there && chunk < p_.head_dim / 8;
+      copy_async_or_zero(to, has_chunk ? row + chunk * 16 : row, has_chunk);
+    } else {
+      copy_elements(to, row, chunk, is_there);
+    }
+  }
+  // Rows that do not begin at multiples of 16 bytes are read element by element.
+  FMS_DEVICE void copy_elements(uint32 to, const unsigned char* row, int chunk, bool is_there) const {
+    const int there = is_there ? min(p_.head_dim - chunk * 8, 8) : 0;
     uint32 words[4] = {};
     const auto* elements = reinterpret_cast<const unsigned short*>(row) + chunk * 8;
 #pragma unroll
@@ -157,7 +182,7 @@ class TileCopy {
   const TilePlace<Shape> tile_;
   const int first_row_, first_chunk_;  // of this thread
   const uint32 shared_;
-  const uint32 to_;                    // whole blocks: where this thread's first chunk goes
+  const uint32 to_;                          // whole blocks: where this thread's first chunk goes
   const unsigned char *const k_, *const v_;  // and, unless paged, where it comes from for key 0
 };
 

@@ -61,59 +61,77 @@ class Walk {
     }
   }
   FMS_DEVICE void load_query(uint32 (&q)[4], int d) const {
-    load_matrices(q, shared_ + queries_begin +
-                         Rows::offset(tile_.row_warp() * 16 + tile_.lane % 16, 2 * d + tile_.lane / 16));
+    load_matrices(
+        q, shared_ + queries_begin + Rows::offset(tile_.row_warp() * 16 + tile_.lane % 16, 2 * d + tile_.lane / 16));
 #pragma unroll
     for (int i = 0; i < 4; ++i) q[i] ^= p_.q_sign;
   }
 
   // Made where it is needed, so that nothing of it stays in registers through the interior loop.
-  FMS_DEVICE ScoreRules<Shape> rules() const { return {p_, tile_.anew(), mine_}; }
+  FMS_DEVICE ScoreRules<Shape> rules() const {
+    return {p_, tile_.anew(), mine_};
+  }
 
   // ---- one block ---------------------------------------------------------------------------------------------------
 
+  // Of the warp's keys in the block from `first` on, how many are before the end: tiles beyond are not multiplied.
+  template <bool Whole>
+  FMS_DEVICE int keys_there(int first) const {
+    return Whole ? Shape::warp_keys : mine_.hi - first - tile_.key_warp() * Shape::warp_keys;
+  }
+
   // S = Q K^T. Does `meanwhile` when the first products are under way: the tensor cores do not wait for it.
-  template <class Meanwhile>
-  FMS_DEVICE void score(Scores& to, uint32 stage, Meanwhile meanwhile) const {
+  template <bool Whole, class Meanwhile>
+  FMS_DEVICE void score(Scores& to, int first, uint32 stage, Meanwhile meanwhile) const {
+    const int there = keys_there<Whole>(first);
     if constexpr (Shape::keeps_queries) {
 #pragma unroll
       for (int d = 0; d < Shape::dim / 16; ++d) {
-        score_16(to, q_[d], d, stage, d == 0);
+        score_16<Whole>(to, q_[d], d, stage, there, d == 0);
         if (d == (Shape::dim > 16 ? 1 : 0)) meanwhile();
       }
     } else {
       uint32 q[4];
       load_query(q, 0);
-      score_16(to, q, 0, stage, true);
+      score_16<Whole>(to, q, 0, stage, there, true);
       meanwhile();
       // Rolled: registers are short where queries stay in shared memory, and unrolled code wants more of them.
 #pragma unroll 1
       for (int d = 1; d < Shape::dim / 16; ++d) {
         load_query(q, d);
-        score_16(to, q, d, stage, false);
+        score_16<Whole>(to, q, d, stage, there, false);
       }
     }
   }
   // Adds 16 of the head's elements. The first ones begin from zero, which costs no register.
-  FMS_DEVICE void score_16(Scores& to, const uint32 (&q)[4], int d, uint32 stage, bool is_first) const {
+  template <bool Whole>
+  FMS_DEVICE void score_16(Scores& to, const uint32 (&q)[4], int d, uint32 stage, int there, bool is_first) const {
 #pragma unroll
     for (int n = 0; n < key_tiles; n += 2) {
-      uint32 b[4];
-      load_matrices(b, Rows::move_on(keys_at_, 2 * d) + stage + n * 8 * Rows::row_bytes);
-      if (is_first) {
-        mma_16x8x16<T>(to.s[n], q, b[0], b[1]);
-        mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3]);
-      } else {
-        mma_16x8x16<T>(to.s[n], q, b[0], b[1], to.s[n]);
-        mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3], to.s[n + 1]);
+      if (Whole || n * 8 < there) {
+        uint32 b[4];
+        load_matrices(b, Rows::move_on(keys_at_, 2 * d) + stage + n * 8 * Rows::row_bytes);
+        if (is_first) {
+          mma_16x8x16<T>(to.s[n], q, b[0], b[1]);
+          mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3]);
+        } else {
+          mma_16x8x16<T>(to.s[n], q, b[0], b[1], to.s[n]);
+          mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3], to.s[n + 1]);
+        }
+      } else if (is_first) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) to.s[n][i] = to.s[n + 1][i] = 0.0f;
       }
     }
   }
 
   // O += weights V
-  FMS_DEVICE void weigh(RowState<Shape>& state, const Scores& weights, uint32 stage) const {
+  template <bool Whole>
+  FMS_DEVICE void weigh(RowState<Shape>& state, const Scores& weights, int first, uint32 stage) const {
+    const int there = keys_there<Whole>(first);
 #pragma unroll
     for (int n = 0; n < key_tiles; n += 2) {
+      if (!Whole && n * 8 >= there) break;
       const float(&w)[key_tiles][4] = weights.s;
       const uint32 a[4] = {pack<T>(w[n][0], w[n][1]), pack<T>(w[n][2], w[n][3]), pack<T>(w[n + 1][0], w[n + 1][1]),
                            pack<T>(w[n + 1][2], w[n + 1][3])};
@@ -133,7 +151,8 @@ class Walk {
     bool is_wild = false;
     TileCopy<Shape>::template for_each_piece<Shape::keys>([&](int row, int chunk) {
       const uint4 four = load_shared(shared_ + values_begin + stage + Rows::offset(row, chunk));
-      is_wild |= (wild_halves<T>(four.x) | wild_halves<T>(four.y) | wild_halves<T>(four.z) | wild_halves<T>(four.w)) != 0;
+      is_wild |=
+          (wild_halves<T>(four.x) | wild_halves<T>(four.y) | wild_halves<T>(four.z) | wild_halves<T>(four.w)) != 0;
     });
     return is_wild;
   }
@@ -141,7 +160,7 @@ class Walk {
   FMS_DEVICE void weigh_edge(RowState<Shape>& state, const ScoreRules<Shape>& rules, const Scores& weights,
                              int first_key, uint32 stage, bool has_wild_values) const {
     if (!has_wild_values) {
-      weigh(state, weights, stage);
+      weigh<false>(state, weights, first_key, stage);
       return;
     }
     // The finite values as ever; beside them, which rows see a value that is not: those get NaN.
@@ -212,7 +231,7 @@ class Walk {
     };
     const auto score_next = [&] {
       if (!has_next) return;
-      score(next, other, [&] {
+      score<Whole>(next, second, other, [&] {
         if constexpr (Whole && Shape::looks_ahead) copy_next();
       });
       if constexpr (Shape::is_modified) rules().template modify<Whole>(next, second);
@@ -223,7 +242,7 @@ class Walk {
     if (has_current) {
       state.weigh_scores(current, tops, p_.scale_log2);
       if constexpr (Whole) {
-        weigh(state, current, stage);
+        weigh<true>(state, current, first, stage);
       } else {
         weigh_edge(state, rules(), current, first, stage, has_wild_values);
       }
@@ -272,7 +291,7 @@ class Walk {
   const KeyRange mine_;   // the keys of this CTA
   const KeyRange whole_;  // what every row sees
   const TileCopy<Shape> copy_;
-  uint32 keys_at_, values_at_;    // this lane's places in the first block of each
+  uint32 keys_at_, values_at_;                               // this lane's places in the first block of each
   uint32 q_[Shape::keeps_queries ? Shape::dim / 16 : 1][4];  // (16, dim)
 };
 
