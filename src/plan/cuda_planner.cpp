@@ -119,7 +119,7 @@ fms_status check_limits(const fms_attention_problem& p, const Work& work, fms_er
         static_cast<long long>(most_rows_or_keys), static_cast<long long>(most_rows_or_keys),
         static_cast<long long>(most_heads));
   }
-  if (has(p, FMS_BIAS) && std::max(p.bias.kv, -p.bias.kv) > most_bias_stride) {
+  if (has(p, FMS_BIAS) && p.bias.kv > most_bias_stride) {
     return fail(error, FMS_NOT_SUPPORTED, "problem.bias.kv", "problem.bias.kv is %lld; allowed on a GPU: up to %lld",
                 static_cast<long long>(p.bias.kv), static_cast<long long>(most_bias_stride));
   }

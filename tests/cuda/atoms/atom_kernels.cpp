@@ -40,8 +40,9 @@ const Gpu& atoms_gpu() {
 }
 
 runtime::Function atom_kernel(Compiler compiler, const std::string& source, const std::string& kernel) {
-  static_cast<void>(atoms_gpu());  // before the modules, so that they are unloaded while there is a driver
-  static std::map<std::pair<Compiler, std::string>, std::shared_ptr<runtime::Module>> modules;
+  // Kept to the end of the process: when static objects go, the driver may have gone.
+  using Modules = std::map<std::pair<Compiler, std::string>, std::shared_ptr<runtime::Module>>;
+  static Modules& modules = *new Modules;
   auto& module = modules[{compiler, source}];
   if (module == nullptr) {
     const std::vector<char> image =
