@@ -2,6 +2,7 @@
 // splits that fill the machine once, twice, ... and with a few that shorten the last wave; the least estimated time
 // wins, and of equals the smaller tile, which computes less in vain.
 #include <algorithm>
+#include <bit>
 
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
@@ -61,11 +62,12 @@ class Estimate {
     const int warps = kernel.threads / 32, row_warps = kernel.q_tile / 16;
     const double products = 2.0 * row_warps * (kernel.kv_tile / 8) * (kernel.head_dim / 16);
     const double bytes = 4.0 * kernel.kv_tile * kernel.head_dim;
+    const double clocks =
+        policy_.product_clocks / policy_.loop_share[std::bit_width(static_cast<unsigned>(row_warps)) - 1];
     key_warps_ = std::max(warps / row_warps, 1);
-    block_alone_ = products / std::min(warps, policy_.pipes_per_sm) * policy_.product_clocks / policy_.alone_share +
-                   policy_.block_clocks;
-    block_busy_ =
-        std::max(products / policy_.pipes_per_sm * policy_.product_clocks, bytes / policy_.l2_bytes_per_clock);
+    block_alone_ =
+        products / std::min(warps, policy_.pipes_per_sm) * clocks / policy_.alone_share + policy_.block_clocks;
+    block_busy_ = std::max(products / policy_.pipes_per_sm * clocks, bytes / policy_.l2_bytes_per_clock);
   }
 
   [[nodiscard]] int64_t tiles() const { return tiles_; }

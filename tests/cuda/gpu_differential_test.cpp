@@ -42,7 +42,7 @@ class GpuDifferential : public ::testing::TestWithParam<fms_dtype> {};
 
 TEST_P(GpuDifferential, AgreesWithTheOracleAndHasNoFinding) {
   const fms_dtype dtype = GetParam();
-  const uint64_t problems = from_environment("FMS_GPU_PROBLEMS", kSlowBuild ? 8 : 40);
+  const uint64_t problems = from_environment("FMS_GPU_PROBLEMS", kSlowBuild ? 6 : 25);
   const uint64_t first_seed = from_environment("FMS_GPU_SEED", 1);
   Judgement total;
   uint64_t failures = 0;

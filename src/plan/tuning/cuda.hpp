@@ -8,8 +8,11 @@ struct CudaPolicy {
   // A tensor core product of 16 x 8 x 16 holds its pipe this long; an SM has 4 such pipes.
   double product_clocks = 16;
   int pipes_per_sm = 4;
+  // Static tensor use of the main loops for tiles of 16, 32, 64 and 128 rows (docs/kernel-comparison.md): the smaller a
+  // tile, the more instructions beside each product.
+  double loop_share[4] = {0.66, 0.80, 0.93, 0.88};
   // What a warp reaches of that alone: barriers and the softmax's own chain show.
-  double alone_share = 0.8;
+  double alone_share = 0.85;
   // Bytes an SM takes from L2 in a clock, and from DRAM while all SMs ask.
   double l2_bytes_per_clock = 32;
   double dram_bytes_per_clock = 2.5;
