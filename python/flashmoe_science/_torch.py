@@ -1,7 +1,7 @@
 """What torch needs besides the kernels: fake kernels, autograd, torch.compile, and the way around the fast path.
 
 ``_C.attention`` computes plain CPU tensors itself and never comes here. It hands over the calls that torch's dispatcher
-has to see: gradients, dispatch and function modes, functorch transforms, autocast, tensor subclasses, other devices.
+has to see: gradients, dispatch and function modes, functorch transforms, autocast, tensor subclasses, CUDA tensors.
 """
 
 import importlib.util
@@ -53,8 +53,9 @@ def _attention(
     out: Tensor | None = None,
 ) -> Any:
     _refuse_other_devices(q)
-    if torch.is_autocast_enabled("cpu") and q.dtype in (torch.float32, torch.float16, torch.bfloat16):
-        dtype = torch.get_autocast_dtype("cpu")
+    device = _autocast_device(q)
+    if torch.is_autocast_enabled(device) and q.dtype in (torch.float32, torch.float16, torch.bfloat16):
+        dtype = torch.get_autocast_dtype(device)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     left, right = window
     result, lse = torch.ops.flashmoe_science.attention(
@@ -93,11 +94,31 @@ def _merge_states_eager(o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, 
     return _merge_states(o_a, lse_a, o_b, lse_b, **options)
 
 
+def _flash_attention_forward(
+    q: Tensor, k: Tensor, v: Tensor, lse: Tensor | None, causal: bool, scale: float | None
+) -> Tensor:
+    """``_C.flash_attention_forward`` for tensors that are not on the CPU: never differentiated."""
+    with torch.no_grad():
+        out, row_lse = _attention_eager(q, k, v, causal=causal, scale=scale, return_lse=True)
+        if lse is not None:
+            if lse.dtype != torch.float32 or lse.numel() != row_lse.numel() or not lse.is_contiguous():
+                raise ValueError(
+                    f"lse is {lse.dtype} of shape {tuple(lse.shape)}; expected contiguous float32 with "
+                    f"{row_lse.numel()} elements (batch * heads * rows)"
+                )
+            lse.view(row_lse.shape).copy_(row_lse)
+    return out  # type: ignore[no-any-return]
+
+
 def _refuse_other_devices(tensor: Tensor) -> None:
-    if tensor.device.type not in ("cpu", "meta"):
+    if tensor.device.type not in ("cpu", "cuda", "meta"):
         raise NotImplementedError(
-            f"the tensors are on {tensor.device}; this build has no CUDA backend yet: move them to the CPU"
+            f"the tensors are on {tensor.device}; there are kernels for the CPU and for CUDA devices only"
         )
+
+
+def _autocast_device(tensor: Tensor) -> str:
+    return "cuda" if tensor.device.type == "cuda" else "cpu"
 
 
 def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
@@ -112,7 +133,8 @@ def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
 
 
 def _is_ordinary(tensor: Any) -> bool:
-    return tensor is None or (type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type == "cpu")
+    ordinary_type = type(tensor) in (Tensor, torch.nn.Parameter)
+    return tensor is None or (ordinary_type and tensor.device.type in ("cpu", "cuda"))
 
 
 def _attention_eager(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
@@ -122,9 +144,15 @@ def _attention_eager(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
     tensors = [q, k, v, *(option for option in options.values() if isinstance(option, Tensor))]
     _refuse_forward_mode(tensors)
     transformed = torch._C._functorch.peek_interpreter_stack() is not None
-    if not transformed and not torch.is_autocast_enabled("cpu") and all(map(_is_ordinary, tensors)):
+    checkable = not transformed and not torch.is_autocast_enabled(_autocast_device(q)) and all(map(_is_ordinary, tensors))
+    if checkable and q.device.type == "cpu":
         _C.check_attention(*(t.detach() for t in (q, k, v)), **options)
-    return _attention(q, k, v, **options)
+    try:
+        return _attention(q, k, v, **options)
+    except RuntimeError:  # all that an operator can raise; on a GPU it is not worth a check before every call
+        if checkable and q.device.type == "cuda":
+            _C.check_attention(*(t.detach() for t in (q, k, v)), **options)
+        raise
 
 
 class _DoubleAttention(torch.autograd.Function):
@@ -292,6 +320,27 @@ def _refuse_second_order(ctx: Any, *gradients: Any) -> None:
     raise NotImplementedError("the gradient of attention cannot be differentiated again")
 
 
+def _merge_states_of_any_device(
+    o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, *, layout: str = "bhsd"
+) -> tuple[Tensor, Tensor]:
+    """The operator where the library has no kernel for it, by the formulas of flashmoe.h."""
+    heads_first = layout == "bhsd"
+    expected = o_a.shape[:-1] if heads_first else o_a.transpose(-2, -3).shape[:-1]
+    if o_b.shape != o_a.shape or o_b.dtype != o_a.dtype or lse_a.shape != expected or lse_b.shape != expected:
+        raise ValueError(
+            f"o_a is {o_a.dtype} {tuple(o_a.shape)} and o_b {o_b.dtype} {tuple(o_b.shape)}; expected the same, with "
+            f"lse_a and lse_b {tuple(expected)}, which are {tuple(lse_a.shape)} and {tuple(lse_b.shape)}"
+        )
+    lse = torch.logaddexp(lse_a, lse_b)
+    safe_lse = torch.where(lse == -torch.inf, torch.inf, lse)
+    out = torch.zeros(o_a.shape, dtype=torch.float32, device=o_a.device)
+    for part, lse_part in ((o_a, lse_a), (o_b, lse_b)):
+        weight = torch.exp(lse_part - safe_lse)
+        weight = (weight if heads_first else weight.transpose(-1, -2)).unsqueeze(-1)
+        out += torch.where(weight == 0, 0.0, weight * part.float())  # a part without weight may hold anything
+    return out.to(o_a.dtype), lse.contiguous()
+
+
 def _save_merge(ctx: Any, inputs: Sequence[Any], keyword_only_inputs: dict[str, Any], output: Any) -> None:
     ctx.save_for_backward(*inputs, *output)
     ctx.layout = keyword_only_inputs["layout"]
@@ -321,6 +370,7 @@ def _register_operators() -> None:
     library = torch.library
     library.define("flashmoe_science::attention_backward", _BACKWARD_SCHEMA)
     library.impl("flashmoe_science::attention_backward", "CompositeExplicitAutograd", _attention_backward)
+    library.impl("flashmoe_science::merge_states", "CUDA", _merge_states_of_any_device)
     library.register_fake("flashmoe_science::attention", _fake_attention)
     library.register_fake("flashmoe_science::merge_states", _fake_merge_states)
     library.register_fake("flashmoe_science::attention_backward", _fake_attention_backward)
@@ -395,9 +445,10 @@ def register() -> None:
         return
     attention: Callable[..., Any] = _without_operators
     merge_states: Callable[..., Any] = _without_operators
+    forward: Callable[..., Any] = _without_operators
     if _OPERATORS.exists():
         _register_operators()
-        attention, merge_states = _attention_eager, _merge_states_eager
+        attention, merge_states, forward = _attention_eager, _merge_states_eager, _flash_attention_forward
         if "torch._dynamo" in sys.modules:
             _substitute_in_graph()
         else:
@@ -408,6 +459,7 @@ def register() -> None:
         Tensor,
         attention,
         merge_states,
+        forward,
         torch.is_grad_enabled,
         torch.autograd.graph.increment_version,
         torch.autograd.forward_ad,

@@ -83,7 +83,8 @@ bool raise_not_dense(PyObject* tensor, const char* name) {
   PyObject* layout = PyObject_GetAttrString(tensor, "layout");
   PyObject* device = layout == nullptr ? nullptr : PyObject_GetAttrString(tensor, "device");
   if (device != nullptr) {
-    PyErr_Format(PyExc_ValueError, "%s has layout %S on %S; expected a dense (strided) tensor on the CPU", name, layout,
+    PyErr_Format(PyExc_ValueError,
+                 "%s has layout %S on %S; expected a dense (strided) tensor on the CPU or a CUDA device", name, layout,
                  device);
   }
   Py_XDECREF(device);
@@ -213,9 +214,10 @@ bool ArrayArg::load_torch(PyObject* object, const char* name) {
   }
   view.data = tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
   view.dtype = scalar_type_of(tensor.dtype);
-  view.device = tensor.device.type == dlpack::kCpu    ? DeviceType::kCpu
-                : tensor.device.type == dlpack::kCuda ? DeviceType::kCuda
-                                                      : DeviceType::kOther;
+  view.place.device = tensor.device.type == dlpack::kCpu    ? DeviceType::kCpu
+                      : tensor.device.type == dlpack::kCuda ? DeviceType::kCuda
+                                                            : DeviceType::kOther;
+  view.place.index = view.place.device == DeviceType::kCuda ? tensor.device.index : 0;
   view.ndim = tensor.ndim;
   for (int axis = 0; axis < tensor.ndim; ++axis) {
     view.shape[axis] = tensor.shape[axis];

@@ -32,14 +32,16 @@ enum AttentionSlot {
   kReturnLse,
   kNumSplits,
   kOut,
-  kDtype,  // plan_attention only
+  kDtype,   // plan_attention only
+  kDevice,  // likewise
   kAttentionSlots
 };
 using AttentionSlots = std::array<PyObject*, kAttentionSlots>;
 
 Signature<kAttentionSlots> attention_signature("attention", 3, 3, "q", "k", "v", "causal", "scale", "window", "softcap",
                                                "bias", "sinks", "cu_q", "cu_kv", "kv_lengths", "block_table", "max_q",
-                                               "max_kv", "layout", "return_lse", "num_splits", "out", "dtype");
+                                               "max_kv", "layout", "return_lse", "num_splits", "out", "dtype",
+                                               "device");
 
 enum ForwardSlot { kForwardQ, kForwardK, kForwardV, kForwardLse, kForwardCausal, kForwardScale, kForwardSlots };
 Signature<kForwardSlots> forward_signature("flash_attention_forward", 6, 3, "Q", "K", "V", "lse", "causal", "scale");
@@ -66,6 +68,14 @@ struct LoadedAttention {
   ArrayArg q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table, out;
   AttentionInputs inputs;
   const TensorView* out_view = nullptr;
+
+  // Of shapes, which are nowhere by themselves.
+  void set_place(Place place) {
+    for (ArrayArg* array : {&q, &k, &v, &bias, &sinks, &cu_q, &cu_kv, &kv_lengths, &block_table, &out}) {
+      array->view.place = place;
+    }
+    inputs.q.place = inputs.k.place = inputs.v.place = place;
+  }
 
   bool load(const AttentionSlots& slots, Family family, ScalarType shape_dtype) {
     const auto optional = [&](int slot, ArrayArg& array, const TensorView*& view, bool writable, ScalarType dtype) {
@@ -134,7 +144,7 @@ bool may_run_directly(const AttentionSlots& slots) {
 
 // What the kernels do not take but the Python side knows how to answer: other devices, and the float64 composite.
 bool belongs_to_fallback(const AttentionInputs& inputs) {
-  return inputs.q.device != DeviceType::kCpu || inputs.q.dtype == ScalarType::kF64;
+  return inputs.q.place.device != DeviceType::kCpu || inputs.q.dtype == ScalarType::kF64;
 }
 
 PyObject* run_loaded(LoadedAttention& loaded, const AttentionSlots& slots, Family family,
@@ -177,13 +187,21 @@ bool prepare_only(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, At
   AttentionOptions options;
   LoadedAttention loaded;
   ScalarType shape_dtype = ScalarType::kF16;
+  Place place;
   if (!attention_signature.match(args, nargs, kwnames, slots) || !read_dtype(slots[kDtype], "dtype", shape_dtype) ||
-      !read_attention_options(slots, options)) {
+      !read_place(slots[kDevice], "device", place) || !read_attention_options(slots, options)) {
     return false;
   }
   const Family family = planning_family(slots[kQ]);
+  if (slots[kDevice] != nullptr && family != Family::kShape) {
+    PyErr_SetString(PyExc_ValueError, "device is only for shapes; arrays are where they are");
+    return false;
+  }
   if (!loaded.load(slots, family, shape_dtype)) {
     return false;
+  }
+  if (family == Family::kShape) {
+    loaded.set_place(place);
   }
   options.threads = torch_threads();
   Failure failure;
@@ -213,9 +231,11 @@ PyObject* attention(PyObject* /*module*/, PyObject* const* args, Py_ssize_t narg
   if (!attention_signature.match(args, nargs, kwnames, slots)) {
     return nullptr;
   }
-  if (slots[kDtype] != nullptr) {
-    PyErr_SetString(PyExc_TypeError, "attention() got an unexpected keyword argument 'dtype'");
-    return nullptr;
+  for (const int slot : {kDtype, kDevice}) {
+    if (slots[slot] != nullptr) {
+      return PyErr_Format(PyExc_TypeError, "attention() got an unexpected keyword argument '%s'",
+                          attention_signature.name(slot));
+    }
   }
   const Family family = is_torch_tensor(slots[kQ]) ? Family::kTorch : Family::kNumpy;
   if (family == Family::kTorch && !may_run_directly(slots)) {
@@ -300,6 +320,12 @@ PyObject* flash_attention_forward(PyObject* /*module*/, PyObject* const* args, P
     return nullptr;
   }
   if (family == Family::kTorch) {
+    if (q.view.place.device != DeviceType::kCpu) {
+      const auto or_none = [&](int slot) { return slots[slot] != nullptr ? slots[slot] : Py_None; };
+      return PyObject_CallFunctionObjArgs(torch_binding().forward_fallback, slots[kForwardQ], slots[kForwardK],
+                                          slots[kForwardV], or_none(kForwardLse), causal ? Py_True : Py_False,
+                                          or_none(kForwardScale), nullptr);
+    }
     options.threads = torch_threads();
   }
   AttentionInputs inputs;

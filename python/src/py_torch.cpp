@@ -124,10 +124,10 @@ bool is_elsewhere(PyObject* tensor) {
 }
 
 PyObject* register_torch(PyObject* /*module*/, PyObject* args) {
-  PyObject *tensor_type, *attention_fallback, *merge_fallback, *is_grad_enabled, *increment_version, *forward_ad,
-      *guards;
-  if (PyArg_ParseTuple(args, "OOOOOOO", &tensor_type, &attention_fallback, &merge_fallback, &is_grad_enabled,
-                       &increment_version, &forward_ad, &guards) == 0) {
+  PyObject *tensor_type, *attention_fallback, *merge_fallback, *forward_fallback, *is_grad_enabled, *increment_version,
+      *forward_ad, *guards;
+  if (PyArg_ParseTuple(args, "OOOOOOOO", &tensor_type, &attention_fallback, &merge_fallback, &forward_fallback,
+                       &is_grad_enabled, &increment_version, &forward_ad, &guards) == 0) {
     return nullptr;
   }
   const Py_ssize_t count = PyTuple_Check(guards) != 0 ? PyTuple_Size(guards) : -1;
@@ -140,6 +140,7 @@ PyObject* register_torch(PyObject* /*module*/, PyObject* args) {
   TorchBinding& torch = torch_binding();
   torch.attention_fallback = Py_NewRef(attention_fallback);
   torch.merge_fallback = Py_NewRef(merge_fallback);
+  torch.forward_fallback = Py_NewRef(forward_fallback);
   torch.is_grad_enabled = Py_NewRef(is_grad_enabled);
   torch.increment_version = Py_NewRef(increment_version);
   torch.forward_ad = Py_NewRef(forward_ad);

@@ -98,7 +98,7 @@ class Comparer:
         import torch
 
         one = random_attention.draw(self.setup.family(), self.setup.seed, index)
-        forced = gpu_problems.draw_forced(one, self.setup.seed, index)
+        forced = gpu_problems.draw_forced(one, self.setup.seed, index, self.setup.device)
         p = one.problem
         shape = (int(p.batch), int(p.q_heads), int(p.q_len), int(p.head_dim))
         oracle_o = torch.full(shape, math.nan, dtype=torch.float64)

@@ -1,0 +1,116 @@
+"""CUDA tensors: what can be held without a GPU. That kernels answer right is tested on the virtual GPU, through the C ABI
+(tests/accuracy); torch itself cannot run there."""
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import flashmoe_science as fs
+from flashmoe_science import _torch
+from formulas import random
+from torch._subclasses import FakeTensorMode
+
+if not hasattr(torch.ops.flashmoe_science, "attention"):
+    pytest.skip("this wheel was built without torch", allow_module_level=True)
+
+ROOT = Path(__file__).resolve().parents[2]
+VGPU = Path(os.environ.get("FMS_VGPU", ROOT / "build/release/src/vgpu/libvgpu.so"))
+DECODE = "(1, 32, 1, 128), (1, 8, 32768, 128), (1, 8, 32768, 128)"
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", f"import flashmoe_science as fs\n{code}"],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("operator", ["attention", "merge_states"])
+@pytest.mark.parametrize("key", ["CPU", "CUDA", "Meta", "AutogradCUDA"])
+def test_is_registered(operator: str, key: str) -> None:
+    assert torch._C._dispatch_has_kernel_for_dispatch_key(f"flashmoe_science::{operator}", key)
+
+
+def test_the_stream_is_asked_for_where_torch_has_it() -> None:
+    if torch.version.cuda is None:
+        pytest.skip("this torch was built without CUDA")
+    loaded = ctypes.CDLL("libtorch_cuda.so", mode=os.RTLD_LAZY | os.RTLD_NOLOAD)
+    assert loaded.aoti_torch_get_current_cuda_stream
+
+
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+def test_fake_cuda_tensors_have_shapes(layout: Any) -> None:
+    with FakeTensorMode():
+        q = torch.empty(2, 8, 8, 64, dtype=torch.float16, device="cuda:1")
+        out, lse = fs.attention(q, q, q, causal=True, layout=layout, return_lse=True)
+        merged, merged_lse = fs.merge_states(out, lse, out, lse, layout=layout)
+    for result in (out, merged):
+        assert (result.shape, result.dtype, result.device) == (q.shape, torch.float16, torch.device("cuda:1"))
+    for result in (lse, merged_lse):
+        assert (result.shape, result.dtype, result.device) == ((2, 8, 8), torch.float32, torch.device("cuda:1"))
+
+
+def test_fake_cuda_tensors_have_gradients_and_packed_batches() -> None:
+    with FakeTensorMode():
+        q, k = (torch.empty(10, 4, 64, dtype=torch.bfloat16, device="cuda", requires_grad=True) for _ in range(2))
+        cu = torch.empty(3, dtype=torch.int32, device="cuda")
+        out = fs.flash_attn_varlen_func(q, k, k, cu, cu, 6, 6, causal=True)
+        dq, dk = torch.autograd.grad(out.float().sum(), (q, k))
+    assert (out.shape, dq.shape, dk.shape) == (q.shape, q.shape, k.shape)
+    assert out.device.type == dq.device.type == dk.device.type == "cuda"
+
+
+def test_autocast_of_the_device() -> None:
+    with FakeTensorMode(), torch.autocast("cuda", torch.bfloat16):
+        q = torch.empty(1, 2, 4, 64, device="cuda")
+        assert fs.attention(q, q, q).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_merge_states_of_any_device_is_the_operator(layout: str, packed: bool) -> None:
+    shape = (6, 6, 16) if packed else (2, 6, 6, 16)
+    o_a, o_b = (random(*shape, seed=i) for i in (1, 2))
+    lse_a, lse_b = (random(*shape[:-1], seed=i) for i in (3, 4))
+    lse_a[..., 0, 1] = -torch.inf
+    o_a[..., 1, :] = torch.nan if layout == "bhsd" and packed else o_a[..., 1, :]
+    lse_a[..., 1] = -torch.inf  # every head's second row comes from b alone
+    lse_b[..., 0] = -torch.inf
+    lse_a[..., 0] = -torch.inf  # and the first from nobody
+    expected = torch.ops.flashmoe_science.merge_states(o_a, lse_a, o_b, lse_b, layout=layout)
+    result = _torch._merge_states_of_any_device(o_a, lse_a, o_b, lse_b, layout=layout)
+    torch.testing.assert_close(result, expected)
+    with pytest.raises(ValueError, match=r"lse_a and lse_b .* which are"):
+        _torch._merge_states_of_any_device(o_a, lse_a[..., :5], o_b, lse_b, layout=layout)
+
+
+def test_no_driver_is_told() -> None:
+    done = run(f"fs.plan({DECODE}, device='cuda')", FLASHMOE_DRIVER="/no/such/libcuda.so.1")
+    assert done.returncode == 1
+    assert "RuntimeError: there is no CUDA driver: /no/such/libcuda.so.1" in done.stderr
+
+
+@pytest.mark.skipif(not VGPU.exists(), reason=f"{VGPU} is not built")
+def test_a_plan_for_the_virtual_gpu() -> None:
+    """Or, from a wheel that was built without a CUDA toolkit, why there is none."""
+    settings = {"FLASHMOE_DRIVER": str(VGPU), "VGPU_DEVICE": "l4", "VGPU_LOG": "off"}
+    done = run(f"p = fs.plan({DECODE}, device='cuda:0')\nprint(p)\nassert p.data['sm_count'] == 58", **settings)
+    if done.returncode != 0:
+        assert "the device of q: this build has no CUDA kernels" in done.stderr
+        pytest.skip("this wheel was built without a CUDA toolkit")
+    assert "head_dim 128 on a GPU" in done.stdout
+    assert "of 58 SMs" in done.stdout
+    done = run(f"fs.plan({DECODE}, device='cuda:5')", **settings)
+    assert "ordinal" in done.stderr or "device" in done.stderr
+    done = run("fs.plan((1, 1, 8, 64), (1, 1, 8, 64), (1, 1, 8, 64), dtype='float32', device='cuda')", **settings)
+    assert "q.dtype is fp32; allowed on a GPU: fp16, bf16" in done.stderr
+    packed = "fs.plan((8, 1, 64), (8, 1, 64), (8, 1, 64), layout='bshd', cu_q=(3,), cu_kv=(3,), device='cuda', max_q=4)"
+    assert "max_kv is needed when cu_kv has no data" in run(packed, **settings).stderr
