@@ -144,7 +144,8 @@ def _attention_eager(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
     tensors = [q, k, v, *(option for option in options.values() if isinstance(option, Tensor))]
     _refuse_forward_mode(tensors)
     transformed = torch._C._functorch.peek_interpreter_stack() is not None
-    checkable = not transformed and not torch.is_autocast_enabled(_autocast_device(q)) and all(map(_is_ordinary, tensors))
+    converted = torch.is_autocast_enabled(_autocast_device(q))
+    checkable = not transformed and not converted and all(map(_is_ordinary, tensors))
     if checkable and q.device.type == "cpu":
         _C.check_attention(*(t.detach() for t in (q, k, v)), **options)
     try:
