@@ -94,7 +94,6 @@ def register_torch(
     tensor_type: type,
     attention_fallback: Callable[..., Any],
     merge_fallback: Callable[..., Any],
-    forward_fallback: Callable[..., Any],
     is_grad_enabled: Callable[[], bool],
     increment_version: Callable[[Any], None],
     forward_ad: ModuleType,

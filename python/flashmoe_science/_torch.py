@@ -1,7 +1,7 @@
 """What torch needs besides the kernels: fake kernels, autograd, torch.compile, and the way around the fast path.
 
-``_C.attention`` computes plain CPU tensors itself and never comes here. It hands over the calls that torch's dispatcher
-has to see: gradients, dispatch and function modes, functorch transforms, autocast, tensor subclasses, CUDA tensors.
+``_C.attention`` computes plain CPU and CUDA tensors itself and never comes here. It hands over the calls that torch's
+dispatcher has to see: gradients, dispatch and function modes, functorch transforms, autocast, tensor subclasses.
 """
 
 import importlib.util
@@ -92,22 +92,6 @@ def _merge_states(o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, *, lay
 def _merge_states_eager(o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, **options: Any) -> Any:
     _refuse_forward_mode((o_a, lse_a, o_b, lse_b))
     return _merge_states(o_a, lse_a, o_b, lse_b, **options)
-
-
-def _flash_attention_forward(
-    q: Tensor, k: Tensor, v: Tensor, lse: Tensor | None, causal: bool, scale: float | None
-) -> Tensor:
-    """``_C.flash_attention_forward`` for tensors that are not on the CPU: never differentiated."""
-    with torch.no_grad():
-        out, row_lse = _attention_eager(q, k, v, causal=causal, scale=scale, return_lse=True)
-        if lse is not None:
-            if lse.dtype != torch.float32 or lse.numel() != row_lse.numel() or not lse.is_contiguous():
-                raise ValueError(
-                    f"lse is {lse.dtype} of shape {tuple(lse.shape)}; expected contiguous float32 with "
-                    f"{row_lse.numel()} elements (batch * heads * rows)"
-                )
-            lse.view(row_lse.shape).copy_(row_lse)
-    return out  # type: ignore[no-any-return]
 
 
 def _refuse_other_devices(tensor: Tensor) -> None:
@@ -446,10 +430,9 @@ def register() -> None:
         return
     attention: Callable[..., Any] = _without_operators
     merge_states: Callable[..., Any] = _without_operators
-    forward: Callable[..., Any] = _without_operators
     if _OPERATORS.exists():
         _register_operators()
-        attention, merge_states, forward = _attention_eager, _merge_states_eager, _flash_attention_forward
+        attention, merge_states = _attention_eager, _merge_states_eager
         if "torch._dynamo" in sys.modules:
             _substitute_in_graph()
         else:
@@ -460,7 +443,6 @@ def register() -> None:
         Tensor,
         attention,
         merge_states,
-        forward,
         torch.is_grad_enabled,
         torch.autograd.graph.increment_version,
         torch.autograd.forward_ad,

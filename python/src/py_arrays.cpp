@@ -100,7 +100,7 @@ void set_python_error(void* /*context*/, const char* kind, const char* message) 
 
 PyObject* new_torch_tensor(TensorView& spec) {
   dlpack::Tensor prototype{};
-  prototype.device = {dlpack::kCpu, 0};
+  prototype.device = {spec.place.device == DeviceType::kCuda ? dlpack::kCuda : dlpack::kCpu, spec.place.index};
   prototype.ndim = spec.ndim;
   prototype.dtype = dlpack_type_of(spec.dtype);
   prototype.shape = spec.shape.data();
@@ -298,6 +298,35 @@ bool ArrayArg::load_shape(PyObject* object, const char* name, ScalarType dtype) 
   }
   set_contiguous_strides(view);
   return true;
+}
+
+bool TorchScratch::allocate(int gpu, size_t bytes) {
+  auto size = static_cast<int64_t>(bytes);
+  int64_t stride = 1;
+  dlpack::Tensor prototype{};
+  prototype.device = {dlpack::kCuda, gpu};
+  prototype.ndim = 1;
+  prototype.dtype = {dlpack::kUInt, 8, 1};
+  prototype.shape = &size;
+  prototype.strides = &stride;
+  dlpack::ManagedTensor* managed = nullptr;
+  if (exchange_api().allocate(&prototype, &managed, nullptr, set_python_error) != 0) {
+    return false;
+  }
+  managed_ = managed;
+  return true;
+}
+
+void* TorchScratch::data() const {
+  const auto* managed = static_cast<const dlpack::ManagedTensor*>(managed_);
+  return managed == nullptr ? nullptr : static_cast<char*>(managed->tensor.data) + managed->tensor.byte_offset;
+}
+
+TorchScratch::~TorchScratch() {
+  auto* managed = static_cast<dlpack::ManagedTensor*>(managed_);
+  if (managed != nullptr && managed->deleter != nullptr) {
+    managed->deleter(managed);
+  }
 }
 
 PyObject* new_array(Family family, PyObject* like, TensorView& spec) {

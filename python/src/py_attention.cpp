@@ -1,5 +1,5 @@
-// attention and what shares its arguments. Plain torch tensors and NumPy arrays are computed here; what torch's
-// dispatcher has to see is handed to the registered Python function.
+// attention and what shares its arguments. Plain torch tensors (on the CPU or a GPU) and NumPy arrays are computed
+// here; what torch's dispatcher has to see is handed to the registered Python function.
 #include <array>
 #include <string>
 
@@ -113,6 +113,36 @@ bool run_releasing_gil(AttentionCall& call, Failure& failure) {
   return ok;
 }
 
+// On torch's current stream, with a workspace of torch's allocator: nothing waits, and a stream may be capturing.
+bool queue_or_raise(AttentionCall& call) {
+  const int gpu = call.out.place.index;
+  TorchScratch workspace;
+  void* stream = nullptr;
+  if ((call.plan.workspace_bytes > 0 && !workspace.allocate(gpu, call.plan.workspace_bytes)) ||
+      !torch_current_stream(gpu, stream)) {
+    return false;
+  }
+  Failure failure;
+  if (!queue_attention(call, workspace.data(), stream, failure)) {
+    raise(failure);
+    return false;
+  }
+  return true;
+}
+
+// False with a Python exception set.
+bool run_or_raise(AttentionCall& call) {
+  if (call.out.place.device == DeviceType::kCuda) {
+    return queue_or_raise(call);
+  }
+  Failure failure;
+  if (!run_releasing_gil(call, failure)) {
+    raise(failure);
+    return false;
+  }
+  return true;
+}
+
 constexpr std::array kTensorSlots{kQ, kK, kV, kBias, kSinks, kCuQ, kCuKv, kKvLengths, kBlockTable, kOut};
 constexpr std::array kFloatSlots{kQ, kK, kV, kBias, kSinks, kOut};
 
@@ -144,7 +174,7 @@ bool may_run_directly(const AttentionSlots& slots) {
 
 // What the kernels do not take but the Python side knows how to answer: other devices, and the float64 composite.
 bool belongs_to_fallback(const AttentionInputs& inputs) {
-  return inputs.q.place.device != DeviceType::kCpu || inputs.q.dtype == ScalarType::kF64;
+  return inputs.q.place.device == DeviceType::kOther || inputs.q.dtype == ScalarType::kF64;
 }
 
 PyObject* run_loaded(LoadedAttention& loaded, const AttentionSlots& slots, Family family,
@@ -166,10 +196,10 @@ PyObject* run_loaded(LoadedAttention& loaded, const AttentionSlots& slots, Famil
       return nullptr;
     }
   }
-  if (!run_releasing_gil(call, failure)) {
+  if (!run_or_raise(call)) {
     Py_DECREF(out);
     Py_XDECREF(lse);
-    return raise(failure);
+    return nullptr;
   }
   if (family == Family::kTorch && loaded.out_view != nullptr) {
     torch_mark_written(out);
@@ -320,12 +350,6 @@ PyObject* flash_attention_forward(PyObject* /*module*/, PyObject* const* args, P
     return nullptr;
   }
   if (family == Family::kTorch) {
-    if (q.view.place.device != DeviceType::kCpu) {
-      const auto or_none = [&](int slot) { return slots[slot] != nullptr ? slots[slot] : Py_None; };
-      return PyObject_CallFunctionObjArgs(torch_binding().forward_fallback, slots[kForwardQ], slots[kForwardK],
-                                          slots[kForwardV], or_none(kForwardLse), causal ? Py_True : Py_False,
-                                          or_none(kForwardScale), nullptr);
-    }
     options.threads = torch_threads();
   }
   AttentionInputs inputs;
@@ -342,9 +366,9 @@ PyObject* flash_attention_forward(PyObject* /*module*/, PyObject* const* args, P
   if (out == nullptr) {
     return nullptr;
   }
-  if (!run_releasing_gil(call, failure)) {
+  if (!run_or_raise(call)) {
     Py_DECREF(out);
-    return raise(failure);
+    return nullptr;
   }
   if (family == Family::kTorch && slots[kForwardLse] != nullptr) {
     torch_mark_written(slots[kForwardLse]);

@@ -96,6 +96,17 @@ int32_t torch_threads() {
   return ask != nullptr && ask(&threads) == 0 ? static_cast<int32_t>(threads) : 0;
 }
 
+bool torch_current_stream(int gpu, void*& stream) {
+  const auto* api = static_cast<const dlpack::ExchangeApi*>(torch_binding().exchange_api);
+  if (api->current_stream != nullptr && api->current_stream(dlpack::kCuda, gpu, &stream) == 0) {
+    return true;
+  }
+  if (PyErr_Occurred() == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "this torch cannot tell its current CUDA stream");
+  }
+  return false;
+}
+
 void torch_mark_written(PyObject* tensor) {
   PyObject* none = PyObject_CallFunctionObjArgs(torch_binding().increment_version, tensor, nullptr);
   Py_XDECREF(none);
@@ -124,10 +135,10 @@ bool is_elsewhere(PyObject* tensor) {
 }
 
 PyObject* register_torch(PyObject* /*module*/, PyObject* args) {
-  PyObject *tensor_type, *attention_fallback, *merge_fallback, *forward_fallback, *is_grad_enabled, *increment_version,
-      *forward_ad, *guards;
-  if (PyArg_ParseTuple(args, "OOOOOOOO", &tensor_type, &attention_fallback, &merge_fallback, &forward_fallback,
-                       &is_grad_enabled, &increment_version, &forward_ad, &guards) == 0) {
+  PyObject *tensor_type, *attention_fallback, *merge_fallback, *is_grad_enabled, *increment_version, *forward_ad,
+      *guards;
+  if (PyArg_ParseTuple(args, "OOOOOOO", &tensor_type, &attention_fallback, &merge_fallback, &is_grad_enabled,
+                       &increment_version, &forward_ad, &guards) == 0) {
     return nullptr;
   }
   const Py_ssize_t count = PyTuple_Check(guards) != 0 ? PyTuple_Size(guards) : -1;
@@ -140,7 +151,6 @@ PyObject* register_torch(PyObject* /*module*/, PyObject* args) {
   TorchBinding& torch = torch_binding();
   torch.attention_fallback = Py_NewRef(attention_fallback);
   torch.merge_fallback = Py_NewRef(merge_fallback);
-  torch.forward_fallback = Py_NewRef(forward_fallback);
   torch.is_grad_enabled = Py_NewRef(is_grad_enabled);
   torch.increment_version = Py_NewRef(increment_version);
   torch.forward_ad = Py_NewRef(forward_ad);

@@ -16,7 +16,6 @@ struct TorchBinding {
   const void* exchange_api = nullptr;  // dlpack::ExchangeApi
   PyObject* attention_fallback = nullptr;
   PyObject* merge_fallback = nullptr;
-  PyObject* forward_fallback = nullptr;  // flash_attention_forward elsewhere than on the CPU
   PyObject* is_grad_enabled = nullptr;
   PyObject* increment_version = nullptr;
   PyObject* forward_ad = nullptr;  // the module; its level says whether dual numbers are alive
@@ -38,6 +37,8 @@ struct TorchBinding {
 // Whether the memory holds the tensor's negative (a lazy view that DLPack does not know of).
 [[nodiscard]] bool torch_is_negated(PyObject* tensor);
 [[nodiscard]] int32_t torch_threads();
+// The stream that torch is using on a GPU. False with a Python exception set.
+[[nodiscard]] bool torch_current_stream(int gpu, void*& stream);
 // Tells autograd that a tensor was written in place. Never leaves an exception set.
 void torch_mark_written(PyObject* tensor);
 
@@ -47,7 +48,7 @@ void torch_mark_written(PyObject* tensor);
 // exception that is set.
 [[nodiscard]] bool is_elsewhere(PyObject* tensor);
 
-// The method register_torch(tensor_type, attention_fallback, merge_fallback, forward_fallback, is_grad_enabled,
+// The method register_torch(tensor_type, attention_fallback, merge_fallback, is_grad_enabled,
 // increment_version, forward_ad, guards).
 [[nodiscard]] PyObject* register_torch(PyObject* module, PyObject* args);
 

@@ -41,7 +41,6 @@ def handed_over() -> Iterator[list[str]]:
             torch.Tensor,
             attention,
             merge,
-            _torch._flash_attention_forward,
             torch.is_grad_enabled,
             torch.autograd.graph.increment_version,
             torch.autograd.forward_ad,

@@ -101,10 +101,10 @@ class Gpu:
         else:
             raise DriverError(f"no device is called {device!r}; virtual:<gpu> and cuda:<n> are")
         self.driver("cuInit", 0)
-        handle_of_device, context = c_int(), c_void_p()
+        handle_of_device, self.context = c_int(), c_void_p()
         self.driver("cuDeviceGet", byref(handle_of_device), self.device_index)
-        self.driver("cuDevicePrimaryCtxRetain", byref(context), handle_of_device)
-        self.driver("cuCtxSetCurrent", context)
+        self.driver("cuDevicePrimaryCtxRetain", byref(self.context), handle_of_device)
+        self.driver("cuCtxSetCurrent", self.context)
 
     def buffer(self, size: int, fill: int | None = 0xFF) -> Buffer:
         return Buffer(self.driver, size, fill)
