@@ -207,8 +207,12 @@ fms_status fms_attention_run(const fms_context* context, const fms_attention_pla
   if (auto s = flashmoe::api::check_plan(plan, kind, context->cpu_isa, error)) return s;
   if (auto s = flashmoe::api::check_args(*plan, args, error)) return s;
   if (auto s = flashmoe::api::check_workspace(*plan, workspace, workspace_bytes, error)) return s;
-  if (kind == FMS_DEVICE_CUDA && plan->family != FMS_KERNEL_EMPTY) {
-    return context->gpu->run(*plan, *args, static_cast<std::byte*>(workspace), stream, error);
+  if (kind == FMS_DEVICE_CUDA) {
+    if (plan->family != FMS_KERNEL_EMPTY) {
+      return context->gpu->run(*plan, *args, static_cast<std::byte*>(workspace), stream, error);
+    }
+    if (args->info != nullptr) *args->info = {FMS_ISA_AUTO, FMS_KERNEL_EMPTY, 0, 1};
+    return FMS_OK;
   }
   if (stream != nullptr) {
     return fail(error, FMS_INVALID_ARGUMENT, "stream", "stream is %p; allowed on the CPU: NULL", stream);

@@ -8,6 +8,7 @@
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
 #include "plan/tuning/cpu.hpp"
+#include "plan/tuning/cuda.hpp"
 
 namespace flashmoe::plan {
 
@@ -51,6 +52,57 @@ constexpr FeatureName feature_names[] = {
     {FMS_RAGGED_Q, "ragged_q"}, {FMS_RAGGED_KV, "ragged_kv"}, {FMS_KV_LENGTHS, "kv_lengths"},
     {FMS_PAGED_KV, "paged_kv"}};
 
+// Why there are this many CTAs, and neither fewer nor more.
+void explain_splits(const fms_attention_plan& plan, int64_t tiles, Text& text) {
+  const fms_attention_problem& p = plan.problem;
+  const int64_t sms = plan.sm_count, used = std::min(plan.work_items, sms);
+  const int64_t steps = std::max<int64_t>((p.kv_len + plan.kv_tile - 1) / plan.kv_tile, 1);
+  const double tile_waves = static_cast<double>(tiles) / static_cast<double>(sms * plan.ctas_per_sm);
+  if (plan.kv_splits > 1) {
+    if (plan.kv_splits > steps) {
+      text.add("Splits this fine are forced: the keys are only %" PRId64
+               " step%s of %d, so each share is a part of one",
+               steps, steps == 1 ? "" : "s", plan.kv_tile);
+    } else if (tiles < sms) {
+      text.add("The tiles alone would occupy %" PRId64 " SM%s; split, the same work occupies %" PRId64, tiles,
+               tiles == 1 ? "" : "s", used);
+      if (used < sms) text.add(", and more splits would cost more than the steps they save");
+    } else {
+      text.add("The tiles alone are %.2f waves and would leave SMs idle in the last; finer shares end together",
+               tile_waves);
+    }
+    text.add(". The last CTA of a tile merges the splits in a fixed order, in the same launch");
+  } else if (tiles >= sms) {
+    text.add("The tiles alone give every SM work, so splits would only add states to store and merge");
+  } else {
+    text.add(
+        "%" PRId64 " SMs stay idle: a tile's keys are %" PRId64
+        " step%s, and storing, fetching and merging the states of splits would take longer than the steps they save",
+        sms - used, steps, steps == 1 ? "" : "s");
+  }
+  text.add(". ");
+}
+
+// One paragraph: tile, CTAs, waves, splits, and why.
+void explain_cuda(const fms_attention_plan& plan, Text& text) {
+  const fms_attention_problem& p = plan.problem;
+  const int64_t tiles = plan.work_items / plan.kv_splits;
+  text.add("Tensor cores, the kernel for head size %d: a CTA of %d threads takes a tile of %d query rows",
+           plan.kernel_head_dim, plan.threads, plan.q_tile);
+  if (group_size(p) > 1) text.add(" (%" PRId64 " heads of a group side by side)", group_size(p));
+  text.add(" and walks over its keys %d a step. %" PRId64 " tile%s, ", plan.kv_tile, tiles, tiles == 1 ? "" : "s");
+  if (plan.kv_splits > 1) {
+    text.add("keys split %d ways: %" PRId64 " CTAs", plan.kv_splits, plan.work_items);
+  } else {
+    text.add("keys not split: %" PRId64 " CTA%s", plan.work_items, plan.work_items == 1 ? "" : "s");
+  }
+  text.add(" on %d SMs that hold %d each, %.2f waves. ", plan.sm_count, plan.ctas_per_sm,
+           static_cast<double>(plan.work_items) / (static_cast<double>(plan.sm_count) * plan.ctas_per_sm));
+  explain_splits(plan, tiles, text);
+  text.add("Workspace: %" PRIu64 " bytes; no score matrix is ever stored.\nTuning: %s.\n", plan.workspace_bytes,
+           cuda_policy.source);
+}
+
 void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {
   const fms_attention_problem& p = plan.problem;
   switch (plan.family) {
@@ -69,10 +121,7 @@ void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {
                                                : "bf16 as it is");
       break;
     case FMS_KERNEL_CUDA_FORWARD:
-      text.add(
-          "Kernel: tensor cores, CTAs of %d threads for %d query rows (the heads of a group packed) x %d keys a "
-          "step.\n",
-          plan.threads, plan.q_tile, plan.kv_tile);
+      explain_cuda(plan, text);
       break;
     case FMS_KERNEL_TILE:
       text.add("Kernel: %s tiles with fp32 FMA%s.\n", cpu_isa_names[plan.cpu_isa],
@@ -97,24 +146,6 @@ void explain_pack(const fms_attention_plan& plan, Text& text) {
   }
 }
 
-void explain_ctas(const fms_attention_plan& plan, Text& text) {
-  const int64_t tiles = plan.work_items / plan.kv_splits;
-  text.add("Work: %" PRId64 " row tile%s", tiles, tiles == 1 ? "" : "s");
-  if (plan.kv_splits > 1) {
-    text.add(
-        " x %d splits of the keys = %" PRId64
-        " CTAs: the tiles alone would leave SMs idle (or it was forced). The last CTA of a tile combines them in a "
-        "fixed order, in the same launch",
-        plan.kv_splits, plan.work_items);
-  } else {
-    text.add(" = as many CTAs, keys not split: %s", tiles >= 2 * int64_t{plan.sm_count}
-                                                        ? "every SM has two"
-                                                        : "there are too few keys to share (or it was forced)");
-  }
-  text.add(". %.2f CTAs for each of %d SMs.\nWorkspace: %" PRIu64 " bytes; no score matrix is ever stored.\n",
-           static_cast<double>(plan.work_items) / plan.sm_count, plan.sm_count, plan.workspace_bytes);
-}
-
 }  // namespace
 
 std::size_t explain(const fms_attention_plan& plan, char* buffer, std::size_t capacity) {
@@ -128,10 +159,7 @@ std::size_t explain(const fms_attention_plan& plan, char* buffer, std::size_t ca
            p.window_right == 0 ? ", causal" : "", is_cuda ? "a GPU" : "the CPU");
   explain_family(plan, rows, text);
   if (plan.family == FMS_KERNEL_EMPTY) return text.length();
-  if (is_cuda) {
-    explain_ctas(plan, text);
-    return text.length();
-  }
+  if (is_cuda) return text.length();
   text.add("Work: %" PRId64 " items of up to %d query rows x %d keys a step on %d thread%s%s.\n", plan.work_items,
            plan.q_tile, plan.kv_tile, plan.threads, plan.threads == 1 ? "" : "s",
            plan.threads == 1 ? "" : ", divided by cost");

@@ -62,6 +62,7 @@ struct Functions {
   Code (*module_function)(FunctionHandle* function, ModuleHandle module, const char* name);
   Code (*library_load)(LibraryHandle* library, const void* image, int* jit_options, void** jit_values,
                        unsigned jit_count, int* options, void** values, unsigned count);
+  Code (*library_unload)(LibraryHandle library);
   Code (*library_kernel)(KernelHandle* kernel, LibraryHandle library, const char* name);
   Code (*kernel_set_attribute)(FunctionAttribute attribute, int value, KernelHandle kernel, DeviceHandle device);
   Code (*function_attribute)(int* value, FunctionAttribute attribute, FunctionHandle function);

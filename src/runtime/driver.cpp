@@ -40,6 +40,7 @@ std::string find_all(void* handle, cuda::Functions& f) {
   find(handle, "cuModuleUnload", f.module_unload, missing);
   find(handle, "cuModuleGetFunction", f.module_function, missing);
   find(handle, "cuLibraryLoadData", f.library_load, missing);
+  find(handle, "cuLibraryUnload", f.library_unload, missing);
   find(handle, "cuLibraryGetKernel", f.library_kernel, missing);
   find(handle, "cuKernelSetAttribute", f.kernel_set_attribute, missing);
   find(handle, "cuFuncGetAttribute", f.function_attribute, missing);

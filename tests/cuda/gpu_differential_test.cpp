@@ -13,6 +13,7 @@
 #include "support/judge.hpp"
 #include "support/number_format.hpp"
 #include "support/random_problem.hpp"
+#include "support/sanitizers.hpp"
 
 namespace flashmoe::testing {
 namespace {
@@ -41,7 +42,7 @@ class GpuDifferential : public ::testing::TestWithParam<fms_dtype> {};
 
 TEST_P(GpuDifferential, AgreesWithTheOracleAndHasNoFinding) {
   const fms_dtype dtype = GetParam();
-  const uint64_t problems = from_environment("FMS_GPU_PROBLEMS", 150);
+  const uint64_t problems = from_environment("FMS_GPU_PROBLEMS", kSlowBuild ? 8 : 40);
   const uint64_t first_seed = from_environment("FMS_GPU_SEED", 1);
   Judgement total;
   uint64_t failures = 0;

@@ -29,7 +29,7 @@ constexpr Tile tile_of(TileClass tile_class, int dim) {
   const bool is_long = dim > 128;
   switch (tile_class) {
     case TileClass::wide:
-      return {8, 1, 128, 1, false, dim > 64};
+      return {8, 1, 128, 1, false, true};
     case TileClass::small:
       return {2, 2, is_long ? 32 : 64, 2, true, is_long};
     case TileClass::decode:
@@ -37,7 +37,7 @@ constexpr Tile tile_of(TileClass tile_class, int dim) {
     case TileClass::large:
       break;
   }
-  return {4, 1, dim <= 64 ? 64 : dim < 256 ? 32 : 16, is_long ? 1 : 2, true, is_long};
+  return {4, 1, dim <= 64 ? 64 : dim == 128 ? 48 : dim < 256 ? 32 : 16, is_long ? 1 : 2, true, is_long};
 }
 
 // Bytes from row to row in shared memory (atoms/shared_memory.cuh).

@@ -6,6 +6,13 @@
 
 namespace flashmoe::cuda {
 
+// base + row * row_bytes in one instruction, which the compiler would take apart to share terms.
+FMS_DEVICE const unsigned char* row_address(const unsigned char* base, int row, int row_bytes) {
+  const unsigned char* address;
+  asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(address) : "r"(row), "r"(row_bytes), "l"(base));
+  return address;
+}
+
 // Not kept in the first-level cache: keys and values are read once by a CTA.
 FMS_DEVICE void copy_async(uint32 to, const void* from) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");

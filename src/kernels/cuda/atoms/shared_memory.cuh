@@ -44,7 +44,8 @@ struct SharedRows {
   // a multiple of 16 * Chunks bytes.
   FMS_DEVICE static uint32 move_on(uint32 at, int chunks) {
     if constexpr (is_swizzled) {
-      return at ^ static_cast<uint32>(chunks << 4);
+      // Only the lowest three bits of a chunk's place are exchanged; the rest is an offset that costs no register.
+      return (at ^ static_cast<uint32>((chunks & 7) << 4)) + static_cast<uint32>((chunks & ~7) << 4);
     } else {
       return at + static_cast<uint32>(chunks << 4);
     }

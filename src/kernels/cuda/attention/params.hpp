@@ -28,12 +28,13 @@ struct ForwardParams {
   float* partial;          // splits > 1: [batch x kv head][row tile][split][row warp][state_floats(dim)]
   unsigned int* arrived;   // splits > 1: [batch x kv head][row tile], zero before and after a launch
   RowStrides q_strides, k_strides, v_strides, o_strides, lse_strides;
+  int k_row_bytes, v_row_bytes;  // of the strides, for interior blocks
   long long bias_batch, bias_head, bias_q;
   int bias_kv;
   int q_len, kv_len;  // the longest
   int head_dim;       // at most the instance's; elements beyond it count as zero
   int kv_heads, group;
-  int window_left, window_right;  // keys to see before and after the aligned one; unbounded: 1 << 30
+  int window_left, window_right;  // keys to see before and after the aligned one; unbounded: 2^30 - 1
   int splits;
   int bias_kind;  // 0: as the inputs, 1: fp16, 2: bf16, 3: fp32
   int page_size, block_table_stride;

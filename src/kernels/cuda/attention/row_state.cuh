@@ -25,18 +25,30 @@ struct RowState {
       for (int i = 0; i < 4; ++i) o[d][i] = 0.0f;
   }
 
-  // Scores become weights; what was there fades as the largest score grows.
-  FMS_DEVICE void weigh_scores(typename Shape::Scores& scores, float scale_log2) {
+  // The largest score of each row, those met before included.
+  struct Tops {
+    float of[2];
+  };
+  FMS_DEVICE Tops tops_with(const typename Shape::Scores& scores) const {
+    Tops tops;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      float block_top = top[h];
+      tops.of[h] = top[h];
 #pragma unroll
       for (int n = 0; n < Shape::key_tiles; ++n)
-        block_top = fmaxf(block_top, fmaxf(scores.s[n][2 * h], scores.s[n][2 * h + 1]));
-      block_top = quad_max(block_top);
-      const float offset = block_top * scale_log2;
+        tops.of[h] = fmaxf(tops.of[h], fmaxf(scores.s[n][2 * h], scores.s[n][2 * h + 1]));
+      tops.of[h] = quad_max(tops.of[h]);
+    }
+    return tops;
+  }
+
+  // Scores become weights; what was there fades as the largest score grows.
+  FMS_DEVICE void weigh_scores(typename Shape::Scores& scores, const Tops& tops, float scale_log2) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float offset = tops.of[h] * scale_log2;
       scale_row(h, exp2_fast(top[h] * scale_log2 - offset));
-      top[h] = block_top;
+      top[h] = tops.of[h];
       float block_sum = 0.0f;
 #pragma unroll
       for (int n = 0; n < Shape::key_tiles; ++n)

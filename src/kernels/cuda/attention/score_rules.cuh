@@ -20,7 +20,7 @@ class ScoreRules {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = min(tile.first_row + tile.row(h), tile.last_row()), query = tile.query(p_, row);
-      seen_[h] = {max(tile.sequence.first_key(query), mine.lo), min(tile.sequence.last_key(query), mine.hi)};
+      seen_[h] = {max(tile.sequence.first_key(p_, query), mine.lo), min(tile.sequence.last_key(p_, query), mine.hi)};
       if constexpr (Shape::is_modified) {
         bias_row_[h] = tile.sequence.batch * p_.bias_batch + tile.head(p_, row) * p_.bias_head + query * p_.bias_q;
       }

@@ -17,7 +17,7 @@ struct Sequence {
   int batch;
   int q_batch, q_begin, q_len;     // the batch is 0 where rows are packed over sequences
   int kv_batch, kv_begin, kv_len;
-  int window_left, window_right;  // of query 0: keys from -window_left to window_right
+  int shift;  // of query 0 to the key it is aligned to
 
   FMS_DEVICE Sequence(const ForwardParams& p, int batch)
       : batch(batch),
@@ -29,12 +29,13 @@ struct Sequence {
         kv_len(p.kv_begins != nullptr    ? p.kv_begins[batch + 1] - kv_begin
                : p.kv_lengths != nullptr ? p.kv_lengths[batch]
                                          : p.kv_len),
-        window_left(p.window_left - (kv_len - q_len)),
-        window_right(p.window_right + (kv_len - q_len)) {}
+        shift(kv_len - q_len) {}
 
-  FMS_DEVICE int first_key(int query) const { return max(query - window_left, 0); }
+  FMS_DEVICE int first_key(const ForwardParams& p, int query) const { return max(query + shift - p.window_left, 0); }
   // One past it.
-  FMS_DEVICE int last_key(int query) const { return min(query + window_right + 1, kv_len); }
+  FMS_DEVICE int last_key(const ForwardParams& p, int query) const {
+    return min(query + shift + p.window_right + 1, kv_len);
+  }
 };
 
 FMS_DEVICE const unsigned char* row_at(const void* base, const RowStrides& strides, int batch, int head, int row) {

@@ -25,7 +25,10 @@ struct ForwardShape {
   static constexpr int block_bytes = keys * Rows::row_bytes;
   static_assert(Dim % 16 == 0 && warp_keys % 16 == 0 && keys % key_warps == 0);
 
-  static constexpr bool keeps_queries = !tile.queries_in_shared, looks_ahead = tile.looks_ahead;
+  static constexpr bool keeps_queries = !tile.queries_in_shared;
+  static constexpr bool looks_ahead = tile.looks_ahead && !(Modified && Dim > 64);  // softcap and bias want registers too
+  // Twice the code: worth it where a step is products and little else.
+  static constexpr bool steps_in_pairs = looks_ahead && !Modified && !Paged;
 
   // One warp's scores of a block, later its weights.          // (16, warp_keys)
   struct Scores {

@@ -19,7 +19,7 @@ class TileCopy {
   FMS_DEVICE TileCopy(const ForwardParams& params, const TilePlace<Shape>& tile, uint32 shared)
       : p_(params),
         tile_(tile),
-        first_row_(tile.warp * Rows::unit_rows + Rows::unit_row(tile.lane)),
+        first_row_(first_row(tile.warp * warp_lanes + tile.lane)),
         first_chunk_(Rows::unit_chunk(tile.lane)),
         shared_(shared),
         to_(shared + Rows::offset(first_row_, first_chunk_)),
@@ -31,17 +31,17 @@ class TileCopy {
   template <bool Whole>
   FMS_DEVICE void keys(int first, int end, uint32 to) const {
     if constexpr (Whole) {
-      whole_block(p_.k, p_.k_strides, k_, first, to);
+      whole_block(p_.k, p_.k_strides, k_, p_.k_row_bytes, first, to);
     } else {
-      edge_block(p_.k, p_.k_strides, first, end, to);
+      edge_block(p_.k, p_.k_strides, k_, first, end, to);
     }
   }
   template <bool Whole>
   FMS_DEVICE void values(int first, int end, uint32 to) const {
     if constexpr (Whole) {
-      whole_block(p_.v, p_.v_strides, v_, first, to);
+      whole_block(p_.v, p_.v_strides, v_, p_.v_row_bytes, first, to);
     } else {
-      edge_block(p_.v, p_.v_strides, first, end, to);
+      edge_block(p_.v, p_.v_strides, v_, first, end, to);
     }
   }
 
@@ -67,20 +67,25 @@ class TileCopy {
     }
   }
 
-  // Calls f(row, chunk) for what this thread copies of a block of `Count` rows. For edges, so that little code is worth
-  // more than speed.
+  // Calls f(row, chunk) for what this thread copies of a block of `Count` rows. For edges: little code is worth more than
+  // speed, and the index is asked for anew so that no address of theirs stays in registers through the interior loop.
   template <int Count, class F>
-  FMS_DEVICE void for_each_piece(F f) const {
+  FMS_DEVICE static void for_each_piece(F f) {
+    const auto thread = static_cast<int>(thread_index_anew());
 #pragma unroll 1
-    for (int row = first_row_; row < Count; row += row_step) {
+    for (int row = first_row(thread); row < Count; row += row_step) {
 #pragma unroll 1
-      for (int chunk = first_chunk_; chunk < chunks; chunk += unit_chunks) f(row, chunk);
+      for (int chunk = Rows::unit_chunk(thread % warp_lanes); chunk < chunks; chunk += unit_chunks) f(row, chunk);
     }
   }
 
  private:
-  FMS_DEVICE void whole_block(const void* base, const RowStrides& strides, const unsigned char* mine, int first,
-                              uint32 to) const {
+  FMS_DEVICE static int first_row(int thread) {
+    return thread / warp_lanes * Rows::unit_rows + Rows::unit_row(thread % warp_lanes);
+  }
+
+  FMS_DEVICE void whole_block(const void* base, const RowStrides& strides, const unsigned char* mine, int row_bytes,
+                              int first, uint32 to) const {
 #pragma unroll
     for (int row = 0; row < Shape::keys; row += row_step) {
       const unsigned char* from;
@@ -88,7 +93,7 @@ class TileCopy {
         from = kv_row<true>(p_, tile_.sequence, base, strides, tile_.kv_head, first + first_row_ + row) +
                first_chunk_ * 16;
       } else {
-        from = mine + (first + row) * (strides.row * 2);
+        from = row_address(mine, first + row, row_bytes);
       }
 #pragma unroll
       for (int chunk = 0; chunk < chunks; chunk += unit_chunks)
@@ -97,11 +102,17 @@ class TileCopy {
     }
   }
 
-  FMS_DEVICE void edge_block(const void* base, const RowStrides& strides, int first, int end, uint32 to) const {
+  FMS_DEVICE void edge_block(const void* base, const RowStrides& strides, const unsigned char* mine, int first, int end,
+                             uint32 to) const {
     for_each_piece<Shape::keys>([&](int row, int chunk) {
       const bool is_there = first + row < end;
-      const unsigned char* from =
-          kv_row<Shape::is_paged>(p_, tile_.sequence, base, strides, tile_.kv_head, is_there ? first + row : 0);
+      const int key = is_there ? first + row : end - 1;
+      const unsigned char* from;
+      if constexpr (Shape::is_paged) {
+        from = kv_row<true>(p_, tile_.sequence, base, strides, tile_.kv_head, key);
+      } else {
+        from = mine + (key - first_row_) * strides.row * 2 - first_chunk_ * 16;  // the row's begin, from our own chunk
+      }
       copy_chunk(shared_ + to + Rows::offset(row, chunk), from, chunk, is_there);
     });
   }

@@ -22,6 +22,15 @@ struct TilePlace {
         lane(static_cast<int>(thread % warp_lanes)),
         warp(static_cast<int>(thread / warp_lanes)) {}
 
+  // The same, and the compiler does not know that it is.
+  FMS_DEVICE TilePlace anew() const {
+    TilePlace same = *this;
+    const uint32 thread = thread_index_anew();
+    same.lane = static_cast<int>(thread % warp_lanes);
+    same.warp = static_cast<int>(thread / warp_lanes);
+    return same;
+  }
+
   FMS_DEVICE int row_warp() const { return warp % Shape::row_warps; }
   FMS_DEVICE int key_warp() const { return warp / Shape::row_warps; }
   // In the tile: the row of half h of a fragment.
@@ -32,11 +41,11 @@ struct TilePlace {
   FMS_DEVICE int last_row() const { return min(first_row + Shape::rows, row_count) - 1; }
   // What its rows see, and of that the share of this CTA.
   FMS_DEVICE KeyRange keys(const ForwardParams& p) const {
-    return share_of({sequence.first_key(query(p, first_row)), sequence.last_key(query(p, last_row()))}, p);
+    return share_of({sequence.first_key(p, query(p, first_row)), sequence.last_key(p, query(p, last_row()))}, p);
   }
   // Of the tile's keys, what each of its rows sees.
   FMS_DEVICE KeyRange keys_of_all(const ForwardParams& p) const {
-    return {sequence.first_key(query(p, last_row())), sequence.last_key(query(p, first_row))};
+    return {sequence.first_key(p, query(p, last_row())), sequence.last_key(p, query(p, first_row))};
   }
 
   // Of a packed row.

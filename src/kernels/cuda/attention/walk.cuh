@@ -36,7 +36,6 @@ class Walk {
         shared_(shared),
         mine_(tile.keys(params)),
         whole_(tile.keys_of_all(params)),
-        rules_(params, tile, mine_),
         copy_(params, tile, shared_) {
     const int first_key = tile_.key_warp() * Shape::warp_keys, lane = tile_.lane;
     keys_at_ = shared_ + Rows::offset(first_key + lane % 8 + lane / 16 * 8, lane / 8 % 2);
@@ -68,29 +67,45 @@ class Walk {
     for (int i = 0; i < 4; ++i) q[i] ^= p_.q_sign;
   }
 
+  // Made where it is needed, so that nothing of it stays in registers through the interior loop.
+  FMS_DEVICE ScoreRules<Shape> rules() const { return {p_, tile_.anew(), mine_}; }
+
   // ---- one block ---------------------------------------------------------------------------------------------------
 
-  FMS_DEVICE void score(Scores& to, uint32 stage) const {
+  // S = Q K^T. Does `meanwhile` when the first products are under way: the tensor cores do not wait for it.
+  template <class Meanwhile>
+  FMS_DEVICE void score(Scores& to, uint32 stage, Meanwhile meanwhile) const {
+    if constexpr (Shape::keeps_queries) {
 #pragma unroll
-    for (int d = 0; d < Shape::dim / 16; ++d) {
-      uint32 a[4];
-      if constexpr (Shape::keeps_queries) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) a[i] = q_[d][i];
-      } else {
-        load_query(a, d);
+      for (int d = 0; d < Shape::dim / 16; ++d) {
+        score_16(to, q_[d], d, stage, d == 0);
+        if (d == (Shape::dim > 16 ? 1 : 0)) meanwhile();
       }
+    } else {
+      uint32 q[4];
+      load_query(q, 0);
+      score_16(to, q, 0, stage, true);
+      meanwhile();
+      // Rolled: registers are short where queries stay in shared memory, and unrolled code wants more of them.
+#pragma unroll 1
+      for (int d = 1; d < Shape::dim / 16; ++d) {
+        load_query(q, d);
+        score_16(to, q, d, stage, false);
+      }
+    }
+  }
+  // Adds 16 of the head's elements. The first ones begin from zero, which costs no register.
+  FMS_DEVICE void score_16(Scores& to, const uint32 (&q)[4], int d, uint32 stage, bool is_first) const {
 #pragma unroll
-      for (int n = 0; n < key_tiles; n += 2) {
-        uint32 b[4];
-        load_matrices(b, Rows::move_on(keys_at_, 2 * d) + stage + n * 8 * Rows::row_bytes);
-        if (d == 0) {  // from zero, which costs no register
-          mma_16x8x16<T>(to.s[n], a, b[0], b[1]);
-          mma_16x8x16<T>(to.s[n + 1], a, b[2], b[3]);
-        } else {
-          mma_16x8x16<T>(to.s[n], a, b[0], b[1], to.s[n]);
-          mma_16x8x16<T>(to.s[n + 1], a, b[2], b[3], to.s[n + 1]);
-        }
+    for (int n = 0; n < key_tiles; n += 2) {
+      uint32 b[4];
+      load_matrices(b, Rows::move_on(keys_at_, 2 * d) + stage + n * 8 * Rows::row_bytes);
+      if (is_first) {
+        mma_16x8x16<T>(to.s[n], q, b[0], b[1]);
+        mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3]);
+      } else {
+        mma_16x8x16<T>(to.s[n], q, b[0], b[1], to.s[n]);
+        mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3], to.s[n + 1]);
       }
     }
   }
@@ -116,15 +131,15 @@ class Walk {
   // care. Each thread looks at the chunks it copied itself; it has waited for them.
   FMS_DEVICE bool my_values_are_wild(uint32 stage) const {
     bool is_wild = false;
-    copy_.template for_each_piece<Shape::keys>([&](int row, int chunk) {
+    TileCopy<Shape>::template for_each_piece<Shape::keys>([&](int row, int chunk) {
       const uint4 four = load_shared(shared_ + values_begin + stage + Rows::offset(row, chunk));
       is_wild |= (wild_halves<T>(four.x) | wild_halves<T>(four.y) | wild_halves<T>(four.z) | wild_halves<T>(four.w)) != 0;
     });
     return is_wild;
   }
 
-  FMS_DEVICE void weigh_edge(RowState<Shape>& state, const Scores& weights, int first_key, uint32 stage,
-                             bool has_wild_values) const {
+  FMS_DEVICE void weigh_edge(RowState<Shape>& state, const ScoreRules<Shape>& rules, const Scores& weights,
+                             int first_key, uint32 stage, bool has_wild_values) const {
     if (!has_wild_values) {
       weigh(state, weights, stage);
       return;
@@ -137,8 +152,8 @@ class Walk {
       for (int i = 0; i < 4; ++i) {
         const int tile = n + i / 2, first = i % 2 * 2;
         a[i] = pack<T>(pick(weights, tile, first), pick(weights, tile, first + 1));
-        sees[i] = pack<T>(rules_.is_seen(first_key + tile_.key(tile, first), i % 2) ? 1.0f : 0.0f,
-                          rules_.is_seen(first_key + tile_.key(tile, first + 1), i % 2) ? 1.0f : 0.0f);
+        sees[i] = pack<T>(rules.is_seen(first_key + tile_.key(tile, first), i % 2) ? 1.0f : 0.0f,
+                          rules.is_seen(first_key + tile_.key(tile, first + 1), i % 2) ? 1.0f : 0.0f);
       }
 #pragma unroll
       for (int d = 0; d < dim_tiles; d += 2) {
@@ -150,6 +165,7 @@ class Walk {
           wild[i] = halves & pack<T>(1.0f, 1.0f);
           b[i] &= ~halves;
         }
+        __syncwarp();  // or the assembler loads all of V at once, for which there are no registers
         float met[2][4];
         mma_16x8x16<T>(state.o[d], a, b[0], b[1], state.o[d]);
         mma_16x8x16<T>(state.o[d + 1], a, b[2], b[3], state.o[d + 1]);
@@ -174,73 +190,77 @@ class Walk {
 
   // ---- all blocks --------------------------------------------------------------------------------------------------
 
-  // The block from key `first` on stands at `stage`, the next goes to the other. Whole: so are this block and the next
-  // two; else there may be no next.
+  // Scores the next block while the block from key `first` on is finished. That one stands at `stage`, the next at the
+  // other. Whole: so are this block and the next two; else there may be no block yet, or none after it.
   template <bool Whole>
-  FMS_DEVICE void step(RowState<Shape>& state, Scores& next, Scores& current, int first, uint32 stage) const {
+  FMS_DEVICE void step(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& next, Scores& current,
+                       int first, uint32 stage) const {
     const uint32 other = Shape::block_bytes - stage;
     const int second = first + Shape::keys, third = second + Shape::keys;
+    const bool has_current = Whole || first >= mine_.lo, has_next = Whole || second < mine_.hi;
     wait_for_copies<0>();
     [[maybe_unused]] bool has_wild_values = false;
     if constexpr (Whole) {
       __syncthreads();
     } else {
-      has_wild_values = __syncthreads_or(my_values_are_wild(stage));
+      has_wild_values = __syncthreads_or(has_current && my_values_are_wild(stage));
     }
-    const bool has_next = Whole || second < mine_.hi;
-    if (has_next) copy_.template values<Whole>(second, mine_.hi, values_begin + other);
-    if (Whole || third < mine_.hi) copy_.template keys<Whole>(third, mine_.hi, stage);
-    commit_copies();
+    const auto copy_next = [&] {
+      if (has_next) copy_.template values<Whole>(second, mine_.hi, values_begin + other);
+      if (Whole || third < mine_.hi) copy_.template keys<Whole>(third, mine_.hi, stage);
+      commit_copies();
+    };
     const auto score_next = [&] {
       if (!has_next) return;
-      score(next, other);
-      if constexpr (Shape::is_modified) rules_.template modify<Whole>(next, second);
-      if constexpr (!Whole) rules_.mask(next, second);
+      score(next, other, [&] {
+        if constexpr (Whole && Shape::looks_ahead) copy_next();
+      });
+      if constexpr (Shape::is_modified) rules().template modify<Whole>(next, second);
+      if constexpr (!Whole) rules().mask(next, second);
     };
+    if constexpr (!Whole || !Shape::looks_ahead) copy_next();
     if constexpr (Shape::looks_ahead) score_next();
-    state.weigh_scores(current, p_.scale_log2);
-    if constexpr (Whole) {
-      weigh(state, current, stage);
-    } else {
-      weigh_edge(state, current, first, stage, has_wild_values);
+    if (has_current) {
+      state.weigh_scores(current, tops, p_.scale_log2);
+      if constexpr (Whole) {
+        weigh(state, current, stage);
+      } else {
+        weigh_edge(state, rules(), current, first, stage, has_wild_values);
+      }
     }
     if constexpr (!Shape::looks_ahead) score_next();  // next is current then
+    if (has_next) tops = state.tops_with(next);       // beside the last products
   }
 
   FMS_DEVICE void all_blocks(RowState<Shape>& state) const {
+    // Every row sees these, and they can be copied in chunks.
+    const int whole_lo = max(whole_.lo, mine_.lo);
     const int whole_hi = p_.is_aligned != 0 && p_.head_dim == Shape::dim ? min(whole_.hi, mine_.hi) : 0;
-    int first = mine_.lo;
-    copy_.template keys<false>(first, mine_.hi, 0);
-    commit_copies();
-    copy_.template values<false>(first, mine_.hi, values_begin);
-    if (first + Shape::keys < mine_.hi) copy_.template keys<false>(first + Shape::keys, mine_.hi, Shape::block_bytes);
-    commit_copies();
-    wait_for_copies<1>();
-    __syncthreads();
     Scores current;
     [[maybe_unused]] Scores ahead;
     Scores& next = Shape::looks_ahead ? ahead : current;
-    score(current, 0);
-    if constexpr (Shape::is_modified) rules_.template modify<false>(current, first);
-    rules_.mask(current, first);
-    uint32 stage = 0;
-    for (;;) {
-      if constexpr (Shape::looks_ahead) {
-        // In pairs, so that scores need not move and stages are constants.
-        if (first >= whole_.lo && stage == 0) {
+    typename RowState<Shape>::Tops tops;
+    copy_.template keys<false>(mine_.lo, mine_.hi, 0);
+    commit_copies();
+    // The first step only scores.
+    uint32 stage = Shape::block_bytes;
+    for (int first = mine_.lo - Shape::keys; first < mine_.hi; first += Shape::keys) {
+      if constexpr (Shape::steps_in_pairs) {
+        // So that scores need not move and stages are constants.
+        if (first >= whole_lo && stage == 0) {
           for (; first + 4 * Shape::keys <= whole_hi; first += 2 * Shape::keys) {
-            step<true>(state, next, current, first, 0);
-            step<true>(state, current, next, first + Shape::keys, Shape::block_bytes);
+            step<true>(state, tops, next, current, first, 0);
+            step<true>(state, tops, current, next, first + Shape::keys, Shape::block_bytes);
           }
         }
-      } else if (first >= whole_.lo) {
+      } else if (first >= whole_lo) {
 #pragma unroll 1
-        for (; first + 3 * Shape::keys <= whole_hi; first += Shape::keys, stage = Shape::block_bytes - stage)
-          step<true>(state, current, current, first, stage);
+        for (; first + 3 * Shape::keys <= whole_hi; first += Shape::keys, stage = Shape::block_bytes - stage) {
+          step<true>(state, tops, next, current, first, stage);
+          if constexpr (Shape::looks_ahead) current = next;
+        }
       }
-      step<false>(state, next, current, first, stage);
-      first += Shape::keys;
-      if (first >= mine_.hi) return;
+      step<false>(state, tops, next, current, first, stage);
       if constexpr (Shape::looks_ahead) current = next;
       stage = Shape::block_bytes - stage;
     }
@@ -251,7 +271,6 @@ class Walk {
   const uint32 shared_;
   const KeyRange mine_;   // the keys of this CTA
   const KeyRange whole_;  // what every row sees
-  const ScoreRules<Shape> rules_;
   const TileCopy<Shape> copy_;
   uint32 keys_at_, values_at_;    // this lane's places in the first block of each
   uint32 q_[Shape::keeps_queries ? Shape::dim / 16 : 1][4];  // (16, dim)

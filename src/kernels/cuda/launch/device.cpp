@@ -29,6 +29,13 @@ std::optional<InstanceAxes> find_listed(const InstanceAxes& wanted, int64_t head
 
 }  // namespace
 
+Device::~Device() {
+  for (const Loaded& loaded : loaded_) {
+    // A driver that has shut down before us has unloaded them itself, and says so.
+    if (loaded.library != nullptr) static_cast<void>(driver_->call().library_unload(loaded.library));
+  }
+}
+
 fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error* error) {
   if (images().empty()) {
     return fail(
@@ -160,10 +167,12 @@ fms_status Device::load(int code, fms_error* error) const {
   const InstanceAxes axes = axes_of(code);
   const int bytes = shared_bytes(axes.tile(), axes.dim);
   const runtime::cuda::Functions& call = driver_->call();
-  runtime::cuda::LibraryHandle library = nullptr;
+  runtime::cuda::LibraryHandle& library = loaded.library;
   KernelHandle kernel = nullptr;
   const std::string name = axes.name();
-  if (auto s = is_listed(axes) ? load_listed(name, library, error) : load_compiled(axes, library, error)) return s;
+  if (library == nullptr) {
+    if (auto s = is_listed(axes) ? load_listed(name, library, error) : load_compiled(axes, library, error)) return s;
+  }
   if (auto s = failed(call.library_kernel(&kernel, library, name.c_str()), "cuLibraryGetKernel", error)) return s;
   const auto allowed =
       call.kernel_set_attribute(runtime::cuda::FunctionAttribute::max_dynamic_shared_bytes, bytes, kernel, handle_);
@@ -180,6 +189,11 @@ fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args&
   if (plan.instance < 0 || plan.instance >= instance_codes) {
     return fail(error, FMS_INVALID_ARGUMENT, "plan.instance", "plan.instance is %d; allowed: 0 to %d", plan.instance,
                 instance_codes - 1);
+  }
+  if (plan.sm_count != sm_count_) {
+    return fail(error, FMS_INVALID_ARGUMENT, "plan.sm_count",
+                "plan.sm_count is %d, but this GPU has %d: the plan is another device's. Make it with this context",
+                plan.sm_count, sm_count_);
   }
   const auto code = static_cast<std::size_t>(plan.instance);
   KernelHandle kernel = loaded_[code].kernel.load(std::memory_order_acquire);

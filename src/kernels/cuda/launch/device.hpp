@@ -15,6 +15,10 @@ namespace flashmoe::cuda {
 
 class Device final : public plan::CudaKernels {
  public:
+  Device() = default;
+  ~Device() override;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
   // The driver is FLASHMOE_DRIVER (a path), else the system's.
   [[nodiscard]] static fms_status open(int ordinal, std::unique_ptr<Device>& device, fms_error* error);
 
@@ -31,7 +35,8 @@ class Device final : public plan::CudaKernels {
  private:
   struct Loaded {
     std::atomic<runtime::cuda::KernelHandle> kernel{nullptr};
-    int ctas_per_sm = 0;  // written before `kernel`
+    runtime::cuda::LibraryHandle library = nullptr;  // these are written before `kernel`
+    int ctas_per_sm = 0;
   };
 
   [[nodiscard]] fms_status load(int code, fms_error* error) const;

@@ -13,13 +13,15 @@ namespace {
 
 using plan::has;
 
-constexpr int unbounded = 1 << 30;
+// Added to a key of at most 2^30 it does not overflow.
+constexpr int unbounded = (1 << 30) - 1;
 
 RowStrides strides_of(const fms_strides& strides) {
   return {strides.batch, strides.head, strides.seq};
 }
 
-// Whether every row begins at a multiple of 16 bytes, so that it can be copied in chunks. A head size that is no
+// Whether every row begins at a multiple of 16 bytes, so that it can be copied in chunks, and rows are not absurdly far
+// apart: interior blocks count in 32 bits. A head size that is no
 // multiple of 8 ends within a chunk that may not be read to its end.
 bool is_aligned(const fms_attention_problem& p, const fms_attention_args& args) {
   if (p.head_dim % 8 != 0) return false;
@@ -27,7 +29,8 @@ bool is_aligned(const fms_attention_problem& p, const fms_attention_args& args) 
     if (reinterpret_cast<std::uintptr_t>(pointer) % 16 != 0) return false;
   }
   for (const fms_strides* strides : {&p.q, &p.k, &p.v, &p.o}) {
-    if (strides->batch % 8 != 0 || strides->head % 8 != 0 || strides->seq % 8 != 0) return false;
+    if (strides->batch % 8 != 0 || strides->head % 8 != 0 || strides->seq % 8 != 0 || strides->seq > unbounded)
+      return false;
   }
   return true;
 }
@@ -62,6 +65,8 @@ ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes&
   to.v_strides = strides_of(p.v);
   to.o_strides = strides_of(p.o);
   to.lse_strides = strides_of(p.lse);
+  to.k_row_bytes = static_cast<int>(p.k.seq * 2);
+  to.v_row_bytes = static_cast<int>(p.v.seq * 2);
   to.bias_batch = p.bias.batch;
   to.bias_head = p.bias.head;
   to.bias_q = p.bias.q;
