@@ -56,7 +56,7 @@ def test_plans_of_shapes() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("58\n")  # an L4's
     assert "head_dim 128 on a GPU" in done.stdout
-    assert "splits of the keys" in done.stdout
+    assert "CTAs on 58 SMs" in done.stdout
 
 
 @needs_virtual_gpu
