@@ -1,5 +1,6 @@
 // What is fixed when a kernel is compiled, as data that host and device code share. Everything else - causal and window
-// bounds, sinks, LSE, ragged batches, strides, GQA packing, splits - is decided at run time. docs/adr/0011-instance-axes.md.
+// bounds, sinks, LSE, ragged batches, strides, GQA packing, splits - is decided at run time.
+// docs/adr/0011-instance-axes.md.
 #pragma once
 
 namespace flashmoe::cuda {
@@ -12,13 +13,13 @@ inline constexpr int max_dim = 256, dim_step = 16;
 // Splits of the keys begin at multiples of this many.
 inline constexpr int split_unit = 8;
 
-// The shape of a CTA. A warp owns 16 query rows. With several key warps each takes its share of every block of keys, and
-// they combine at the end.
+// The shape of a CTA. A warp owns 16 query rows. With several key warps each takes its share of every block of keys,
+// and they combine at the end.
 struct Tile {
   int row_warps, key_warps;
-  int keys;         // of a block, all key warps together
-  int ctas_per_sm;  // what registers are limited for
-  bool looks_ahead;      // the next block is scored before this block's softmax: registers hold the scores of both
+  int keys;                // of a block, all key warps together
+  int ctas_per_sm;         // what registers are limited for
+  bool looks_ahead;        // the next block is scored before this block's softmax: registers hold the scores of both
   bool queries_in_shared;  // not in registers
 
   [[nodiscard]] constexpr int rows() const { return 16 * row_warps; }
@@ -52,7 +53,8 @@ constexpr int state_floats(int dim) {
   return 16 * (dim + 8);
 }
 
-// Two blocks of keys and two of values. Queries, results and what key warps tell each other pass through the same place.
+// Two blocks of keys and two of values. Queries, results and what key warps tell each other pass through the same
+// place.
 constexpr int shared_bytes(const Tile& tile, int dim) {
   const int blocks = 4 * tile.keys * shared_row_bytes(dim);
   const int rows = tile.rows() * shared_row_bytes(dim);

@@ -10,9 +10,9 @@ FMS_DEVICE uint32 shared_address(const void* pointer) {
   return static_cast<uint32>(__cvta_generic_to_shared(pointer));
 }
 
-// Rows of `Chunks` x 16 bytes, so placed that the same chunk of 8 neighbouring rows lies in 8 different groups of banks:
-// what ldmatrix reads, and what a quad of lanes stores. Where the row is a power of two, chunk c of row r stands at
-// c XOR r; else rows are padded to an odd number of chunks.
+// Rows of `Chunks` x 16 bytes, so placed that the same chunk of 8 neighbouring rows lies in 8 different groups of
+// banks: what ldmatrix reads, and what a quad of lanes stores. Where the row is a power of two, chunk c of row r stands
+// at c XOR r; else rows are padded to an odd number of chunks.
 //
 //   Chunks = 8, row bytes 128:   row 0   0 1 2 3 4 5 6 7
 //                                row 1   1 0 3 2 5 4 7 6
@@ -23,8 +23,8 @@ struct SharedRows {
   static constexpr int row_bytes = shared_row_bytes(8 * Chunks);
   static constexpr bool is_swizzled = (Chunks & (Chunks - 1)) == 0;
 
-  // What a warp copies at once, a chunk a lane: whole cache lines where rows hold them, else 8 rows, whose chunks do not
-  // meet in a bank. Either way whole sectors.
+  // What a warp copies at once, a chunk a lane: whole cache lines where rows hold them, else 8 rows, whose chunks do
+  // not meet in a bank. Either way whole sectors.
   static constexpr int unit_chunks = is_swizzled && Chunks >= 8 ? 8 : 4, unit_rows = warp_lanes / unit_chunks;
   FMS_DEVICE static int unit_row(int lane) { return unit_chunks == 8 ? lane / 8 : lane % 8; }
   FMS_DEVICE static int unit_chunk(int lane) { return unit_chunks == 8 ? lane % 8 : lane / 8; }
@@ -40,8 +40,8 @@ struct SharedRows {
     }
   }
 
-  // An even number of chunks on, from the first or second chunk of a row. `at` is a shared address, and the rows begin at
-  // a multiple of 16 * Chunks bytes.
+  // An even number of chunks on, from the first or second chunk of a row. `at` is a shared address, and the rows begin
+  // at a multiple of 16 * Chunks bytes.
   FMS_DEVICE static uint32 move_on(uint32 at, int chunks) {
     if constexpr (is_swizzled) {
       // Only the lowest three bits of a chunk's place are exchanged; the rest is an offset that costs no register.

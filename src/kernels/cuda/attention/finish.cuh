@@ -32,7 +32,9 @@ class Finish {
   }
 
  private:
-  FMS_DEVICE bool is_row(int h) const { return tile_.first_row + tile_.row(h) < tile_.row_count; }
+  FMS_DEVICE bool is_row(int h) const {
+    return tile_.first_row + tile_.row(h) < tile_.row_count;
+  }
 
   // The first key warp gathers what the others found, in their order. All threads come here.
   FMS_DEVICE void merge_key_warps(RowState<Shape>& state) const {
@@ -99,8 +101,7 @@ class Finish {
       const float factor = fade * reciprocal(total);
 #pragma unroll
       for (int d = 0; d < Shape::dim_tiles; ++d) {
-        const uint32 pair =
-            sees_nothing ? 0u : pack<T>(state.o[d][2 * h] * factor, state.o[d][2 * h + 1] * factor);
+        const uint32 pair = sees_nothing ? 0u : pack<T>(state.o[d][2 * h] * factor, state.o[d][2 * h + 1] * factor);
         store_shared(shared_ + Rows::offset(tile_.row(h), d) + tile_.lane % 4 * 4, pair);
       }
       if (p_.lse != nullptr && tile_.lane % 4 == 0 && is_row(h)) {

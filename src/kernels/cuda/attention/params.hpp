@@ -39,12 +39,12 @@ struct ForwardParams {
   int bias_kind;  // 0: as the inputs, 1: fp16, 2: bf16, 3: fp32
   int page_size, block_table_stride;
   Division by_page_size, by_group, by_kv_heads, by_splits;
-  float scale;                          // of the softmax; modified scores
-  float scale_log2;                     // |scale| * log2(e); 1 when scores are modified
-  float lowest;                         // below every score, yet lowest * scale_log2 is finite
-  float softcap, inverse_softcap;       // 0: none
-  unsigned int q_sign;                  // 0x80008000 for a negative scale of scores that are not modified
-  int is_aligned;                       // rows of q, k, v and o begin at multiples of 16 bytes
+  float scale;                     // of the softmax; modified scores
+  float scale_log2;                // |scale| * log2(e); 1 when scores are modified
+  float lowest;                    // below every score, yet lowest * scale_log2 is finite
+  float softcap, inverse_softcap;  // 0: none
+  unsigned int q_sign;             // 0x80008000 for a negative scale of scores that are not modified
+  int is_aligned;                  // rows of q, k, v and o begin at multiples of 16 bytes
 };
 
 }  // namespace flashmoe::cuda

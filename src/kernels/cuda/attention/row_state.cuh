@@ -14,8 +14,8 @@ struct RowState {
   float top[2];                  // largest score, before the scale
   float sum[2];                  // of weights; each lane its own share until add_up()
 
-  // `lowest` is below every score, yet its product with the scale is finite: a row that sees nothing needs no case of its
-  // own.
+  // `lowest` is below every score, yet its product with the scale is finite: a row that sees nothing needs no case of
+  // its own.
   FMS_DEVICE void clear(float lowest) {
     top[0] = top[1] = lowest;
     sum[0] = sum[1] = 0.0f;
@@ -67,7 +67,8 @@ struct RowState {
     for (int h = 0; h < 2; ++h) sum[h] = quad_sum(sum[h]);
   }
 
-  // `to` and `from` hold Shape::state_floats: o, then (top, sum), the same for each lane of a quad. Only halves h with is_there[h] are stored, merged.
+  // `to` and `from` hold Shape::state_floats: o, then (top, sum), the same for each lane of a quad. Only halves h with
+  // is_there[h] are stored, merged.
   FMS_DEVICE void store(float* to, int lane, const bool (&is_there)[2]) const {
     auto* const pairs = reinterpret_cast<float2*>(to);
 #pragma unroll

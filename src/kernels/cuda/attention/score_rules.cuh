@@ -28,7 +28,9 @@ class ScoreRules {
   }
 
   // Whether the row of half h sees a key of the sequence.
-  FMS_DEVICE bool is_seen(int key, int h) const { return key >= seen_[h].lo && key < seen_[h].hi; }
+  FMS_DEVICE bool is_seen(int key, int h) const {
+    return key >= seen_[h].lo && key < seen_[h].hi;
+  }
 
   FMS_DEVICE void mask(Scores& scores, int first_key) const {
     for_each(scores, [&](float& s, int n, int i) {
@@ -71,14 +73,13 @@ class ScoreRules {
     const Stored* const rows[2] = {bias + bias_row_[0] + static_cast<long long>(key) * stride,
                                    bias + bias_row_[1] + static_cast<long long>(key) * stride};
     for_each(scores, [&](float& s, int n, int i) {
-      if (Whole || is_seen(key + n * 8 + i % 2, i / 2))
-        s += log2_of_e * convert(rows[i / 2][(n * 8 + i % 2) * stride]);
+      if (Whole || is_seen(key + n * 8 + i % 2, i / 2)) s += log2_of_e * convert(rows[i / 2][(n * 8 + i % 2) * stride]);
     });
   }
 
   const ForwardParams& p_;
   const TilePlace<Shape> tile_;
-  KeyRange seen_[2];        // by the lane's rows
+  KeyRange seen_[2];  // by the lane's rows
   long long bias_row_[2];
 };
 

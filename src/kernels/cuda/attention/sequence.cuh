@@ -15,7 +15,7 @@ FMS_DEVICE int divide(int n, Division by) {
 
 struct Sequence {
   int batch;
-  int q_batch, q_begin, q_len;     // the batch is 0 where rows are packed over sequences
+  int q_batch, q_begin, q_len;  // the batch is 0 where rows are packed over sequences
   int kv_batch, kv_begin, kv_len;
   int shift;  // of query 0 to the key it is aligned to
 

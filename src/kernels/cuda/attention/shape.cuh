@@ -16,8 +16,8 @@ struct ForwardShape {
 
   static constexpr int row_warps = tile.row_warps, key_warps = tile.key_warps, warps = row_warps * key_warps;
   static constexpr int threads = tile.threads(), rows = tile.rows(), ctas_per_sm = tile.ctas_per_sm;
-  static constexpr int keys = tile.keys;               // of a block
-  static constexpr int warp_keys = keys / key_warps;   // of them, one warp's
+  static constexpr int keys = tile.keys;              // of a block
+  static constexpr int warp_keys = keys / key_warps;  // of them, one warp's
   static constexpr int key_tiles = warp_keys / 8, dim_tiles = Dim / 8;
 
   using Rows = SharedRows<Dim / 8>;
@@ -26,7 +26,8 @@ struct ForwardShape {
   static_assert(Dim % 16 == 0 && warp_keys % 16 == 0 && keys % key_warps == 0);
 
   static constexpr bool keeps_queries = !tile.queries_in_shared;
-  static constexpr bool looks_ahead = tile.looks_ahead && !(Modified && Dim > 64);  // softcap and bias want registers too
+  static constexpr bool looks_ahead =
+      tile.looks_ahead && !(Modified && Dim > 64);  // softcap and bias want registers too
   // Twice the code: worth it where a step is products and little else.
   static constexpr bool steps_in_pairs = looks_ahead && !Modified && !Paged;
 

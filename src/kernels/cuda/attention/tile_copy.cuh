@@ -6,8 +6,8 @@
 
 namespace flashmoe::cuda {
 
-// A warp copies Rows::unit_rows rows at once, Rows::unit_chunks chunks of each, then the next chunks of the same rows at
-// addresses that differ by constants. The warps together advance by `row_step` rows.
+// A warp copies Rows::unit_rows rows at once, Rows::unit_chunks chunks of each, then the next chunks of the same rows
+// at addresses that differ by constants. The warps together advance by `row_step` rows.
 template <class Shape>
 class TileCopy {
   using Rows = typename Shape::Rows;
@@ -67,8 +67,9 @@ class TileCopy {
     }
   }
 
-  // Calls f(row, chunk) for what this thread copies of a block of `Count` rows. For edges: little code is worth more than
-  // speed, and the index is asked for anew so that no address of theirs stays in registers through the interior loop.
+  // Calls f(row, chunk) for what this thread copies of a block of `Count` rows. For edges: little code is worth more
+  // than speed, and the index is asked for anew so that no address of theirs stays in registers through the interior
+  // loop.
   template <int Count, class F>
   FMS_DEVICE static void for_each_piece(F f) {
     const auto thread = static_cast<int>(thread_index_anew());
@@ -157,7 +158,7 @@ class TileCopy {
   const TilePlace<Shape> tile_;
   const int first_row_, first_chunk_;  // of this thread
   const uint32 shared_;
-  const uint32 to_;                    // whole blocks: where this thread's first chunk goes
+  const uint32 to_;                          // whole blocks: where this thread's first chunk goes
   const unsigned char *const k_, *const v_;  // and, unless paged, where it comes from for key 0
 };
 

@@ -1,4 +1,5 @@
-// Which rows and keys a CTA works on, and a thread of it. The grid is (row tiles, batch x kv heads, splits of the keys).
+// Which rows and keys a CTA works on, and a thread of it. The grid is (row tiles, batch x kv heads, splits of the
+// keys).
 #pragma once
 
 #include "kernels/cuda/attention/sequence.cuh"

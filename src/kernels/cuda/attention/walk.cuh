@@ -61,14 +61,16 @@ class Walk {
     }
   }
   FMS_DEVICE void load_query(uint32 (&q)[4], int d) const {
-    load_matrices(q, shared_ + queries_begin +
-                         Rows::offset(tile_.row_warp() * 16 + tile_.lane % 16, 2 * d + tile_.lane / 16));
+    load_matrices(
+        q, shared_ + queries_begin + Rows::offset(tile_.row_warp() * 16 + tile_.lane % 16, 2 * d + tile_.lane / 16));
 #pragma unroll
     for (int i = 0; i < 4; ++i) q[i] ^= p_.q_sign;
   }
 
   // Made where it is needed, so that nothing of it stays in registers through the interior loop.
-  FMS_DEVICE ScoreRules<Shape> rules() const { return {p_, tile_.anew(), mine_}; }
+  FMS_DEVICE ScoreRules<Shape> rules() const {
+    return {p_, tile_.anew(), mine_};
+  }
 
   // ---- one block ---------------------------------------------------------------------------------------------------
 
@@ -133,7 +135,8 @@ class Walk {
     bool is_wild = false;
     TileCopy<Shape>::template for_each_piece<Shape::keys>([&](int row, int chunk) {
       const uint4 four = load_shared(shared_ + values_begin + stage + Rows::offset(row, chunk));
-      is_wild |= (wild_halves<T>(four.x) | wild_halves<T>(four.y) | wild_halves<T>(four.z) | wild_halves<T>(four.w)) != 0;
+      is_wild |=
+          (wild_halves<T>(four.x) | wild_halves<T>(four.y) | wild_halves<T>(four.z) | wild_halves<T>(four.w)) != 0;
     });
     return is_wild;
   }
@@ -272,7 +275,7 @@ class Walk {
   const KeyRange mine_;   // the keys of this CTA
   const KeyRange whole_;  // what every row sees
   const TileCopy<Shape> copy_;
-  uint32 keys_at_, values_at_;    // this lane's places in the first block of each
+  uint32 keys_at_, values_at_;                               // this lane's places in the first block of each
   uint32 q_[Shape::keeps_queries ? Shape::dim / 16 : 1][4];  // (16, dim)
 };
 
