@@ -305,27 +305,6 @@ def _refuse_second_order(ctx: Any, *gradients: Any) -> None:
     raise NotImplementedError("the gradient of attention cannot be differentiated again")
 
 
-def _merge_states_of_any_device(
-    o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, *, layout: str = "bhsd"
-) -> tuple[Tensor, Tensor]:
-    """The operator where the library has no kernel for it, by the formulas of flashmoe.h."""
-    heads_first = layout == "bhsd"
-    expected = o_a.shape[:-1] if heads_first else o_a.transpose(-2, -3).shape[:-1]
-    if o_b.shape != o_a.shape or o_b.dtype != o_a.dtype or lse_a.shape != expected or lse_b.shape != expected:
-        raise ValueError(
-            f"o_a is {o_a.dtype} {tuple(o_a.shape)} and o_b {o_b.dtype} {tuple(o_b.shape)}; expected the same, with "
-            f"lse_a and lse_b {tuple(expected)}, which are {tuple(lse_a.shape)} and {tuple(lse_b.shape)}"
-        )
-    lse = torch.logaddexp(lse_a, lse_b)
-    safe_lse = torch.where(lse == -torch.inf, torch.inf, lse)
-    out = torch.zeros(o_a.shape, dtype=torch.float32, device=o_a.device)
-    for part, lse_part in ((o_a, lse_a), (o_b, lse_b)):
-        weight = torch.exp(lse_part - safe_lse)
-        weight = (weight if heads_first else weight.transpose(-1, -2)).unsqueeze(-1)
-        out += torch.where(weight == 0, 0.0, weight * part.float())  # a part without weight may hold anything
-    return out.to(o_a.dtype), lse.contiguous()
-
-
 def _save_merge(ctx: Any, inputs: Sequence[Any], keyword_only_inputs: dict[str, Any], output: Any) -> None:
     ctx.save_for_backward(*inputs, *output)
     ctx.layout = keyword_only_inputs["layout"]
@@ -355,7 +334,7 @@ def _register_operators() -> None:
     library = torch.library
     library.define("flashmoe_science::attention_backward", _BACKWARD_SCHEMA)
     library.impl("flashmoe_science::attention_backward", "CompositeExplicitAutograd", _attention_backward)
-    library.impl("flashmoe_science::merge_states", "CUDA", _merge_states_of_any_device)
+    library.impl("flashmoe_science::merge_states", "CUDA", _composite.merge_states)
     library.register_fake("flashmoe_science::attention", _fake_attention)
     library.register_fake("flashmoe_science::merge_states", _fake_merge_states)
     library.register_fake("flashmoe_science::attention_backward", _fake_attention_backward)

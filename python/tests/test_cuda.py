@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from torch._subclasses import FakeTensorMode
 
 import flashmoe_science as fs
-from flashmoe_science import _torch
+from flashmoe_science import _composite
 from formulas import random
 
 if not hasattr(torch.ops.flashmoe_science, "attention"):
@@ -79,7 +79,7 @@ def test_autocast_of_the_device() -> None:
 
 @pytest.mark.parametrize("layout", ["bhsd", "bshd"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_merge_states_of_any_device_is_the_operator(layout: str, packed: bool) -> None:
+def test_the_composite_of_merge_states_is_the_operator(layout: str, packed: bool) -> None:
     shape = (6, 6, 16) if packed else (2, 6, 6, 16)
     o_a, o_b = (random(*shape, seed=i) for i in (1, 2))
     lse_a, lse_b = (random(*shape[:-1], seed=i) for i in (3, 4))
@@ -87,7 +87,7 @@ def test_merge_states_of_any_device_is_the_operator(layout: str, packed: bool) -
     (o_a[..., :2, :] if layout == "bhsd" else o_a[..., :2, :, :]).fill_(torch.nan)
     lse_b[..., 0] = -torch.inf  # and row 0 nothing at all
     expected = torch.ops.flashmoe_science.merge_states(o_a, lse_a, o_b, lse_b, layout=layout)
-    result = _torch._merge_states_of_any_device(o_a, lse_a, o_b, lse_b, layout=layout)
+    result = _composite.merge_states(o_a, lse_a, o_b, lse_b, layout=layout)
     torch.testing.assert_close(result, expected)
     with pytest.raises(ValueError, match=r"lse_a and lse_b .* which are"):
-        _torch._merge_states_of_any_device(o_a, lse_a[..., :5], o_b, lse_b, layout=layout)
+        _composite.merge_states(o_a, lse_a[..., :5], o_b, lse_b, layout=layout)
