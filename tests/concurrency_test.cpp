@@ -1,63 +1,13 @@
 // Any number of threads may share a context, the same plan gives the same bits each time, and run does not allocate.
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <atomic>
 #include <barrier>
-#include <cstdlib>
-#include <new>
 #include <thread>
 #include <vector>
 
-#include "support/sanitizers.hpp"
+#include "support/allocation_count.hpp"
 #include "support/simple_case.hpp"
-
-// ---- counting allocations --------------------------------------------------------------------------------------
-// glibc lets a program replace malloc; every allocation of the process, the library's included, comes through here.
-// The sanitizers replace malloc themselves, and the count is left to the plain builds.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || FMS_HAS_FEATURE(address_sanitizer) || \
-    FMS_HAS_FEATURE(thread_sanitizer)
-#define FMS_COUNT_ALLOCATIONS 0
-#else
-#define FMS_COUNT_ALLOCATIONS 1
-#endif
-
-namespace {
-[[maybe_unused]] std::atomic<int64_t> allocations{0};
-}  // namespace
-
-#if FMS_COUNT_ALLOCATIONS
-extern "C" {
-void* __libc_malloc(size_t);
-void* __libc_calloc(size_t, size_t);
-void* __libc_realloc(void*, size_t);
-void* __libc_memalign(size_t, size_t);
-
-void* malloc(size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  return __libc_malloc(bytes);
-}
-void* calloc(size_t count, size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  return __libc_calloc(count, bytes);
-}
-void* realloc(void* old, size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  return __libc_realloc(old, bytes);
-}
-void* memalign(size_t alignment, size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  return __libc_memalign(alignment, bytes);
-}
-void* aligned_alloc(size_t alignment, size_t bytes) {
-  return memalign(alignment, bytes);
-}
-int posix_memalign(void** memory, size_t alignment, size_t bytes) {
-  *memory = memalign(alignment, bytes);
-  return *memory == nullptr;
-}
-}
-#endif
 
 namespace flashmoe::testing {
 namespace {
@@ -172,26 +122,23 @@ TEST(Allocation, RunAndPlanDoNotAllocate) {
 #if !FMS_COUNT_ALLOCATIONS
   GTEST_SKIP() << "the sanitizer owns malloc";
 #else
-  const int64_t before = allocations;
-  std::free(std::malloc(1));
-  delete new int(1);
-  ASSERT_GE(allocations - before, 1) << "the counter does not count";
+  ASSERT_TRUE(allocations_are_counted());
   for (const fms_cpu_isa isa : available_isas()) {
     const Context context = make_context(isa);
     for (const fms_attention_problem& problem : problems_of_all_kinds()) {
       for (const fms_plan_options& options : {plan_options(0, 0, 0), plan_options(1, 0, 0), plan_options(2, 3, 0)}) {
         const Prepared prepared(context.get(), problem, options);
         ASSERT_EQ(prepared.run(context.get()), FMS_OK);  // OpenMP makes its threads
-        const int64_t before_run = allocations;
+        const int64_t before_run = allocation_count();
         const fms_status status = prepared.run(context.get());
-        const int64_t in_run = allocations - before_run;
+        const int64_t in_run = allocation_count() - before_run;
         EXPECT_EQ(status, FMS_OK);
         EXPECT_EQ(in_run, 0) << fms_cpu_isa_name(isa) << " threads " << options.threads << " kv_splits "
                              << options.kv_splits << ' ' << prepared.one.describe();
         fms_attention_plan plan;
-        const int64_t before_plan = allocations;
+        const int64_t before_plan = allocation_count();
         const fms_status planned = fms_attention_plan_make(context.get(), &problem, &options, &plan, nullptr);
-        const int64_t in_plan = allocations - before_plan;
+        const int64_t in_plan = allocation_count() - before_plan;
         EXPECT_EQ(planned, FMS_OK);
         EXPECT_EQ(in_plan, 0);
       }

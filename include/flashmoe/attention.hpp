@@ -230,6 +230,11 @@ class Context {
     context_.reset(context);
   }
 
+  // A GPU: pointers are the device's, and the caller's CUDA context is current.
+  [[nodiscard]] static Context cuda(int index = 0) {
+    return Context(fms_context_options{sizeof(fms_context_options), FMS_DEVICE_CUDA, index, FMS_ISA_AUTO});
+  }
+
   [[nodiscard]] fms_cpu_isa cpu_isa() const noexcept { return fms_context_cpu_isa(context_.get()); }
   [[nodiscard]] const fms_context* raw() const noexcept { return context_.get(); }
 
@@ -243,6 +248,11 @@ class Context {
 
   // Returns what really ran.
   fms_run_info run(const Plan& plan, const Args& args, const Workspace& workspace, fms_stream stream = nullptr) const {
+    return run(plan, args, workspace.data(), workspace.bytes(), stream);
+  }
+  // With a workspace of the caller's: on a GPU, device memory.
+  fms_run_info run(const Plan& plan, const Args& args, void* workspace, size_t workspace_bytes,
+                   fms_stream stream = nullptr) const {
     fms_run_info info{};
     const fms_attention_args c_args{.struct_size = sizeof(fms_attention_args),
                                     .q = args.q,
@@ -257,7 +267,7 @@ class Context {
                                     .kv_lengths = args.kv_lengths,
                                     .block_table = args.block_table,
                                     .info = &info};
-    call(fms_attention_run, raw(), &plan.raw(), &c_args, workspace.data(), workspace.bytes(), stream);
+    call(fms_attention_run, raw(), &plan.raw(), &c_args, workspace, workspace_bytes, stream);
     return info;
   }
   // Allocates a workspace for this one call; it may go when run returns, so only where run waits for the result.

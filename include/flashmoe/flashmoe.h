@@ -162,21 +162,22 @@ FMS_API fms_status fms_attention_problem_check(const fms_attention_problem* prob
 
 /* ---- plan ---------------------------------------------------------------------------------------------------- */
 
-enum { FMS_PLAN_VERSION = 1, FMS_WORKSPACE_ALIGNMENT = 64 };
+enum { FMS_PLAN_VERSION = 2, FMS_WORKSPACE_ALIGNMENT = 64 };
 
 /* What to force; zero means the planner chooses. */
 typedef struct fms_plan_options {
   uint32_t struct_size;
   int32_t threads;   /* CPU: at most this many; 0: OpenMP's current maximum */
   int32_t kv_splits; /* this many, at most 1024 */
-  int32_t q_tile;    /* rows of one work item */
+  int32_t q_tile;    /* rows of one work item; GPU: 16, 32, 64 or 128 */
 } fms_plan_options;
 
 typedef enum fms_kernel_family {
-  FMS_KERNEL_EMPTY = 0, /* nothing to compute */
-  FMS_KERNEL_TILE = 1,  /* many query rows: vector FMA over tiles, lanes are query rows */
-  FMS_KERNEL_GEMV = 2,  /* few query rows (decode): lanes are head dimensions, memory bound */
-  FMS_KERNEL_AMX = 3    /* many query rows: AMX tiles */
+  FMS_KERNEL_EMPTY = 0,       /* nothing to compute */
+  FMS_KERNEL_TILE = 1,        /* many query rows: vector FMA over tiles, lanes are query rows */
+  FMS_KERNEL_GEMV = 2,        /* few query rows (decode): lanes are head dimensions, memory bound */
+  FMS_KERNEL_AMX = 3,         /* many query rows: AMX tiles */
+  FMS_KERNEL_CUDA_FORWARD = 4 /* GPU: tensor cores, 16 query rows a warp */
 } fms_kernel_family;
 
 typedef enum fms_pack_mode {
@@ -195,11 +196,15 @@ typedef struct fms_attention_plan {
   fms_cpu_isa cpu_isa; /* of the kernel chosen, at most the context's */
   fms_kernel_family family;
   fms_pack_mode pack;
-  int32_t threads;
+  int32_t threads; /* GPU: of a CTA */
   int32_t kv_splits;
-  int32_t q_tile;  /* query rows (GQA group included) of one work item */
-  int32_t kv_tile; /* keys of one step */
-  int64_t work_items;
+  int32_t q_tile;           /* query rows (GQA group included) of one work item */
+  int32_t kv_tile;          /* keys of one step */
+  int32_t instance;         /* GPU: which kernel */
+  int32_t kernel_head_dim;  /* GPU: head size it is compiled for, at least the problem's */
+  int32_t sm_count;         /* GPU: of the device the plan was made for */
+  int32_t ctas_per_sm;      /* GPU: how many one SM holds at once */
+  int64_t work_items;       /* GPU: CTAs */
   uint64_t workspace_bytes; /* what run needs, FMS_WORKSPACE_ALIGNMENT-aligned */
   uint64_t thread_bytes;    /* of it: private to each thread */
   fms_attention_problem problem;
@@ -224,8 +229,14 @@ typedef struct fms_run_info {
   int32_t kv_splits;
 } fms_run_info;
 
+typedef enum fms_run_flag {
+  FMS_WORKSPACE_READY = 1u << 0 /* GPU, kv_splits > 1: the last plan that ran on this workspace was this one, or it was
+                                   filled with zeros; run then queues the kernel alone */
+} fms_run_flag;
+
 typedef struct fms_attention_args {
   uint32_t struct_size;
+  uint32_t flags; /* fms_run_flag bits */
   const void* q;
   const void* k;
   const void* v;
@@ -244,7 +255,9 @@ typedef struct fms_attention_args {
 typedef void* fms_stream;
 
 /* workspace: at least plan.workspace_bytes, aligned to FMS_WORKSPACE_ALIGNMENT; NULL if that is 0. One run at a time
- * may use it. On the CPU, index arrays (cu_q, cu_kv, kv_lengths, block_table) are checked before anything is read. */
+ * may use it. On a GPU every pointer is the device's, the caller's context is current, and run returns when the kernel is
+ * queued on the stream: no synchronisation, no allocation, so a stream may be capturing. Index arrays are not checked
+ * there. On the CPU, index arrays (cu_q, cu_kv, kv_lengths, block_table) are checked before anything is read. */
 FMS_API fms_status fms_attention_run(const fms_context* context, const fms_attention_plan* plan,
                                      const fms_attention_args* args, void* workspace, size_t workspace_bytes,
                                      fms_stream stream, fms_error* error);

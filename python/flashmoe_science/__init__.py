@@ -1,4 +1,4 @@
-"""Exact attention for CPUs, on PyTorch tensors and NumPy arrays.
+"""Exact attention on PyTorch tensors (CPU and CUDA) and NumPy arrays.
 
 ``attention`` and ``merge_states`` are C functions that know both; with torch they are also differentiable and compile
 (``flashmoe_science._torch``). Set ``FLASHMOE_SCIENCE_NO_TORCH=1`` to keep torch from being imported.

@@ -297,3 +297,24 @@ class _SegmentGradients:
         ds_rows = ds.flatten(2, 3)
         self.dq[..., seen, :] += (scale * (ds_rows @ k)).unflatten(2, p.shape[2:4])
         self.dk[:, :, block] += scale * (ds_rows.transpose(-1, -2) @ q.flatten(2, 3))
+
+
+def merge_states(
+    o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, *, layout: str = "bhsd"
+) -> tuple[Tensor, Tensor]:
+    """The operator where the library has no kernel for it, by the formulas of flashmoe.h."""
+    heads_first = layout == "bhsd"
+    expected = o_a.shape[:-1] if heads_first else o_a.transpose(-2, -3).shape[:-1]
+    if o_b.shape != o_a.shape or o_b.dtype != o_a.dtype or lse_a.shape != expected or lse_b.shape != expected:
+        raise ValueError(
+            f"o_a is {o_a.dtype} {tuple(o_a.shape)} and o_b {o_b.dtype} {tuple(o_b.shape)}; expected the same, with "
+            f"lse_a and lse_b {tuple(expected)}, which are {tuple(lse_a.shape)} and {tuple(lse_b.shape)}"
+        )
+    lse = torch.logaddexp(lse_a, lse_b)
+    safe_lse = torch.where(lse == -torch.inf, torch.inf, lse)
+    out = torch.zeros(o_a.shape, dtype=torch.float32, device=o_a.device)
+    for part, lse_part in ((o_a, lse_a), (o_b, lse_b)):
+        weight = torch.exp(lse_part - safe_lse)
+        weight = (weight if heads_first else weight.transpose(-1, -2)).unsqueeze(-1)
+        out += torch.where(weight == 0, 0.0, weight * part.float())  # a part without weight may hold anything
+    return out.to(o_a.dtype), lse.contiguous()

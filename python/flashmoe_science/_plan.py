@@ -22,7 +22,8 @@ def plan(q: Any, k: Any, v: Any, **options: Any) -> Plan:
     """Plan ``attention(q, k, v, **options)`` on this machine, with the current number of threads.
 
     ``q``, ``k``, ``v`` and the arrays among the options are tensors, NumPy arrays or, without any data, shapes (tuples
-    of ints); ``dtype`` ("float16" unless given) is then the type of ``q``, ``k`` and ``v``.
+    of ints); ``dtype`` ("float16" unless given) is then the type of ``q``, ``k`` and ``v``, and ``device`` where they
+    would be: "cpu" unless given, "cuda" or "cuda:<n>".
     """
     text, as_json = _C.plan_attention(q, k, v, **options)
     return Plan(text, json.loads(as_json))

@@ -1,7 +1,7 @@
 """What torch needs besides the kernels: fake kernels, autograd, torch.compile, and the way around the fast path.
 
-``_C.attention`` computes plain CPU tensors itself and never comes here. It hands over the calls that torch's dispatcher
-has to see: gradients, dispatch and function modes, functorch transforms, autocast, tensor subclasses, other devices.
+``_C.attention`` computes plain CPU and CUDA tensors itself and never comes here. It hands over the calls that torch's
+dispatcher has to see: gradients, dispatch and function modes, functorch transforms, autocast, tensor subclasses.
 """
 
 import importlib.util
@@ -53,8 +53,9 @@ def _attention(
     out: Tensor | None = None,
 ) -> Any:
     _refuse_other_devices(q)
-    if torch.is_autocast_enabled("cpu") and q.dtype in (torch.float32, torch.float16, torch.bfloat16):
-        dtype = torch.get_autocast_dtype("cpu")
+    device = _autocast_device(q)
+    if torch.is_autocast_enabled(device) and q.dtype in (torch.float32, torch.float16, torch.bfloat16):
+        dtype = torch.get_autocast_dtype(device)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     left, right = window
     result, lse = torch.ops.flashmoe_science.attention(
@@ -94,10 +95,14 @@ def _merge_states_eager(o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, 
 
 
 def _refuse_other_devices(tensor: Tensor) -> None:
-    if tensor.device.type not in ("cpu", "meta"):
+    if tensor.device.type not in ("cpu", "cuda", "meta"):
         raise NotImplementedError(
-            f"the tensors are on {tensor.device}; this build has no CUDA backend yet: move them to the CPU"
+            f"the tensors are on {tensor.device}; there are kernels for the CPU and for CUDA devices only"
         )
+
+
+def _autocast_device(tensor: Tensor) -> str:
+    return "cuda" if tensor.device.type == "cuda" else "cpu"
 
 
 def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
@@ -112,7 +117,8 @@ def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
 
 
 def _is_ordinary(tensor: Any) -> bool:
-    return tensor is None or (type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type == "cpu")
+    ordinary_type = type(tensor) in (Tensor, torch.nn.Parameter)
+    return tensor is None or (ordinary_type and tensor.device.type in ("cpu", "cuda"))
 
 
 def _attention_eager(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
@@ -122,9 +128,16 @@ def _attention_eager(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
     tensors = [q, k, v, *(option for option in options.values() if isinstance(option, Tensor))]
     _refuse_forward_mode(tensors)
     transformed = torch._C._functorch.peek_interpreter_stack() is not None
-    if not transformed and not torch.is_autocast_enabled("cpu") and all(map(_is_ordinary, tensors)):
+    converted = torch.is_autocast_enabled(_autocast_device(q))
+    checkable = not transformed and not converted and all(map(_is_ordinary, tensors))
+    if checkable and q.device.type == "cpu":
         _C.check_attention(*(t.detach() for t in (q, k, v)), **options)
-    return _attention(q, k, v, **options)
+    try:
+        return _attention(q, k, v, **options)
+    except RuntimeError:  # all that an operator can raise; on a GPU it is not worth a check before every call
+        if checkable and q.device.type == "cuda":
+            _C.check_attention(*(t.detach() for t in (q, k, v)), **options)
+        raise
 
 
 class _DoubleAttention(torch.autograd.Function):
@@ -321,6 +334,7 @@ def _register_operators() -> None:
     library = torch.library
     library.define("flashmoe_science::attention_backward", _BACKWARD_SCHEMA)
     library.impl("flashmoe_science::attention_backward", "CompositeExplicitAutograd", _attention_backward)
+    library.impl("flashmoe_science::merge_states", "CUDA", _composite.merge_states)
     library.register_fake("flashmoe_science::attention", _fake_attention)
     library.register_fake("flashmoe_science::merge_states", _fake_merge_states)
     library.register_fake("flashmoe_science::attention_backward", _fake_attention_backward)

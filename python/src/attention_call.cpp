@@ -5,7 +5,8 @@
 #include <limits>
 #include <string>
 
-#include "cpu_context.hpp"
+#include "contexts.hpp"
+#include "current_gpu.hpp"
 
 namespace flashmoe::python {
 namespace {
@@ -28,14 +29,21 @@ int64_t largest(const TensorView& lengths) {
   return length;
 }
 
+// Not on a GPU, where reading would wait for everything that is queued.
+bool is_readable(const TensorView& view) {
+  return view.data != nullptr && view.place.device == DeviceType::kCpu;
+}
+
 bool set_ragged_length(const char* name, const char* max_name, const TensorView& cumulative, int64_t max_given,
                        int64_t& length, Failure& failure) {
   if (max_given != kUnset) {
     length = max_given;
-  } else if (cumulative.data != nullptr) {
+  } else if (is_readable(cumulative)) {
     length = longest(cumulative);
   } else {
-    return fail_value(failure, std::string(max_name) + " is needed when " + name + " has no data to read it from");
+    return fail_value(failure, std::string(max_name) + " is needed when " + name +
+                                   (cumulative.data == nullptr ? " has no data to read it from"
+                                                               : " is on a GPU: reading it there would wait"));
   }
   return true;
 }
@@ -45,14 +53,14 @@ bool describe_queries(const AttentionInputs& in, const AttentionOptions& options
   const bool packed = in.cu_q != nullptr;
   const Axes axes = axes_of(options.layout, packed);
   const char* text = axes_text(options.layout, packed, false);
-  if (!check_data("q", in.q, packed ? 3 : 4, text, failure)) {
+  if (!check_data("q", in.q, in.q.place, packed ? 3 : 4, text, failure)) {
     return false;
   }
   if (packed) {
     problem.features |= FMS_RAGGED_Q;
     problem.batch = std::max<int64_t>(in.cu_q->shape[0] - 1, 0);
     problem.total_q = in.q.shape[axes.seq];
-    if (!check_index_array("cu_q", *in.cu_q, 1, problem.batch + 1, "batch + 1", failure) ||
+    if (!check_index_array("cu_q", *in.cu_q, in.q.place, 1, problem.batch + 1, "batch + 1", failure) ||
         !set_ragged_length("cu_q", "max_q", *in.cu_q, options.max_q, problem.q_len, failure)) {
       return false;
     }
@@ -82,7 +90,7 @@ bool describe_paged_keys(const AttentionInputs& in, const AttentionOptions& opti
   if (in.cu_kv != nullptr) {
     return fail_value(failure, "cu_kv and block_table exclude each other: packed keys are not paged");
   }
-  if (!check_index_array("block_table", *in.block_table, 2, problem.batch, "batch", failure)) {
+  if (!check_index_array("block_table", *in.block_table, in.q.place, 2, problem.batch, "batch", failure)) {
     return false;
   }
   problem.features |= FMS_PAGED_KV;
@@ -90,9 +98,9 @@ bool describe_paged_keys(const AttentionInputs& in, const AttentionOptions& opti
   problem.page_size = in.k.shape[axes.seq];
   problem.block_table_stride = in.block_table->shape[0] > 1 ? in.block_table->strides[0] : in.block_table->shape[1];
   const int64_t reachable = in.block_table->shape[1] * problem.page_size;
-  problem.kv_len = options.max_kv != kUnset                                     ? options.max_kv
-                   : in.kv_lengths != nullptr && in.kv_lengths->data != nullptr ? largest(*in.kv_lengths)
-                                                                                : reachable;
+  problem.kv_len = options.max_kv != kUnset                                  ? options.max_kv
+                   : in.kv_lengths != nullptr && is_readable(*in.kv_lengths) ? largest(*in.kv_lengths)
+                                                                             : reachable;
   if (problem.kv_len > reachable) {
     return fail_value(failure, "block_table has " + std::to_string(in.block_table->shape[1]) + " pages of " +
                                    std::to_string(problem.page_size) + " keys, fewer than the longest sequence's " +
@@ -107,8 +115,8 @@ bool describe_keys(const AttentionInputs& in, const AttentionOptions& options, f
   const bool paged = in.block_table != nullptr;
   const Axes axes = axes_of(options.layout, packed);
   const char* text = axes_text(options.layout, packed, paged);
-  if (!check_data("k", in.k, packed ? 3 : 4, text, failure) || !check_data("v", in.v, packed ? 3 : 4, text, failure) ||
-      !check_like_keys(in.k, in.v, failure)) {
+  if (!check_data("k", in.k, in.q.place, packed ? 3 : 4, text, failure) ||
+      !check_data("v", in.v, in.q.place, packed ? 3 : 4, text, failure) || !check_like_keys(in.k, in.v, failure)) {
     return false;
   }
   problem.kv_heads = in.k.shape[axes.head];
@@ -129,7 +137,7 @@ bool describe_keys(const AttentionInputs& in, const AttentionOptions& options, f
       return fail_value(failure, "kv_lengths and cu_kv exclude each other: cu_kv already gives the lengths");
     }
     problem.features |= FMS_KV_LENGTHS;
-    if (!check_index_array("kv_lengths", *in.kv_lengths, 1, problem.batch, "batch", failure)) {
+    if (!check_index_array("kv_lengths", *in.kv_lengths, in.q.place, 1, problem.batch, "batch", failure)) {
       return false;
     }
   }
@@ -139,7 +147,7 @@ bool describe_keys(const AttentionInputs& in, const AttentionOptions& options, f
   if (packed) {
     problem.features |= FMS_RAGGED_KV;
     problem.total_kv = in.k.shape[axes.seq];
-    return check_index_array("cu_kv", *in.cu_kv, 1, problem.batch + 1, "batch + 1", failure) &&
+    return check_index_array("cu_kv", *in.cu_kv, in.q.place, 1, problem.batch + 1, "batch + 1", failure) &&
            set_ragged_length("cu_kv", "max_kv", *in.cu_kv, options.max_kv, problem.kv_len, failure);
   }
   if (options.max_kv != kUnset) {
@@ -153,8 +161,8 @@ bool describe_keys(const AttentionInputs& in, const AttentionOptions& options, f
   return true;
 }
 
-bool describe_bias(const TensorView& bias, fms_attention_problem& problem, Failure& failure) {
-  if (!check_device("bias", bias, failure)) {
+bool describe_bias(const TensorView& bias, Place where, fms_attention_problem& problem, Failure& failure) {
+  if (!check_place("bias", bias, where, failure)) {
     return false;
   }
   if (!to_fms_dtype(bias.dtype, problem.bias_dtype)) {
@@ -186,8 +194,8 @@ bool describe_bias(const TensorView& bias, fms_attention_problem& problem, Failu
   return true;
 }
 
-bool describe_sinks(const TensorView& sinks, fms_attention_problem& problem, Failure& failure) {
-  if (!check_device("sinks", sinks, failure)) {
+bool describe_sinks(const TensorView& sinks, Place where, fms_attention_problem& problem, Failure& failure) {
+  if (!check_place("sinks", sinks, where, failure)) {
     return false;
   }
   if (sinks.dtype != ScalarType::kF32) {
@@ -208,7 +216,7 @@ bool describe_outputs(const AttentionInputs& in, const AttentionOptions& options
   call.out.data = nullptr;
   set_contiguous_strides(call.out);
   if (out != nullptr) {
-    if (!check_data("out", *out, in.q.ndim, axes_text(options.layout, packed, false), failure) ||
+    if (!check_data("out", *out, in.q.place, in.q.ndim, axes_text(options.layout, packed, false), failure) ||
         !check_same_dtype("out", *out, "q", in.q, failure)) {
       return false;
     }
@@ -222,6 +230,7 @@ bool describe_outputs(const AttentionInputs& in, const AttentionOptions& options
 
   call.lse = TensorView{};
   call.lse.dtype = ScalarType::kF32;
+  call.lse.place = in.q.place;
   const int64_t rows = packed ? problem.total_q : problem.q_len;
   if (packed) {
     call.lse.ndim = 2;
@@ -233,7 +242,7 @@ bool describe_outputs(const AttentionInputs& in, const AttentionOptions& options
   set_contiguous_strides(call.lse);
   problem.lse = strides_of(call.lse, axes_of(Layout::kBhsd, packed));
   if (lse != nullptr) {
-    if (!check_device("lse", *lse, failure)) {
+    if (!check_place("lse", *lse, in.q.place, failure)) {
       return false;
     }
     if (lse->dtype != ScalarType::kF32 || element_count(*lse) != element_count(call.lse) || !is_contiguous(*lse)) {
@@ -247,6 +256,11 @@ bool describe_outputs(const AttentionInputs& in, const AttentionOptions& options
     problem.features |= FMS_LSE;
   }
   return true;
+}
+
+void set_outputs(AttentionCall& call) {
+  call.args.o = address_of<void>(call.out);
+  call.args.lse = (call.problem.features & FMS_LSE) != 0 ? address_of<float>(call.lse) : nullptr;
 }
 
 struct Workspace {
@@ -291,8 +305,8 @@ bool prepare_attention(const AttentionInputs& in, const AttentionOptions& option
   problem.struct_size = sizeof problem;
   problem.dtype = dtype;
   if (!describe_queries(in, options, problem, failure) || !describe_keys(in, options, problem, failure) ||
-      (in.bias != nullptr && !describe_bias(*in.bias, problem, failure)) ||
-      (in.sinks != nullptr && !describe_sinks(*in.sinks, problem, failure)) ||
+      (in.bias != nullptr && !describe_bias(*in.bias, in.q.place, problem, failure)) ||
+      (in.sinks != nullptr && !describe_sinks(*in.sinks, in.q.place, problem, failure)) ||
       !describe_outputs(in, options, out, lse, call, failure)) {
     return false;
   }
@@ -327,7 +341,11 @@ bool prepare_attention(const AttentionInputs& in, const AttentionOptions& option
   plan_options.struct_size = sizeof plan_options;
   plan_options.threads = options.threads;
   plan_options.kv_splits = static_cast<int32_t>(options.num_splits);
-  const fms_context* context = cpu_context(failure);
+  CurrentGpu current;
+  if (!current.set(in.q.place, failure)) {
+    return false;
+  }
+  const fms_context* context = context_at(in.q.place, failure);
   if (context == nullptr) {
     return false;
   }
@@ -344,12 +362,25 @@ bool run_attention(AttentionCall& call, Failure& failure) {
     return fail(failure, FailureKind::kMemory,
                 "no memory for a workspace of " + std::to_string(call.plan.workspace_bytes) + " bytes");
   }
-  call.args.o = address_of<void>(call.out);
-  call.args.lse = (call.problem.features & FMS_LSE) != 0 ? address_of<float>(call.lse) : nullptr;
+  set_outputs(call);
   call.args.info = &workspace.last_run;
   fms_error error;
-  if (fms_attention_run(cpu_context(failure), &call.plan, &call.args, workspace.memory, workspace.bytes, nullptr,
+  if (fms_attention_run(context_at({}, failure), &call.plan, &call.args, workspace.memory, workspace.bytes, nullptr,
                         &error) != FMS_OK) {
+    return fail_in_library(failure, error);
+  }
+  return true;
+}
+
+bool queue_attention(AttentionCall& call, void* workspace, fms_stream stream, Failure& failure) {
+  set_outputs(call);
+  CurrentGpu current;
+  if (!current.set(call.out.place, failure)) {
+    return false;
+  }
+  fms_error error;
+  if (fms_attention_run(context_at(call.out.place, failure), &call.plan, &call.args, workspace,
+                        call.plan.workspace_bytes, stream, &error) != FMS_OK) {
     return fail_in_library(failure, error);
   }
   return true;

@@ -51,8 +51,12 @@ struct AttentionCall {
                                      const TensorView* out, const TensorView* lse, AttentionCall& call,
                                      Failure& failure);
 
-// call.out.data, and call.lse.data if wanted, must be set. Uses this thread's workspace.
+// On the CPU. call.out.data, and call.lse.data if wanted, must be set. Uses this thread's workspace.
 [[nodiscard]] bool run_attention(AttentionCall& call, Failure& failure);
+
+// On a GPU: returns when the kernel is queued. workspace: call.plan.workspace_bytes of the GPU's memory, in use until
+// the stream is past the kernel.
+[[nodiscard]] bool queue_attention(AttentionCall& call, void* workspace, fms_stream stream, Failure& failure);
 
 // Whether the work is large enough (about 20 us) for the GIL to be worth releasing.
 [[nodiscard]] bool is_long_call(const AttentionCall& call);

@@ -42,6 +42,8 @@ constexpr NameInPython kPythonNames[] = {
     {"problem.page_size", "the page size of k"},
     {"problem.page_count", "the pages of k"},
     {"problem.block_table_stride", "block_table"},
+    {"options.device_kind", "the device of q"},
+    {"options.device_index", "the device of q"},
     {"options.kv_splits", "num_splits"},
     {"options.threads", "the number of threads"},
     {"args.q", "q"},

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "cpu_context.hpp"
+#include "contexts.hpp"
 
 namespace flashmoe::python {
 
@@ -18,8 +18,9 @@ bool prepare_merge(const TensorView& o_a, const TensorView& lse_a, const TensorV
   const bool packed = o_a.ndim == 3;
   const Axes axes = axes_of(layout, packed);
   const char* text = axes_text(layout, packed, false);
-  if (!check_data("o_a", o_a, packed ? 3 : 4, text, failure) ||
-      !check_data("o_b", o_b, packed ? 3 : 4, text, failure) || !check_same_dtype("o_b", o_b, "o_a", o_a, failure)) {
+  if (!check_data("o_a", o_a, Place{}, packed ? 3 : 4, text, failure) ||
+      !check_data("o_b", o_b, Place{}, packed ? 3 : 4, text, failure) ||
+      !check_same_dtype("o_b", o_b, "o_a", o_a, failure)) {
     return false;
   }
   if (o_b.shape != o_a.shape) {
@@ -38,7 +39,7 @@ bool prepare_merge(const TensorView& o_a, const TensorView& lse_a, const TensorV
                           : std::array<int64_t, kMaxDims>{batch, call.problem.heads, call.problem.len};
   set_contiguous_strides(call.lse);
   for (const auto& [name, lse] : {std::pair{"lse_a", &lse_a}, std::pair{"lse_b", &lse_b}}) {
-    if (!check_device(name, *lse, failure)) {
+    if (!check_place(name, *lse, Place{}, failure)) {
       return false;
     }
     if (lse->dtype != ScalarType::kF32 || lse->ndim != call.lse.ndim || lse->shape != call.lse.shape) {
@@ -64,7 +65,7 @@ bool prepare_merge(const TensorView& o_a, const TensorView& lse_a, const TensorV
 }
 
 bool run_merge(MergeCall& call, Failure& failure) {
-  const fms_context* context = cpu_context(failure);
+  const fms_context* context = context_at(Place{}, failure);
   if (context == nullptr) {
     return false;
   }

@@ -83,7 +83,8 @@ bool raise_not_dense(PyObject* tensor, const char* name) {
   PyObject* layout = PyObject_GetAttrString(tensor, "layout");
   PyObject* device = layout == nullptr ? nullptr : PyObject_GetAttrString(tensor, "device");
   if (device != nullptr) {
-    PyErr_Format(PyExc_ValueError, "%s has layout %S on %S; expected a dense (strided) tensor on the CPU", name, layout,
+    PyErr_Format(PyExc_ValueError,
+                 "%s has layout %S on %S; expected a dense (strided) tensor on the CPU or a CUDA device", name, layout,
                  device);
   }
   Py_XDECREF(device);
@@ -99,7 +100,7 @@ void set_python_error(void* /*context*/, const char* kind, const char* message) 
 
 PyObject* new_torch_tensor(TensorView& spec) {
   dlpack::Tensor prototype{};
-  prototype.device = {dlpack::kCpu, 0};
+  prototype.device = {spec.place.device == DeviceType::kCuda ? dlpack::kCuda : dlpack::kCpu, spec.place.index};
   prototype.ndim = spec.ndim;
   prototype.dtype = dlpack_type_of(spec.dtype);
   prototype.shape = spec.shape.data();
@@ -213,9 +214,10 @@ bool ArrayArg::load_torch(PyObject* object, const char* name) {
   }
   view.data = tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
   view.dtype = scalar_type_of(tensor.dtype);
-  view.device = tensor.device.type == dlpack::kCpu    ? DeviceType::kCpu
-                : tensor.device.type == dlpack::kCuda ? DeviceType::kCuda
-                                                      : DeviceType::kOther;
+  view.place.device = tensor.device.type == dlpack::kCpu    ? DeviceType::kCpu
+                      : tensor.device.type == dlpack::kCuda ? DeviceType::kCuda
+                                                            : DeviceType::kOther;
+  view.place.index = view.place.device == DeviceType::kCuda ? tensor.device.index : 0;
   view.ndim = tensor.ndim;
   for (int axis = 0; axis < tensor.ndim; ++axis) {
     view.shape[axis] = tensor.shape[axis];
@@ -296,6 +298,35 @@ bool ArrayArg::load_shape(PyObject* object, const char* name, ScalarType dtype) 
   }
   set_contiguous_strides(view);
   return true;
+}
+
+bool TorchScratch::allocate(int gpu, size_t bytes) {
+  auto size = static_cast<int64_t>(bytes);
+  int64_t stride = 1;
+  dlpack::Tensor prototype{};
+  prototype.device = {dlpack::kCuda, gpu};
+  prototype.ndim = 1;
+  prototype.dtype = {dlpack::kUInt, 8, 1};
+  prototype.shape = &size;
+  prototype.strides = &stride;
+  dlpack::ManagedTensor* managed = nullptr;
+  if (exchange_api().allocate(&prototype, &managed, nullptr, set_python_error) != 0) {
+    return false;
+  }
+  managed_ = managed;
+  return true;
+}
+
+void* TorchScratch::data() const {
+  const auto* managed = static_cast<const dlpack::ManagedTensor*>(managed_);
+  return managed == nullptr ? nullptr : static_cast<char*>(managed->tensor.data) + managed->tensor.byte_offset;
+}
+
+TorchScratch::~TorchScratch() {
+  auto* managed = static_cast<dlpack::ManagedTensor*>(managed_);
+  if (managed != nullptr && managed->deleter != nullptr) {
+    managed->deleter(managed);
+  }
 }
 
 PyObject* new_array(Family family, PyObject* like, TensorView& spec) {

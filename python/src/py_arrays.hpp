@@ -42,6 +42,23 @@ class ArrayArg {
 // object. Null with a Python exception set.
 [[nodiscard]] PyObject* new_array(Family family, PyObject* like, TensorView& spec);
 
+// Memory of torch's allocator on a GPU. It goes back with this object, also while a kernel that uses it is queued: its
+// next owner's work comes later on the same stream.
+class TorchScratch {
+ public:
+  TorchScratch() = default;
+  TorchScratch(const TorchScratch&) = delete;
+  TorchScratch& operator=(const TorchScratch&) = delete;
+  ~TorchScratch();
+
+  // False with a Python exception set.
+  [[nodiscard]] bool allocate(int gpu, size_t bytes);
+  [[nodiscard]] void* data() const;
+
+ private:
+  void* managed_ = nullptr;  // dlpack::ManagedTensor
+};
+
 // A tuple that takes over both references, also when it fails.
 [[nodiscard]] PyObject* pair_of(PyObject* first, PyObject* second);
 

@@ -1,5 +1,5 @@
-// attention and what shares its arguments. Plain torch tensors and NumPy arrays are computed here; what torch's
-// dispatcher has to see is handed to the registered Python function.
+// attention and what shares its arguments. Plain torch tensors (on the CPU or a GPU) and NumPy arrays are computed
+// here; what torch's dispatcher has to see is handed to the registered Python function.
 #include <array>
 #include <string>
 
@@ -32,14 +32,16 @@ enum AttentionSlot {
   kReturnLse,
   kNumSplits,
   kOut,
-  kDtype,  // plan_attention only
+  kDtype,   // plan_attention only
+  kDevice,  // likewise
   kAttentionSlots
 };
 using AttentionSlots = std::array<PyObject*, kAttentionSlots>;
 
 Signature<kAttentionSlots> attention_signature("attention", 3, 3, "q", "k", "v", "causal", "scale", "window", "softcap",
                                                "bias", "sinks", "cu_q", "cu_kv", "kv_lengths", "block_table", "max_q",
-                                               "max_kv", "layout", "return_lse", "num_splits", "out", "dtype");
+                                               "max_kv", "layout", "return_lse", "num_splits", "out", "dtype",
+                                               "device");
 
 enum ForwardSlot { kForwardQ, kForwardK, kForwardV, kForwardLse, kForwardCausal, kForwardScale, kForwardSlots };
 Signature<kForwardSlots> forward_signature("flash_attention_forward", 6, 3, "Q", "K", "V", "lse", "causal", "scale");
@@ -66,6 +68,14 @@ struct LoadedAttention {
   ArrayArg q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table, out;
   AttentionInputs inputs;
   const TensorView* out_view = nullptr;
+
+  // Of shapes, which are nowhere by themselves.
+  void set_place(Place place) {
+    for (ArrayArg* array : {&q, &k, &v, &bias, &sinks, &cu_q, &cu_kv, &kv_lengths, &block_table, &out}) {
+      array->view.place = place;
+    }
+    inputs.q.place = inputs.k.place = inputs.v.place = place;
+  }
 
   bool load(const AttentionSlots& slots, Family family, ScalarType shape_dtype) {
     const auto optional = [&](int slot, ArrayArg& array, const TensorView*& view, bool writable, ScalarType dtype) {
@@ -103,6 +113,36 @@ bool run_releasing_gil(AttentionCall& call, Failure& failure) {
   return ok;
 }
 
+// On torch's current stream, with a workspace of torch's allocator: nothing waits, and a stream may be capturing.
+bool queue_or_raise(AttentionCall& call) {
+  const int gpu = call.out.place.index;
+  TorchScratch workspace;
+  void* stream = nullptr;
+  if ((call.plan.workspace_bytes > 0 && !workspace.allocate(gpu, call.plan.workspace_bytes)) ||
+      !torch_current_stream(gpu, stream)) {
+    return false;
+  }
+  Failure failure;
+  if (!queue_attention(call, workspace.data(), stream, failure)) {
+    raise(failure);
+    return false;
+  }
+  return true;
+}
+
+// False with a Python exception set.
+bool run_or_raise(AttentionCall& call) {
+  if (call.out.place.device == DeviceType::kCuda) {
+    return queue_or_raise(call);
+  }
+  Failure failure;
+  if (!run_releasing_gil(call, failure)) {
+    raise(failure);
+    return false;
+  }
+  return true;
+}
+
 constexpr std::array kTensorSlots{kQ, kK, kV, kBias, kSinks, kCuQ, kCuKv, kKvLengths, kBlockTable, kOut};
 constexpr std::array kFloatSlots{kQ, kK, kV, kBias, kSinks, kOut};
 
@@ -134,7 +174,7 @@ bool may_run_directly(const AttentionSlots& slots) {
 
 // What the kernels do not take but the Python side knows how to answer: other devices, and the float64 composite.
 bool belongs_to_fallback(const AttentionInputs& inputs) {
-  return inputs.q.device != DeviceType::kCpu || inputs.q.dtype == ScalarType::kF64;
+  return inputs.q.place.device == DeviceType::kOther || inputs.q.dtype == ScalarType::kF64;
 }
 
 PyObject* run_loaded(LoadedAttention& loaded, const AttentionSlots& slots, Family family,
@@ -156,10 +196,10 @@ PyObject* run_loaded(LoadedAttention& loaded, const AttentionSlots& slots, Famil
       return nullptr;
     }
   }
-  if (!run_releasing_gil(call, failure)) {
+  if (!run_or_raise(call)) {
     Py_DECREF(out);
     Py_XDECREF(lse);
-    return raise(failure);
+    return nullptr;
   }
   if (family == Family::kTorch && loaded.out_view != nullptr) {
     torch_mark_written(out);
@@ -177,13 +217,21 @@ bool prepare_only(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, At
   AttentionOptions options;
   LoadedAttention loaded;
   ScalarType shape_dtype = ScalarType::kF16;
+  Place place;
   if (!attention_signature.match(args, nargs, kwnames, slots) || !read_dtype(slots[kDtype], "dtype", shape_dtype) ||
-      !read_attention_options(slots, options)) {
+      !read_place(slots[kDevice], "device", place) || !read_attention_options(slots, options)) {
     return false;
   }
   const Family family = planning_family(slots[kQ]);
+  if (slots[kDevice] != nullptr && family != Family::kShape) {
+    PyErr_SetString(PyExc_ValueError, "device is only for shapes; arrays are where they are");
+    return false;
+  }
   if (!loaded.load(slots, family, shape_dtype)) {
     return false;
+  }
+  if (family == Family::kShape) {
+    loaded.set_place(place);
   }
   options.threads = torch_threads();
   Failure failure;
@@ -213,9 +261,11 @@ PyObject* attention(PyObject* /*module*/, PyObject* const* args, Py_ssize_t narg
   if (!attention_signature.match(args, nargs, kwnames, slots)) {
     return nullptr;
   }
-  if (slots[kDtype] != nullptr) {
-    PyErr_SetString(PyExc_TypeError, "attention() got an unexpected keyword argument 'dtype'");
-    return nullptr;
+  for (const int slot : {kDtype, kDevice}) {
+    if (slots[slot] != nullptr) {
+      return PyErr_Format(PyExc_TypeError, "attention() got an unexpected keyword argument '%s'",
+                          attention_signature.name(slot));
+    }
   }
   const Family family = is_torch_tensor(slots[kQ]) ? Family::kTorch : Family::kNumpy;
   if (family == Family::kTorch && !may_run_directly(slots)) {
@@ -316,9 +366,9 @@ PyObject* flash_attention_forward(PyObject* /*module*/, PyObject* const* args, P
   if (out == nullptr) {
     return nullptr;
   }
-  if (!run_releasing_gil(call, failure)) {
+  if (!run_or_raise(call)) {
     Py_DECREF(out);
-    return raise(failure);
+    return nullptr;
   }
   if (family == Family::kTorch && slots[kForwardLse] != nullptr) {
     torch_mark_written(slots[kForwardLse]);

@@ -104,6 +104,8 @@ class Signature {
 [[nodiscard]] bool read_window(PyObject* slot, const char* name, int64_t& left, int64_t& right);
 [[nodiscard]] bool read_layout(PyObject* slot, const char* name, Layout& layout);
 [[nodiscard]] bool read_dtype(PyObject* slot, const char* name, ScalarType& dtype);
+// "cpu", "cuda" or "cuda:<n>".
+[[nodiscard]] bool read_place(PyObject* slot, const char* name, Place& place);
 
 // callable(*args, **keywords) with the arguments of a fast call. Null with a Python exception set.
 [[nodiscard]] PyObject* forward_call(PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);

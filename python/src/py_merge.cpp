@@ -59,7 +59,8 @@ PyObject* merge_states(PyObject* /*module*/, PyObject* const* args, Py_ssize_t n
   }
   LoadedMerge loaded;
   const bool is_loaded = loaded.load(slots, family);
-  if (family == Family::kTorch && (is_loaded ? loaded.o_a.view.device != DeviceType::kCpu : is_elsewhere(slots[kOA]))) {
+  if (family == Family::kTorch &&
+      (is_loaded ? loaded.o_a.view.place.device != DeviceType::kCpu : is_elsewhere(slots[kOA]))) {
     PyErr_Clear();
     return forward_call(torch_binding().merge_fallback, args, nargs, kwnames);
   }

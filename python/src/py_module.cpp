@@ -5,7 +5,7 @@
 #include <string>
 
 #include "attention_call.hpp"
-#include "cpu_context.hpp"
+#include "contexts.hpp"
 #include "py_arrays.hpp"
 #include "py_functions.hpp"
 #include "py_torch.hpp"
@@ -15,12 +15,12 @@ namespace {
 
 PyObject* isa(PyObject* /*module*/, PyObject* /*unused*/) {
   Failure failure;
-  const fms_context* context = cpu_context(failure);
+  const fms_context* context = context_at({}, failure);
   return context == nullptr ? raise(failure) : PyUnicode_FromString(fms_cpu_isa_name(fms_context_cpu_isa(context)));
 }
 
 PyObject* last_run(PyObject* /*module*/, PyObject* /*unused*/) {
-  static constexpr std::array kFamilyNames{"empty", "tile", "gemv", "amx"};
+  static constexpr std::array kFamilyNames{"empty", "tile", "gemv", "amx", "cuda_forward"};
   const fms_run_info& info = last_run_info();
   return Py_BuildValue("{s:s,s:s,s:i,s:i}", "isa", fms_cpu_isa_name(info.cpu_isa), "family",
                        kFamilyNames.at(static_cast<size_t>(info.family)), "threads", info.threads, "kv_splits",
@@ -93,7 +93,7 @@ PyMODINIT_FUNC PyInit__C() {
     return nullptr;
   }
   Failure failure;
-  if (cpu_context(failure) == nullptr) {  // made at import, so that a wrong FLASHMOE_CPU_ISA is seen at once
+  if (context_at({}, failure) == nullptr) {  // made at import, so that a wrong FLASHMOE_CPU_ISA is seen at once
     return raise(failure);
   }
   PyObject* module = PyModule_Create(&module_definition);

@@ -96,6 +96,17 @@ int32_t torch_threads() {
   return ask != nullptr && ask(&threads) == 0 ? static_cast<int32_t>(threads) : 0;
 }
 
+bool torch_current_stream(int gpu, void*& stream) {
+  const auto* api = static_cast<const dlpack::ExchangeApi*>(torch_binding().exchange_api);
+  if (api->current_stream != nullptr && api->current_stream(dlpack::kCuda, gpu, &stream) == 0) {
+    return true;
+  }
+  if (PyErr_Occurred() == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "this torch cannot tell its current CUDA stream");
+  }
+  return false;
+}
+
 void torch_mark_written(PyObject* tensor) {
   PyObject* none = PyObject_CallFunctionObjArgs(torch_binding().increment_version, tensor, nullptr);
   Py_XDECREF(none);

@@ -37,6 +37,8 @@ struct TorchBinding {
 // Whether the memory holds the tensor's negative (a lazy view that DLPack does not know of).
 [[nodiscard]] bool torch_is_negated(PyObject* tensor);
 [[nodiscard]] int32_t torch_threads();
+// The stream that torch is using on a GPU. False with a Python exception set.
+[[nodiscard]] bool torch_current_stream(int gpu, void*& stream);
 // Tells autograd that a tensor was written in place. Never leaves an exception set.
 void torch_mark_written(PyObject* tensor);
 

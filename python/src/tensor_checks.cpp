@@ -49,14 +49,27 @@ bool to_fms_dtype(ScalarType type, fms_dtype& dtype) {
   }
 }
 
-bool check_device(const char* name, const TensorView& view, Failure& failure) {
-  if (view.device == DeviceType::kCpu) {
+std::string place_text(Place place) {
+  switch (place.device) {
+    case DeviceType::kCpu:
+      return "the CPU";
+    case DeviceType::kCuda:
+      return "cuda:" + std::to_string(place.index);
+    case DeviceType::kOther:
+      break;
+  }
+  return "a device that is neither the CPU nor a CUDA device";
+}
+
+bool check_place(const char* name, const TensorView& view, Place where, Failure& failure) {
+  if (view.place.device == DeviceType::kOther) {
+    return fail(failure, FailureKind::kNotSupported, std::string(name) + " is on " + place_text(view.place));
+  }
+  if (view.place == where) {
     return true;
   }
-  const std::string where = view.device == DeviceType::kCuda ? "on a CUDA device; this build has no CUDA backend yet"
-                                                             : "on a device that is not the CPU";
-  return fail(failure, FailureKind::kNotSupported,
-              std::string(name) + " is " + where + ": move it with " + name + ".cpu()");
+  return fail_value(failure, std::string(name) + " is on " + place_text(view.place) + ", but the call runs on " +
+                                 place_text(where) + "; they must be the same");
 }
 
 bool check_aligned(const char* name, const TensorView& view, size_t element_bytes, Failure& failure) {
@@ -66,8 +79,8 @@ bool check_aligned(const char* name, const TensorView& view, size_t element_byte
   return fail_value(failure, std::string(name) + " is not aligned to its element size; copy it");
 }
 
-bool check_data(const char* name, const TensorView& view, int ndim, const char* axes, Failure& failure) {
-  if (!check_device(name, view, failure)) {
+bool check_data(const char* name, const TensorView& view, Place where, int ndim, const char* axes, Failure& failure) {
+  if (!check_place(name, view, where, failure)) {
     return false;
   }
   if (view.ndim != ndim) {
@@ -90,9 +103,9 @@ bool check_same_dtype(const char* name, const TensorView& view, const char* othe
                                  " is " + scalar_type_name(other.dtype) + "; they must be the same");
 }
 
-bool check_index_array(const char* name, const TensorView& view, int ndim, int64_t length, const char* length_text,
-                       Failure& failure) {
-  if (!check_device(name, view, failure)) {
+bool check_index_array(const char* name, const TensorView& view, Place where, int ndim, int64_t length,
+                       const char* length_text, Failure& failure) {
+  if (!check_place(name, view, where, failure)) {
     return false;
   }
   if (view.dtype != ScalarType::kI32) {

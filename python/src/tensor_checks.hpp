@@ -25,18 +25,21 @@ struct Axes {
 [[nodiscard]] const char* axes_text(Layout layout, bool packed, bool paged);
 [[nodiscard]] fms_strides strides_of(const TensorView& view, Axes axes);
 [[nodiscard]] std::string shape_text(const TensorView& view);  // "(1, 8, 128, 64)"
+[[nodiscard]] std::string place_text(Place place);             // "cuda:0"
 
 // False for what the library has no kernels for; no failure is set.
 [[nodiscard]] bool to_fms_dtype(ScalarType type, fms_dtype& dtype);
 
-[[nodiscard]] bool check_device(const char* name, const TensorView& view, Failure& failure);
+// Whether the array is where the call runs: a place that has kernels.
+[[nodiscard]] bool check_place(const char* name, const TensorView& view, Place where, Failure& failure);
 [[nodiscard]] bool check_aligned(const char* name, const TensorView& view, size_t element_bytes, Failure& failure);
 // q, k, v, out and the parts of merge_states.
-[[nodiscard]] bool check_data(const char* name, const TensorView& view, int ndim, const char* axes, Failure& failure);
+[[nodiscard]] bool check_data(const char* name, const TensorView& view, Place where, int ndim, const char* axes,
+                              Failure& failure);
 [[nodiscard]] bool check_same_dtype(const char* name, const TensorView& view, const char* other_name,
                                     const TensorView& other, Failure& failure);
 // int32 of shape (length,) or (length, any).
-[[nodiscard]] bool check_index_array(const char* name, const TensorView& view, int ndim, int64_t length,
+[[nodiscard]] bool check_index_array(const char* name, const TensorView& view, Place where, int ndim, int64_t length,
                                      const char* length_text, Failure& failure);
 
 // An array without elements may have no address; the library wants one for every argument that it is told of.

@@ -33,12 +33,20 @@ constexpr const char* scalar_type_name(ScalarType type) {
 
 enum class DeviceType : uint8_t { kCpu, kCuda, kOther };
 
+inline constexpr int kMaxGpus = 64;
+
+struct Place {
+  DeviceType device = DeviceType::kCpu;
+  int index = 0;
+  bool operator==(const Place&) const = default;
+};
+
 inline constexpr int kMaxDims = 4;
 
 struct TensorView {
   void* data = nullptr;  // null only for a shape without data (planning)
   ScalarType dtype = ScalarType::kOther;
-  DeviceType device = DeviceType::kCpu;
+  Place place;
   int ndim = 0;
   std::array<int64_t, kMaxDims> shape{};
   std::array<int64_t, kMaxDims> strides{};  // in elements

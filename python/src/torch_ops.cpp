@@ -1,9 +1,12 @@
-// The torch operators flashmoe_science::attention and ::merge_states for CPU tensors, over torch's stable ABI: one
-// binary for every torch from 2.10 on. Fake kernels and autograd are registered in Python (flashmoe_science/_torch.py).
+// The torch operators flashmoe_science::attention (CPU and CUDA tensors) and ::merge_states (CPU), over torch's stable
+// ABI: one binary for every torch from 2.10 on, with or without CUDA. Fake kernels, autograd and merge_states for CUDA
+// are registered in Python (flashmoe_science/_torch.py).
+#include <dlfcn.h>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -59,7 +62,10 @@ TensorView view_of(const char* name, const Tensor& tensor) {
     view.strides[axis] = strides[axis];
   }
   view.dtype = scalar_type_of(tensor.scalar_type());
-  view.device = tensor.is_cpu() ? DeviceType::kCpu : tensor.is_cuda() ? DeviceType::kCuda : DeviceType::kOther;
+  if (!tensor.is_cpu()) {
+    view.place.device = tensor.is_cuda() ? DeviceType::kCuda : DeviceType::kOther;
+    view.place.index = tensor.get_device_index();
+  }
   view.data = const_cast<void*>(tensor.const_data_ptr());  // the kernels only read inputs
   return view;
 }
@@ -83,6 +89,39 @@ Tensor new_like(const Tensor& like, TensorView& spec, std::optional<ScalarType> 
       like, torch::headeronly::IntHeaderOnlyArrayRef(spec.shape.data(), static_cast<size_t>(spec.ndim)), dtype);
   spec.data = result.mutable_data_ptr();
   return result;
+}
+
+// The stream that torch is using. Its shim is in libtorch_cuda.so, which a torch without CUDA does not have, so that it
+// is looked for and not linked.
+fms_stream current_stream(int device_index) {
+  using GetStream = int (*)(int32_t device_index, void** stream);
+  static const GetStream get_stream = [] {
+    GetStream found = nullptr;
+    if (void* library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD)) {
+      void* symbol = dlsym(library, "aoti_torch_get_current_cuda_stream");
+      std::memcpy(&found, &symbol, sizeof symbol);
+      dlclose(library);  // torch keeps it
+    }
+    return found;
+  }();
+  fms_stream stream = nullptr;
+  if (get_stream == nullptr || get_stream(device_index, &stream) != 0) {
+    raise({FailureKind::kRuntime, "this torch cannot tell its current CUDA stream: it was built without CUDA"});
+  }
+  return stream;
+}
+
+// Nothing waits and nothing but torch's own allocator, which knows of captures, is asked for memory; so this may be
+// captured in a graph once a call of the same kind has loaded the kernel. The workspace goes back to the allocator
+// before the kernel has run: the next owner of that memory comes after it on the same stream.
+bool queue_on_current_stream(const Tensor& q, AttentionCall& call, Failure& failure) {
+  const fms_stream stream = current_stream(call.out.place.index);
+  std::optional<Tensor> workspace;
+  if (call.plan.workspace_bytes > 0) {
+    const auto bytes = static_cast<int64_t>(call.plan.workspace_bytes);
+    workspace = torch::stable::new_empty(q, torch::headeronly::IntHeaderOnlyArrayRef(&bytes, 1), ScalarType::Byte);
+  }
+  return queue_attention(call, workspace.has_value() ? workspace->mutable_data_ptr() : nullptr, stream, failure);
 }
 
 Layout layout_of(const std::string& text) {
@@ -134,7 +173,7 @@ std::tuple<Tensor, Tensor> attention(const Tensor& q, const Tensor& k, const Ten
   }
   Tensor out = new_like(q, call.out, std::nullopt);
   Tensor lse = new_like(q, call.lse, ScalarType::Float);
-  if (!run_attention(call, failure)) {
+  if (!(q.is_cuda() ? queue_on_current_stream(q, call, failure) : run_attention(call, failure))) {
     raise(failure);
   }
   return {out, lse};
@@ -166,6 +205,10 @@ STABLE_TORCH_LIBRARY(flashmoe_science, m) {
       "int window_left=-1, int window_right=-1, float softcap=0.0, SymInt? max_q=None, SymInt? max_kv=None, "
       "str layout='bhsd', int num_splits=0) -> (Tensor out, Tensor lse)");
   m.def("merge_states(Tensor o_a, Tensor lse_a, Tensor o_b, Tensor lse_b, *, str layout='bhsd') -> (Tensor, Tensor)");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(flashmoe_science, CUDA, m) {
+  m.impl("attention", TORCH_BOX(&flashmoe::python::attention));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(flashmoe_science, CPU, m) {

@@ -99,11 +99,20 @@ def test_type_errors(args: tuple[Any, ...], options: dict[str, Any], message: st
         fs.attention(*args, **options)
 
 
-def test_a_gpu_tensor_is_refused_in_words() -> None:
+def test_other_devices_are_refused_in_words() -> None:
     with torch._subclasses.FakeTensorMode():
-        q = torch.empty(1, 1, 4, 64, device="cuda")
-        with pytest.raises(NotImplementedError, match="on cuda:0; this build has no CUDA backend yet"):
+        q = torch.empty(1, 1, 4, 64, device="xpu")
+        with pytest.raises(NotImplementedError, match="on xpu:0; there are kernels for the CPU and for CUDA devices"):
             fs.attention(q, q, q)
+
+
+def test_only_a_plan_has_a_device() -> None:
+    with pytest.raises(TypeError, match="attention\\(\\) got an unexpected keyword argument 'device'"):
+        fs.attention(Q, K, K, device="cpu")
+    with pytest.raises(ValueError, match="device is only for shapes"):
+        fs.plan(Q, K, K, device="cpu")
+    with pytest.raises(ValueError, match="device is 'tpu'; expected 'cpu', 'cuda' or 'cuda:<n>'"):
+        fs.plan((1, 1, 4, 64), (1, 1, 4, 64), (1, 1, 4, 64), device="tpu")
 
 
 def test_flash_attn_func_refuses_what_it_cannot_do() -> None:

@@ -5,17 +5,17 @@
 #
 # PYTHON builds: it has scikit-build-core and torch. Its packages, and those of each OTHER_PYTHON (another torch version:
 # the same binary must serve it), are what the wheel meets in a fresh environment each. One more environment has NumPy
-# but no torch. Works in build/wheel-test.
+# but no torch. Works in build/wheel-test. Kernels come for one architecture only: the build step compiles them all.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-[[ $# -ge 1 ]] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[[ $# -ge 1 ]] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 root=$PWD
 work=$root/build/wheel-test
 rm -rf "$work"
 mkdir -p "$work/wheel"
 
 "$1" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/wheel" \
-  --config-settings=cmake.define.FLASHMOE_PYTHON_TORCH=ON .
+  --config-settings=cmake.define.FLASHMOE_PYTHON_TORCH=ON --config-settings=cmake.define.FLASHMOE_CUDA_ARCHITECTURES=89 .
 wheel=$(echo "$work"/wheel/*.whl)
 echo "built $(basename "$wheel")"
 

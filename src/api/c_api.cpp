@@ -6,13 +6,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
+#include <utility>
 
 #include "api/run_checks.hpp"
 #include "flashmoe/flashmoe.h"
 #include "flashmoe/version.h"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/registry.hpp"
+#include "kernels/cuda/launch/device.hpp"
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
 #include "support/raw_enum.hpp"
@@ -23,6 +26,7 @@ using flashmoe::fail;
 // What a context holds is fixed when it is made, so that any number of threads may share it.
 struct fms_context {
   fms_cpu_isa cpu_isa;
+  std::unique_ptr<flashmoe::cuda::Device> gpu{};  // null: the CPU
 };
 
 namespace {
@@ -55,6 +59,14 @@ fms_status choose_isa(int asked, fms_cpu_isa* chosen, fms_error* error) {
   return FMS_OK;
 }
 
+fms_status create_cuda_context(int ordinal, fms_context** context, fms_error* error) {
+  std::unique_ptr<flashmoe::cuda::Device> gpu;
+  if (auto s = flashmoe::cuda::Device::open(ordinal, gpu, error)) return s;
+  *context = new (std::nothrow) fms_context{FMS_ISA_AUTO, std::move(gpu)};
+  if (*context == nullptr) return fail(error, FMS_OUT_OF_MEMORY, "context", "no memory for a context");
+  return FMS_OK;
+}
+
 // Absurd extents wrap around here and are refused by the check.
 fms_strides contiguous(int64_t heads, int64_t len, int64_t inner) {
   const auto row = static_cast<uint64_t>(inner);
@@ -63,7 +75,7 @@ fms_strides contiguous(int64_t heads, int64_t len, int64_t inner) {
 }
 
 bool is_plan(const fms_attention_plan* plan) {
-  return flashmoe::api::check_plan(plan, FMS_ISA_AMX, nullptr) == FMS_OK;
+  return plan != nullptr && flashmoe::api::check_plan(plan, plan->device_kind, FMS_ISA_AMX, nullptr) == FMS_OK;
 }
 
 size_t print_not_a_plan(char* text, size_t capacity, const char* message) {
@@ -112,10 +124,11 @@ fms_status fms_context_create(const fms_context_options* options, fms_context** 
       return fail(error, FMS_INVALID_ARGUMENT, "options.struct_size", "options.struct_size is %u; allowed: %zu",
                   options->struct_size, sizeof *options);
     }
-    if (flashmoe::raw_value(options->device_kind) != FMS_DEVICE_CPU) {
-      return fail(error, FMS_NOT_SUPPORTED, "options.device_kind",
-                  "options.device_kind is %d; this build has the CPU backend only: allowed: FMS_DEVICE_CPU (0)",
-                  flashmoe::raw_value(options->device_kind));
+    const int kind = flashmoe::raw_value(options->device_kind);
+    if (kind == FMS_DEVICE_CUDA) return create_cuda_context(options->device_index, context, error);
+    if (kind != FMS_DEVICE_CPU) {
+      return fail(error, FMS_INVALID_ARGUMENT, "options.device_kind",
+                  "options.device_kind is %d; allowed: FMS_DEVICE_CPU (0), FMS_DEVICE_CUDA (1)", kind);
     }
     if (options->device_index != 0) {
       return fail(error, FMS_INVALID_ARGUMENT, "options.device_index",
@@ -125,7 +138,7 @@ fms_status fms_context_create(const fms_context_options* options, fms_context** 
   }
   fms_cpu_isa isa = FMS_ISA_AUTO;
   if (auto s = choose_isa(asked, &isa, error)) return s;
-  *context = new (std::nothrow) fms_context{isa};
+  *context = new (std::nothrow) fms_context{isa, nullptr};
   if (*context == nullptr) return fail(error, FMS_OUT_OF_MEMORY, "context", "no memory for a context");
   return FMS_OK;
 }
@@ -167,7 +180,13 @@ fms_status fms_attention_plan_make(const fms_context* context, const fms_attenti
   if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");
   if (problem == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "problem", "problem is NULL");
   if (plan == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "plan", "plan is NULL");
-  const flashmoe::plan::DeviceCaps caps{FMS_DEVICE_CPU, context->cpu_isa, omp_get_max_threads()};
+  flashmoe::plan::DeviceCaps caps;
+  if (context->gpu != nullptr) {
+    caps = context->gpu->caps();
+  } else {
+    caps.cpu_isa = context->cpu_isa;
+    caps.max_threads = omp_get_max_threads();
+  }
   return flashmoe::plan::make_plan(caps, *problem, options, plan, error);
 }
 
@@ -184,9 +203,17 @@ size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t capacity
 fms_status fms_attention_run(const fms_context* context, const fms_attention_plan* plan, const fms_attention_args* args,
                              void* workspace, size_t workspace_bytes, fms_stream stream, fms_error* error) {
   if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");
-  if (auto s = flashmoe::api::check_plan(plan, context->cpu_isa, error)) return s;
+  const fms_device_kind kind = context->gpu != nullptr ? FMS_DEVICE_CUDA : FMS_DEVICE_CPU;
+  if (auto s = flashmoe::api::check_plan(plan, kind, context->cpu_isa, error)) return s;
   if (auto s = flashmoe::api::check_args(*plan, args, error)) return s;
   if (auto s = flashmoe::api::check_workspace(*plan, workspace, workspace_bytes, error)) return s;
+  if (kind == FMS_DEVICE_CUDA) {
+    if (plan->family != FMS_KERNEL_EMPTY) {
+      return context->gpu->run(*plan, *args, static_cast<std::byte*>(workspace), stream, error);
+    }
+    if (args->info != nullptr) *args->info = {FMS_ISA_AUTO, FMS_KERNEL_EMPTY, 0, 1};
+    return FMS_OK;
+  }
   if (stream != nullptr) {
     return fail(error, FMS_INVALID_ARGUMENT, "stream", "stream is %p; allowed on the CPU: NULL", stream);
   }
@@ -205,6 +232,8 @@ fms_status fms_attention_run(const fms_context* context, const fms_attention_pla
     case FMS_KERNEL_AMX:
       kernels.amx(*plan, *args, bytes);
       return FMS_OK;
+    case FMS_KERNEL_CUDA_FORWARD:
+      break;
   }
   return fail(error, FMS_INTERNAL_ERROR, "plan.family", "plan.family is %d, which no kernel serves",
               static_cast<int>(plan->family));
@@ -229,6 +258,9 @@ fms_status fms_merge_states(const fms_context* context, const fms_merge_problem*
   if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");
   if (problem == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "problem", "problem is NULL");
   if (auto s = flashmoe::plan::check_merge_problem(*problem, error)) return s;
+  if (context->gpu != nullptr) {
+    return fail(error, FMS_NOT_SUPPORTED, "context", "merging on a GPU is not there yet; allowed: a CPU context");
+  }
   if (stream != nullptr) {
     return fail(error, FMS_INVALID_ARGUMENT, "stream", "stream is %p; allowed on the CPU: NULL", stream);
   }

@@ -91,7 +91,8 @@ fms_status check_pages(const fms_attention_problem& p, const fms_attention_args&
 
 }  // namespace
 
-fms_status check_plan(const fms_attention_plan* plan, fms_cpu_isa context_isa, fms_error* error) {
+fms_status check_plan(const fms_attention_plan* plan, fms_device_kind context_kind, fms_cpu_isa context_isa,
+                      fms_error* error) {
   if (plan == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "plan", "plan is NULL");
   if (plan->struct_size != sizeof *plan || plan->version != FMS_PLAN_VERSION) {
     return fail(error, FMS_INVALID_ARGUMENT, "plan.version",
@@ -104,11 +105,11 @@ fms_status check_plan(const fms_attention_plan* plan, fms_cpu_isa context_isa, f
                 ": the plan was changed after it was made. Use fms_plan_options to force a choice",
                 plan->fingerprint, plan::fingerprint_of(*plan));
   }
-  if (plan->device_kind != FMS_DEVICE_CPU) {
-    return fail(error, FMS_INVALID_ARGUMENT, "plan.device_kind",
-                "plan.device_kind is %d; allowed in a CPU context: FMS_DEVICE_CPU (0)",
-                static_cast<int>(plan->device_kind));
+  if (plan->device_kind != context_kind) {
+    return fail(error, FMS_INVALID_ARGUMENT, "plan.device_kind", "plan.device_kind is %d; allowed in this context: %d",
+                static_cast<int>(plan->device_kind), static_cast<int>(context_kind));
   }
+  if (context_kind == FMS_DEVICE_CUDA) return FMS_OK;
   if (plan::cpu_layout(*plan).total_bytes != plan->workspace_bytes) {
     return fail(error, FMS_INVALID_ARGUMENT, "plan.workspace_bytes",
                 "plan.workspace_bytes is %" PRIu64
@@ -132,6 +133,7 @@ fms_status check_args(const fms_attention_plan& plan, const fms_attention_args* 
   const fms_attention_problem& p = plan.problem;
   if (plan::is_empty(p)) return FMS_OK;
   if (auto s = check_pointers(p, *args, error)) return s;
+  if (plan.device_kind == FMS_DEVICE_CUDA) return FMS_OK;  // index arrays are in the device's memory
   if (has(p, FMS_RAGGED_Q)) {
     if (auto s = check_offsets("args.cu_q", args->cu_q, p.batch, p.q_len, p.total_q, error)) return s;
   }

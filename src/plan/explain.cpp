@@ -8,6 +8,7 @@
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
 #include "plan/tuning/cpu.hpp"
+#include "plan/tuning/cuda.hpp"
 
 namespace flashmoe::plan {
 
@@ -38,7 +39,7 @@ class Text {
   std::size_t length_ = 0;
 };
 
-constexpr const char* family_names[] = {"empty", "tile", "gemv", "amx"};
+constexpr const char* family_names[] = {"empty", "tile", "gemv", "amx", "cuda_forward"};
 constexpr const char* pack_names[] = {"none", "head", "block"};
 constexpr const char* dtype_names[] = {"?", "fp16", "bf16", "fp32"};
 
@@ -50,6 +51,57 @@ constexpr FeatureName feature_names[] = {
     {FMS_LSE, "lse"},           {FMS_BIAS, "bias"},           {FMS_SINKS, "sinks"},
     {FMS_RAGGED_Q, "ragged_q"}, {FMS_RAGGED_KV, "ragged_kv"}, {FMS_KV_LENGTHS, "kv_lengths"},
     {FMS_PAGED_KV, "paged_kv"}};
+
+// Why there are this many CTAs, and neither fewer nor more.
+void explain_splits(const fms_attention_plan& plan, int64_t tiles, Text& text) {
+  const fms_attention_problem& p = plan.problem;
+  const int64_t sms = plan.sm_count, used = std::min(plan.work_items, sms);
+  const int64_t steps = std::max<int64_t>((p.kv_len + plan.kv_tile - 1) / plan.kv_tile, 1);
+  const double tile_waves = static_cast<double>(tiles) / static_cast<double>(sms * plan.ctas_per_sm);
+  if (plan.kv_splits > 1) {
+    if (plan.kv_splits > steps) {
+      text.add("Splits this fine are forced: the keys are only %" PRId64
+               " step%s of %d, so each share is a part of one",
+               steps, steps == 1 ? "" : "s", plan.kv_tile);
+    } else if (tiles < sms) {
+      text.add("The tiles alone would occupy %" PRId64 " SM%s; split, the same work occupies %" PRId64, tiles,
+               tiles == 1 ? "" : "s", used);
+      if (used < sms) text.add(", and more splits would cost more than the steps they save");
+    } else {
+      text.add("The tiles alone are %.2f waves and would leave SMs idle in the last; finer shares end together",
+               tile_waves);
+    }
+    text.add(". The last CTA of a tile merges the splits in a fixed order, in the same launch");
+  } else if (tiles >= sms) {
+    text.add("The tiles alone give every SM work, so splits would only add states to store and merge");
+  } else {
+    text.add(
+        "%" PRId64 " SMs stay idle: a tile's keys are %" PRId64
+        " step%s, and storing, fetching and merging the states of splits would take longer than the steps they save",
+        sms - used, steps, steps == 1 ? "" : "s");
+  }
+  text.add(". ");
+}
+
+// One paragraph: tile, CTAs, waves, splits, and why.
+void explain_cuda(const fms_attention_plan& plan, Text& text) {
+  const fms_attention_problem& p = plan.problem;
+  const int64_t tiles = plan.work_items / plan.kv_splits;
+  text.add("Tensor cores, the kernel for head size %d: a CTA of %d threads takes a tile of %d query rows",
+           plan.kernel_head_dim, plan.threads, plan.q_tile);
+  if (group_size(p) > 1) text.add(" (%" PRId64 " heads of a group side by side)", group_size(p));
+  text.add(" and walks over its keys %d a step. %" PRId64 " tile%s, ", plan.kv_tile, tiles, tiles == 1 ? "" : "s");
+  if (plan.kv_splits > 1) {
+    text.add("keys split %d ways: %" PRId64 " CTAs", plan.kv_splits, plan.work_items);
+  } else {
+    text.add("keys not split: %" PRId64 " CTA%s", plan.work_items, plan.work_items == 1 ? "" : "s");
+  }
+  text.add(" on %d SMs that hold %d each, %.2f waves. ", plan.sm_count, plan.ctas_per_sm,
+           static_cast<double>(plan.work_items) / (static_cast<double>(plan.sm_count) * plan.ctas_per_sm));
+  explain_splits(plan, tiles, text);
+  text.add("Workspace: %" PRIu64 " bytes; no score matrix is ever stored.\nTuning: %s.\n", plan.workspace_bytes,
+           cuda_policy.source);
+}
 
 void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {
   const fms_attention_problem& p = plan.problem;
@@ -67,6 +119,9 @@ void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {
       text.add("Kernel: amx tiles, %s.\n", p.dtype == FMS_F16
                                                ? "fp16 as the exact sum of two bf16 parts, 3 products instead of 1"
                                                : "bf16 as it is");
+      break;
+    case FMS_KERNEL_CUDA_FORWARD:
+      explain_cuda(plan, text);
       break;
     case FMS_KERNEL_TILE:
       text.add("Kernel: %s tiles with fp32 FMA%s.\n", cpu_isa_names[plan.cpu_isa],
@@ -96,13 +151,15 @@ void explain_pack(const fms_attention_plan& plan, Text& text) {
 std::size_t explain(const fms_attention_plan& plan, char* buffer, std::size_t capacity) {
   const fms_attention_problem& p = plan.problem;
   const int64_t rows = group_size(p) * p.q_len;
+  const bool is_cuda = plan.device_kind == FMS_DEVICE_CUDA;
   Text text(buffer, capacity);
   text.add("Attention %s, batch %" PRId64 ", heads %" PRId64 "/%" PRId64 ", q_len %" PRId64 ", kv_len %" PRId64
-           ", head_dim %" PRId64 "%s on the CPU.\n",
+           ", head_dim %" PRId64 "%s on %s.\n",
            dtype_names[p.dtype], p.batch, p.q_heads, p.kv_heads, p.q_len, p.kv_len, p.head_dim,
-           p.window_right == 0 ? ", causal" : "");
+           p.window_right == 0 ? ", causal" : "", is_cuda ? "a GPU" : "the CPU");
   explain_family(plan, rows, text);
   if (plan.family == FMS_KERNEL_EMPTY) return text.length();
+  if (is_cuda) return text.length();
   text.add("Work: %" PRId64 " items of up to %d query rows x %d keys a step on %d thread%s%s.\n", plan.work_items,
            plan.q_tile, plan.kv_tile, plan.threads, plan.threads == 1 ? "" : "s",
            plan.threads == 1 ? "" : ", divided by cost");
@@ -123,12 +180,14 @@ std::size_t to_json(const fms_attention_plan& plan, char* buffer, std::size_t ca
   const fms_attention_problem& p = plan.problem;
   Text text(buffer, capacity);
   text.add("{\"version\": %u, \"fingerprint\": \"%016" PRIx64
-           "\", \"device\": \"cpu\", \"isa\": \"%s\", "
+           "\", \"device\": \"%s\", \"isa\": \"%s\", "
            "\"family\": \"%s\", \"pack\": \"%s\", \"threads\": %d, \"kv_splits\": %d, \"q_tile\": %d, \"kv_tile\": %d, "
-           "\"work_items\": %" PRId64 ", \"workspace_bytes\": %" PRIu64 ", \"thread_bytes\": %" PRIu64 ", ",
-           plan.version, plan.fingerprint, cpu_isa_names[plan.cpu_isa], family_names[plan.family],
-           pack_names[plan.pack], plan.threads, plan.kv_splits, plan.q_tile, plan.kv_tile, plan.work_items,
-           plan.workspace_bytes, plan.thread_bytes);
+           "\"instance\": %d, \"sm_count\": %d, \"work_items\": %" PRId64 ", \"workspace_bytes\": %" PRIu64
+           ", \"thread_bytes\": %" PRIu64 ", ",
+           plan.version, plan.fingerprint, plan.device_kind == FMS_DEVICE_CUDA ? "cuda" : "cpu",
+           plan.device_kind == FMS_DEVICE_CUDA ? "" : cpu_isa_names[plan.cpu_isa], family_names[plan.family],
+           pack_names[plan.pack], plan.threads, plan.kv_splits, plan.q_tile, plan.kv_tile, plan.instance, plan.sm_count,
+           plan.work_items, plan.workspace_bytes, plan.thread_bytes);
   text.add("\"problem\": {\"dtype\": \"%s\", \"batch\": %" PRId64 ", \"q_heads\": %" PRId64 ", \"kv_heads\": %" PRId64
            ", \"q_len\": %" PRId64 ", \"kv_len\": %" PRId64 ", \"head_dim\": %" PRId64
            ", \"softmax_scale\": %.9g, \"softcap\": %.9g, \"window_left\": %" PRId64 ", \"window_right\": %" PRId64

@@ -36,18 +36,6 @@ fms_status check_options(const fms_plan_options& options, fms_error* error) {
   return FMS_OK;
 }
 
-// Keys an average query row sees: what the mask leaves of them.
-double visible_keys_per_row(const fms_attention_problem& p) {
-  double keys = static_cast<double>(p.kv_len);
-  if (p.window_left >= 0 && p.window_right >= 0) {
-    keys = std::min(keys, static_cast<double>(p.window_left + p.window_right + 1));
-  } else if (p.window_right >= 0 && p.q_len > 1) {
-    const double hidden = static_cast<double>(std::min(p.q_len, p.kv_len)) / 2;
-    keys = std::max(keys - hidden + static_cast<double>(p.window_right), 1.0);
-  }
-  return std::min(keys, static_cast<double>(p.kv_len));
-}
-
 // The family and the ISA whose kernel runs it.
 void choose_kernel(const DeviceCaps& caps, int64_t rows, fms_attention_plan& plan) {
   const fms_attention_problem& p = plan.problem;
@@ -180,10 +168,14 @@ fms_status make_plan(const DeviceCaps& caps, const fms_attention_problem& proble
   made.threads = 1;
   made.kv_splits = 1;
   made.family = FMS_KERNEL_EMPTY;
-  if (!is_empty(problem)) plan_cpu(caps, chosen, made);
-  const CpuLayout layout = cpu_layout(made);
-  made.thread_bytes = layout.thread_bytes;
-  made.workspace_bytes = layout.total_bytes;
+  if (caps.kind == FMS_DEVICE_CUDA) {
+    if (auto s = is_empty(problem) ? FMS_OK : plan_cuda(caps, chosen, made, error)) return s;
+  } else {
+    if (!is_empty(problem)) plan_cpu(caps, chosen, made);
+    const CpuLayout layout = cpu_layout(made);
+    made.thread_bytes = layout.thread_bytes;
+    made.workspace_bytes = layout.total_bytes;
+  }
   if (made.workspace_bytes > max_workspace_bytes) {
     return fail(error, FMS_NOT_SUPPORTED, "problem",
                 "this plan would need %llu bytes of workspace; allowed: %llu. Force fewer kv_splits or threads",

@@ -7,16 +7,40 @@
 
 namespace flashmoe::plan {
 
+// A CUDA kernel that could run a problem.
+struct CudaKernel {
+  int32_t instance;  // what the launcher knows it by
+  int32_t head_dim;  // it is compiled for
+  int32_t q_tile, kv_tile, threads;
+  int32_t ctas_per_sm;  // of the compiled code on this device; 0: does not fit
+  int64_t split_bytes;  // workspace of one split of one row tile
+};
+
+// The kernels of a device; the planner asks for those that fit a problem.
+class CudaKernels {
+ public:
+  static constexpr int max_found = 4;
+  virtual ~CudaKernels() = default;
+  [[nodiscard]] virtual fms_status find(const fms_attention_problem& problem, CudaKernel (&found)[max_found],
+                                        int* count, fms_error* error) const = 0;
+};
+
 // What the planner knows of the device.
 struct DeviceCaps {
   fms_device_kind kind = FMS_DEVICE_CPU;
   fms_cpu_isa cpu_isa = FMS_ISA_SCALAR;
   int32_t max_threads = 1;
+  int32_t sm_count = 0;
+  const CudaKernels* cuda_kernels = nullptr;
 };
 
 // `options` may be null. Checks the problem.
 [[nodiscard]] fms_status make_plan(const DeviceCaps& caps, const fms_attention_problem& problem,
                                    const fms_plan_options* options, fms_attention_plan* plan, fms_error* error);
+
+// On a GPU: the choices, made.workspace_bytes included.
+[[nodiscard]] fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fms_attention_plan& plan,
+                                   fms_error* error);
 
 // Over everything behind the fingerprint field.
 uint64_t fingerprint_of(const fms_attention_plan& plan);

@@ -241,4 +241,15 @@ fms_status check_merge_problem(const fms_merge_problem& p, fms_error* error) {
   return FMS_OK;
 }
 
+double visible_keys_per_row(const fms_attention_problem& p) {
+  double keys = static_cast<double>(p.kv_len);
+  if (p.window_left >= 0 && p.window_right >= 0) {
+    keys = std::min(keys, static_cast<double>(p.window_left + p.window_right + 1));
+  } else if (p.window_right >= 0 && p.q_len > 1) {
+    const double hidden = static_cast<double>(std::min(p.q_len, p.kv_len)) / 2;
+    keys = std::max(keys - hidden + static_cast<double>(p.window_right), 1.0);
+  }
+  return std::min(keys, static_cast<double>(p.kv_len));
+}
+
 }  // namespace flashmoe::plan

@@ -17,6 +17,9 @@ inline int64_t group_size(const fms_attention_problem& problem) {
   return problem.q_heads / problem.kv_heads;
 }
 
+// Keys an average query row sees: what the mask leaves of them.
+[[nodiscard]] double visible_keys_per_row(const fms_attention_problem& problem);
+
 inline bool is_empty(const fms_attention_problem& problem) {
   return problem.batch == 0 || problem.q_len == 0;
 }

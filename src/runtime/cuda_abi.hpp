@@ -11,12 +11,15 @@ using Code = int;  // CUresult
 inline constexpr Code success = 0;
 inline constexpr Code out_of_memory = 2;
 inline constexpr Code no_device = 100;
+inline constexpr Code no_binary_for_gpu = 209;
 
 using DeviceHandle = int;             // CUdevice
 using DeviceAddress = std::uint64_t;  // CUdeviceptr
 using ContextHandle = struct ContextOpaque*;
 using ModuleHandle = struct ModuleOpaque*;
 using FunctionHandle = struct FunctionOpaque*;
+using LibraryHandle = struct LibraryOpaque*;
+using KernelHandle = struct KernelOpaque*;  // launches as a function does
 using StreamHandle = struct StreamOpaque*;
 using EventHandle = struct EventOpaque*;
 
@@ -57,6 +60,11 @@ struct Functions {
   Code (*module_load)(ModuleHandle* module, const void* image);
   Code (*module_unload)(ModuleHandle module);
   Code (*module_function)(FunctionHandle* function, ModuleHandle module, const char* name);
+  Code (*library_load)(LibraryHandle* library, const void* image, int* jit_options, void** jit_values,
+                       unsigned jit_count, int* options, void** values, unsigned count);
+  Code (*library_unload)(LibraryHandle library);
+  Code (*library_kernel)(KernelHandle* kernel, LibraryHandle library, const char* name);
+  Code (*kernel_set_attribute)(FunctionAttribute attribute, int value, KernelHandle kernel, DeviceHandle device);
   Code (*function_attribute)(int* value, FunctionAttribute attribute, FunctionHandle function);
   Code (*function_set_attribute)(FunctionHandle function, FunctionAttribute attribute, int value);
   Code (*occupancy)(int* blocks, FunctionHandle function, int block_threads, std::size_t dynamic_shared_bytes);
@@ -65,6 +73,7 @@ struct Functions {
   Code (*copy_to_device)(DeviceAddress to, const void* from, std::size_t bytes);
   Code (*copy_to_host)(void* to, DeviceAddress from, std::size_t bytes);
   Code (*fill)(DeviceAddress to, unsigned char value, std::size_t count);
+  Code (*fill_words_async)(DeviceAddress to, unsigned value, std::size_t count, StreamHandle stream);
   Code (*launch)(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                  unsigned block_y, unsigned block_z, unsigned dynamic_shared_bytes, StreamHandle stream,
                  void** parameters, void** extra);

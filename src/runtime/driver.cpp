@@ -39,6 +39,10 @@ std::string find_all(void* handle, cuda::Functions& f) {
   find(handle, "cuModuleLoadData", f.module_load, missing);
   find(handle, "cuModuleUnload", f.module_unload, missing);
   find(handle, "cuModuleGetFunction", f.module_function, missing);
+  find(handle, "cuLibraryLoadData", f.library_load, missing);
+  find(handle, "cuLibraryUnload", f.library_unload, missing);
+  find(handle, "cuLibraryGetKernel", f.library_kernel, missing);
+  find(handle, "cuKernelSetAttribute", f.kernel_set_attribute, missing);
   find(handle, "cuFuncGetAttribute", f.function_attribute, missing);
   find(handle, "cuFuncSetAttribute", f.function_set_attribute, missing);
   find(handle, "cuOccupancyMaxActiveBlocksPerMultiprocessor", f.occupancy, missing);
@@ -47,6 +51,7 @@ std::string find_all(void* handle, cuda::Functions& f) {
   find(handle, "cuMemcpyHtoD_v2", f.copy_to_device, missing);
   find(handle, "cuMemcpyDtoH_v2", f.copy_to_host, missing);
   find(handle, "cuMemsetD8_v2", f.fill, missing);
+  find(handle, "cuMemsetD32Async", f.fill_words_async, missing);
   find(handle, "cuLaunchKernel", f.launch, missing);
   find(handle, "cuStreamCreate", f.stream_create, missing);
   find(handle, "cuStreamDestroy_v2", f.stream_destroy, missing);

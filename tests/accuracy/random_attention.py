@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import fms_abi as abi
 import numpy as np
 import torch
 
 TORCH_DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
-MAX_MULTIPLIES = 2_500_000  # batch * q_heads * q_len * kv_len * head_dim
+Shape = tuple[int, int, int, int, int, int]  # batch, q_heads, kv_heads, q_len, kv_len, head_dim
+
+
+@dataclass(frozen=True)
+class Family:
+    """What a device's set of problems is drawn from."""
+
+    dtypes: tuple[str, ...]
+    shape: Callable[[np.random.Generator, int, int], Shape]  # of a generator, the seed and the index
+    layouts: dict[str, float]  # of a (B, H, S, D) tensor, with their shares
+    page_sizes: tuple[int, ...]
 
 
 @dataclass
@@ -41,7 +52,8 @@ class AttentionProblem:
     o: torch.Tensor  # (B, H, S, D) or (H, total, D), any strides
     lse: torch.Tensor  # (B, H, S) or (H, total)
     q_offsets: list[int] | None  # ragged
-    kept_alive: list[torch.Tensor] = field(default_factory=list)
+    tensors: dict[str, torch.Tensor]  # what args points at, by its names
+    layouts: list[str]  # of q, o, k, v
 
     def output_of(self, b: int) -> tuple[torch.Tensor, torch.Tensor]:
         rows = self.sequences[b].q.shape[1]
@@ -83,18 +95,49 @@ def _strides(tensor: torch.Tensor) -> abi.Strides:
     return abi.Strides(*tensor.stride()[:3])
 
 
-def _storage(rng: np.random.Generator, shape: tuple[int, int, int, int], dtype: torch.dtype) -> torch.Tensor:
-    """A (B, H, S, D) view filled with NaN: contiguous, (B, S, H, D) underneath, or with padded rows."""
-    b, h, s, d = shape
-    layout = rng.choice(["bhsd", "bshd", "padded"], p=[0.4, 0.4, 0.2])
-    if layout == "bhsd":
-        return torch.full((b, h, s, d), math.nan, dtype=dtype)
-    if layout == "bshd":
-        return torch.full((b, s, h, d), math.nan, dtype=dtype).transpose(1, 2)
-    return torch.full((b, h, s, d + int(rng.integers(1, 9))), math.nan, dtype=dtype)[..., :d]
+class Storages:
+    """Makes (B, H, S, D) views filled with NaN, each in a layout of the family."""
+
+    def __init__(self, rng: np.random.Generator, family: Family, dtype: torch.dtype) -> None:
+        self.rng, self.family, self.dtype = rng, family, dtype
+        self.layouts: list[str] = []
+
+    def new(self, shape: tuple[int, int, int, int]) -> torch.Tensor:
+        b, h, s, d = shape
+        layout = str(self.rng.choice(list(self.family.layouts), p=list(self.family.layouts.values())))
+        self.layouts.append(layout)
+        if layout == "bhsd":
+            return self._filled(b, h, s, d)
+        if layout == "bshd":
+            return self._filled(b, s, h, d).transpose(1, 2)
+        if layout == "padded":
+            return self._filled(b, h, s, d + int(self.rng.integers(1, 9)))[..., :d]
+        if layout == "shifted":  # begins at an address that no vector load likes
+            begin = int(self.rng.integers(1, 8))
+            return self._filled(begin + b * h * s * d)[begin:].view(b, h, s, d)
+        raise ValueError(f"no layout is called {layout}")
+
+    def _filled(self, *shape: int) -> torch.Tensor:
+        return torch.full(shape, math.nan, dtype=self.dtype)
 
 
-def _draw_shape(rng: np.random.Generator) -> tuple[int, int, int, int, int, int]:
+def shrink_to(multiplies: int, shape: Shape) -> Shape:
+    """The same with less batch and fewer heads, then rows and keys, until that many products are enough for QK^T."""
+    batch, q_heads, kv_heads, sq, skv, d = shape
+    group = q_heads // kv_heads
+    while batch * kv_heads * group * sq * skv * d > multiplies:
+        if batch > 1:
+            batch -= 1
+        elif kv_heads > 1:
+            kv_heads //= 2
+        elif group > 1:
+            group //= 2
+        else:
+            sq, skv = max(1, sq * 3 // 4), max(8, skv * 3 // 4)
+    return batch, kv_heads * group, kv_heads, sq, skv, d
+
+
+def _cpu_shape(rng: np.random.Generator, _seed: int, _index: int) -> Shape:
     d = int(rng.choice([16, 32, 64, 64, 64, 80, 96, 128, 128, 192, 256, int(rng.integers(8, 257))]))
     batch = int(rng.choice([1, 1, 2, 3]))
     kv_heads = int(rng.choice([1, 2, 2, 4]))
@@ -107,20 +150,19 @@ def _draw_shape(rng: np.random.Generator) -> tuple[int, int, int, int, int, int]
         sq = skv = int(rng.integers(8, 300))
     else:
         sq, skv = int(rng.integers(8, 260)), int(rng.integers(8, 400))
-    while batch * kv_heads * group * sq * skv * d > MAX_MULTIPLIES:
-        if batch > 1:
-            batch -= 1
-        elif kv_heads > 1:
-            kv_heads //= 2
-        elif group > 1:
-            group //= 2
-        else:
-            sq, skv = max(1, sq * 3 // 4), max(8, skv * 3 // 4)
-    return batch, kv_heads * group, kv_heads, sq, skv, d
+    return shrink_to(2_500_000, (batch, kv_heads * group, kv_heads, sq, skv, d))
+
+
+CPU_PROBLEMS = Family(
+    dtypes=("fp16", "bf16", "fp32"),
+    shape=_cpu_shape,
+    layouts={"bhsd": 0.4, "bshd": 0.4, "padded": 0.2},
+    page_sizes=(16, 32, 64),
+)
 
 
 def _lay_out_queries(
-    rng: np.random.Generator, p: abi.Problem, sequences: list[Sequence], dtype: torch.dtype, ragged: bool
+    storages: Storages, p: abi.Problem, sequences: list[Sequence], ragged: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, list[int] | None]:
     """Storage of q, o and lse, with q in place."""
     offsets = None
@@ -130,7 +172,7 @@ def _lay_out_queries(
         offsets = [0, *np.cumsum(lengths).tolist()]
         p.total_q = offsets[-1]
     shape = (1 if ragged else int(p.batch), int(p.q_heads), int(p.total_q if ragged else p.q_len), int(p.head_dim))
-    q, o = _storage(rng, shape, dtype), _storage(rng, shape, dtype)
+    q, o = storages.new(shape), storages.new(shape)
     lse = torch.full(shape[:3], math.nan)
     p.q, p.o, p.lse = _strides(q), _strides(o), _strides(lse)
     for b, one in enumerate(sequences):
@@ -142,7 +184,7 @@ def _lay_out_queries(
 
 
 def _lay_out_keys(
-    rng: np.random.Generator, p: abi.Problem, sequences: list[Sequence], dtype: torch.dtype, kind: str
+    storages: Storages, p: abi.Problem, sequences: list[Sequence], kind: str
 ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
     """Storage of k and v, and the index arrays that lead into it."""
     indices: dict[str, torch.Tensor] = {}
@@ -156,10 +198,10 @@ def _lay_out_keys(
         shape = (1, heads, offsets[-1], d)
     elif kind == "paged":
         p.features |= abi.PAGED_KV | abi.KV_LENGTHS
-        p.page_size = int(rng.choice([16, 32, 64]))
+        p.page_size = int(storages.rng.choice(storages.family.page_sizes))
         p.block_table_stride = -(-int(p.kv_len) // p.page_size)
         p.page_count = int(p.batch) * p.block_table_stride + 2
-        pages = rng.permutation(p.page_count)[: int(p.batch) * p.block_table_stride]
+        pages = storages.rng.permutation(p.page_count)[: int(p.batch) * p.block_table_stride]
         indices["block_table"] = torch.tensor(pages.reshape(int(p.batch), -1), dtype=torch.int32)
         shape = (p.page_count, heads, p.page_size, d)
     else:
@@ -167,7 +209,7 @@ def _lay_out_keys(
     if kind in ("paged", "lengths"):
         p.features |= abi.KV_LENGTHS
         indices["kv_lengths"] = torch.tensor(lengths, dtype=torch.int32)
-    k, v = _storage(rng, shape, dtype), _storage(rng, shape, dtype)
+    k, v = storages.new(shape), storages.new(shape)
     p.k, p.v = _strides(k), _strides(v)
     for b, one in enumerate(sequences):
         for storage, rows in ((k, one.k), (v, one.v)):
@@ -182,11 +224,11 @@ def _lay_out_keys(
     return k, v, indices
 
 
-def draw(seed: int, index: int) -> AttentionProblem:
+def draw(family: Family, seed: int, index: int) -> AttentionProblem:
     rng = np.random.default_rng([seed, index])
-    dtype_name = ("fp16", "bf16", "fp32")[index % 3]
+    dtype_name = family.dtypes[index % len(family.dtypes)]
     dtype = TORCH_DTYPES[dtype_name]
-    batch, q_heads, kv_heads, q_len, kv_len, d = _draw_shape(rng)
+    batch, q_heads, kv_heads, q_len, kv_len, d = family.shape(rng, seed, index)
 
     q_factor = float(rng.choice([1.0, 1.0, 1.0, 0.5, 2.0, 4.0]))
     scale_factor = float(rng.choice([1.0, 1.0, 1.0, 0.7, 1.5]))
@@ -216,8 +258,9 @@ def draw(seed: int, index: int) -> AttentionProblem:
     p.softmax_scale = scale_factor / math.sqrt(d)
     p.softcap = softcap
     p.window_left, p.window_right = left, right
-    q, o, lse, q_offsets = _lay_out_queries(rng, p, sequences, dtype, ragged_q)
-    k, v, indices = _lay_out_keys(rng, p, sequences, dtype, kv_kind)
+    storages = Storages(rng, family, dtype)
+    q, o, lse, q_offsets = _lay_out_queries(storages, p, sequences, ragged_q)
+    k, v, indices = _lay_out_keys(storages, p, sequences, kv_kind)
 
     bias = sinks = None
     if rng.random() < 0.15:
@@ -233,10 +276,10 @@ def draw(seed: int, index: int) -> AttentionProblem:
     args.struct_size = ctypes.sizeof(abi.Args)
     if q_offsets is not None:
         indices["cu_q"] = torch.tensor(q_offsets, dtype=torch.int32)
-    kept = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "bias": bias, "sinks": sinks, **indices}
-    for name, tensor in kept.items():
-        if tensor is not None:
-            setattr(args, name, tensor.data_ptr())
+    given = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "bias": bias, "sinks": sinks, **indices}
+    tensors = {name: tensor for name, tensor in given.items() if tensor is not None}
+    for name, tensor in tensors.items():
+        setattr(args, name, tensor.data_ptr())
     return AttentionProblem(
         dtype=dtype_name,
         plain_normal=q_factor == 1.0 and scale_factor == 1.0,
@@ -252,7 +295,8 @@ def draw(seed: int, index: int) -> AttentionProblem:
         o=o,
         lse=lse,
         q_offsets=q_offsets,
-        kept_alive=[tensor for tensor in kept.values() if tensor is not None],
+        tensors=tensors,
+        layouts=storages.layouts,
     )
 
 

@@ -2,7 +2,8 @@
 
 A plug-in is a shared library with the interface of peer.h: the peer's own host code around its kernels, without cudart
 (the harness stands in for it) and without torch (stub headers, written here). Plug-ins are kept below
-$FLASHMOE_CACHE/peers/build, keyed by everything that went into them; the PTX lies beside each as kernel.ptx.
+$FLASHMOE_CACHE/peers/build, keyed by everything that went into them; beside each lie kernel.ptx and
+kernel.cubin.
 
     python3 build_peers.py NAME...          builds and prints the directory of each
     python3 build_peers.py --list           all names
@@ -30,14 +31,15 @@ class Instance(NamedTuple):
     defines: dict[str, object]
 
 
-def _flashinfer_prefill(head_dim: int, causal: bool, kv_steps: int) -> Instance:
-    # 128 query rows; the KV steps are what FlashInfer's plan takes on a device with 100 KB of shared memory an SM.
-    defines = {"HEAD_DIM": head_dim, "CAUSAL": int(causal), "CTA_TILE_Q": 128, "NUM_MMA_KV": kv_steps}
+def _flashinfer_prefill(head_dim: int, causal: bool, kv_steps: int, rows: int = 128) -> Instance:
+    # FlashInfer's plan takes 128 query rows, 64 for at most so many queries; the KV steps are its own too, on a device
+    # with 100 KB of shared memory an SM.
+    defines = {"HEAD_DIM": head_dim, "CAUSAL": int(causal), "CTA_TILE_Q": rows, "NUM_MMA_KV": kv_steps}
     return Instance("flashinfer", "flashinfer_prefill.cu", defines)
 
 
-def _flash_attention(causal: bool, split: bool, even: bool) -> Instance:
-    defines = {"CAUSAL": int(causal), "SPLIT": int(split), "IsEvenMNConst": str(even).lower()}
+def _flash_attention(causal: bool, even: bool, head_dim: int = 64, split: bool = False) -> Instance:
+    defines = {"HEAD_DIM": head_dim, "CAUSAL": int(causal), "SPLIT": int(split), "IsEvenMNConst": str(even).lower()}
     return Instance("flash-attn", "flash_attention.cu", defines)
 
 
@@ -46,11 +48,21 @@ INSTANCES = {
     "fi_prefill_hd64_causal": _flashinfer_prefill(64, True, 4),
     "fi_prefill_hd128": _flashinfer_prefill(128, False, 2),
     "fi_prefill_hd128_causal": _flashinfer_prefill(128, True, 2),
+    "fi_prefill_hd64_q64": _flashinfer_prefill(64, False, 8, 64),
+    "fi_prefill_hd64_causal_q64": _flashinfer_prefill(64, True, 8, 64),
+    "fi_prefill_hd128_q64": _flashinfer_prefill(128, False, 4, 64),
+    "fi_prefill_hd128_causal_q64": _flashinfer_prefill(128, True, 4, 64),
     "fi_decode_hd128_g4": Instance("flashinfer", "flashinfer_decode.cu", {"HEAD_DIM": 128, "GROUP_SIZE": 4}),
-    "fa2_fwd_hd64": _flash_attention(causal=False, split=False, even=True),
-    "fa2_fwd_hd64_causal": _flash_attention(causal=True, split=False, even=True),
-    "fa2_fwd_hd64_causal_uneven": _flash_attention(causal=True, split=False, even=False),
-    "fa2_split_hd64": _flash_attention(causal=False, split=True, even=False),
+    "fa2_fwd_hd64": _flash_attention(causal=False, even=True),
+    "fa2_fwd_hd64_uneven": _flash_attention(causal=False, even=False),
+    "fa2_fwd_hd64_causal": _flash_attention(causal=True, even=True),
+    "fa2_fwd_hd64_causal_uneven": _flash_attention(causal=True, even=False),
+    "fa2_split_hd64": _flash_attention(causal=False, even=False, split=True),
+    "fa2_fwd_hd128": _flash_attention(causal=False, even=True, head_dim=128),
+    "fa2_fwd_hd128_uneven": _flash_attention(causal=False, even=False, head_dim=128),
+    "fa2_fwd_hd128_causal": _flash_attention(causal=True, even=True, head_dim=128),
+    "fa2_fwd_hd128_causal_uneven": _flash_attention(causal=True, even=False, head_dim=128),
+    "fa2_split_hd128": _flash_attention(causal=False, even=False, head_dim=128, split=True),
 }
 
 # What FlashAttention-2 wants of torch: the state of the random generator (dropout is off) and error checks.
@@ -94,9 +106,9 @@ __host__ __device__ inline std::tuple<uint64_t, uint64_t> unpack(at::PhiloxCudaS
 """,
 }
 
-COMMON_FLAGS = [
-    "-gencode=arch=compute_89,code=[sm_89,compute_89]", "-std=c++17", "-O3", "-lineinfo", "-use_fast_math",
-    "--expt-relaxed-constexpr", "--expt-extended-lambda", "-DNDEBUG", "-cudart=none", "-shared", "-Xcompiler=-fPIC",
+DEVICE_FLAGS = ["-std=c++17", "-O3", "-use_fast_math", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-DNDEBUG"]
+PLUGIN_FLAGS = [
+    "-gencode=arch=compute_89,code=[sm_89,compute_89]", "-lineinfo", "-cudart=none", "-shared", "-Xcompiler=-fPIC",
 ]  # fmt: skip
 PEER_FLAGS = {
     "flashinfer": [],
@@ -139,35 +151,43 @@ def write_stubs(root: Path, directory: Path) -> None:
 def build_key(name: str, nvcc: str) -> str:
     instance = INSTANCES[name]
     version = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=True).stdout
-    digest = hashlib.sha256(repr([instance, version, COMMON_FLAGS, PEER_FLAGS, PEERS[instance.peer], STUBS]).encode())
+    settings = [instance, version, DEVICE_FLAGS, PLUGIN_FLAGS, PEER_FLAGS, PEERS[instance.peer], STUBS]
+    digest = hashlib.sha256(repr(settings).encode())
     for file in [HERE / "peer.h", HERE / instance.source, *PEER_HEADERS[instance.peer]]:
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def compile_plugin(name: str, nvcc: str, target: Path) -> None:
+def compile_command(name: str, nvcc: str, stubs: Path) -> list[str]:
+    """nvcc with all that the instance's source needs; what to make of it, and where, is still to be added."""
     instance = INSTANCES[name]
     root = fetch(instance.peer)
     includes = include_directories(instance.peer, root)
     if instance.peer == "flash-attn":
-        write_stubs(root, target / "stubs")
-        includes.append(target / "stubs")
-    command = [nvcc, *COMMON_FLAGS, *PEER_FLAGS[instance.peer], f"-I{HERE}"]
+        write_stubs(root, stubs)
+        includes.append(stubs)
+    command = [nvcc, *DEVICE_FLAGS, *PEER_FLAGS[instance.peer], f"-I{HERE}"]
     command += [f"-I{path}" for path in includes]
     command += [f"-DPEER_{key}={value}" for key, value in instance.defines.items()]
+    return [*command, str(HERE / instance.source)]
+
+
+def compile_plugin(name: str, nvcc: str, target: Path) -> None:
     keep = target / "keep"
     keep.mkdir()
-    command += ["--keep", f"--keep-dir={keep}", str(HERE / instance.source), "-o", str(target / "peer.so")]
+    command = compile_command(name, nvcc, target / "stubs")
+    command += [*PLUGIN_FLAGS, "--keep", f"--keep-dir={keep}", "-o", str(target / "peer.so")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"build_peers: {name}: nvcc failed\n{done.stderr[-6000:]}")
-    (ptx,) = keep.glob("*.ptx")
-    shutil.copy(ptx, target / "kernel.ptx")
+    for suffix in ("ptx", "cubin"):
+        (made,) = keep.glob(f"*.{suffix}")
+        shutil.copy(made, target / f"kernel.{suffix}")
     shutil.rmtree(keep)
 
 
 def build(name: str) -> Path:
-    """The directory with peer.so and kernel.ptx; compiles them the first time."""
+    """The directory with peer.so and kernel.{ptx,cubin}; compiles them the first time."""
     nvcc = find_nvcc()
     root = cache_directory() / "build"
     root.mkdir(parents=True, exist_ok=True)

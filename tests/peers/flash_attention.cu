@@ -1,6 +1,6 @@
-// FlashAttention-2 forward, fp16, head size 64, through its own dispatch; PEER_SPLIT=1: split keys and combine, with
-// the number of splits from its own heuristic (cut out of flash_api.cpp when the plug-in is built). -DPEER_CAUSAL=0|1
-// -DPEER_SPLIT=0|1 -DPEER_IsEvenMNConst=true|false
+// FlashAttention-2 forward, fp16, through its own launch code. Its heuristic (cut out of flash_api.cpp when the plug-in
+// is built) says into how many splits the keys go; PEER_SPLIT=1: those kernels and their combine.
+// -DPEER_HEAD_DIM=64|128 -DPEER_CAUSAL=0|1 -DPEER_SPLIT=0|1 -DPEER_IsEvenMNConst=true|false
 #include <stdexcept>
 #include <string>
 
@@ -31,10 +31,15 @@
 
 namespace {
 
-constexpr int kHeadDim = 64;
+constexpr int kHeadDim = PEER_HEAD_DIM;
 
 int rounded_up(int value, int multiple) {
   return (value + multiple - 1) / multiple * multiple;
+}
+
+// As mha_fwd of flash_api.cpp: with a single query, the heads that share keys become the rows of a tile.
+bool packs_group(const PeerProblem& p) {
+  return p.len_q == 1 && p.heads_q > p.heads_kv && PEER_CAUSAL == 0;
 }
 
 // What set_params_fprop of flash_api.cpp does with tensors.
@@ -59,6 +64,14 @@ flash::Flash_fwd_params fill(const PeerProblem& p) {
   params.seqlen_q_rounded = rounded_up(params.seqlen_q, 128);
   params.seqlen_k_rounded = rounded_up(params.seqlen_k, 128);
   params.d = params.d_rounded = kHeadDim;
+  if (packs_group(p)) {
+    params.h = params.h_k;
+    params.h_h_k_ratio = 1;
+    params.seqlen_q = static_cast<int>(p.heads_q / p.heads_kv);
+    params.seqlen_q_rounded = rounded_up(params.seqlen_q, 128);
+    params.q_row_stride = params.o_row_stride = p.head_dim;
+    params.q_head_stride = params.o_head_stride = p.head_dim * params.seqlen_q;
+  }
   params.scale_softmax = p.scale;
   params.scale_softmax_log2 = p.scale * static_cast<float>(M_LOG2E);
   params.p_dropout = 1.F;  // the probability to keep
@@ -69,22 +82,39 @@ flash::Flash_fwd_params fill(const PeerProblem& p) {
   params.window_size_left = -1;
   params.window_size_right = PEER_CAUSAL ? 0 : -1;
   params.is_seqlens_k_cumulative = true;
-  params.num_splits = 1;
   return params;
 }
 
-#if PEER_SPLIT
 // What set_params_splitkv of flash_api.cpp does; the accumulators lie in the workspace.
 void split(flash::Flash_fwd_params& params, const PeerProblem& p) {
-  const int key_blocks = (params.seqlen_k + 255) / 256, query_blocks = (params.seqlen_q + 63) / 64;
+  constexpr int kBlockKeys = kHeadDim <= 64 ? 256 : 128;
+  const int key_blocks = (params.seqlen_k + kBlockKeys - 1) / kBlockKeys, query_blocks = (params.seqlen_q + 63) / 64;
   params.num_splits =
       num_splits_heuristic(params.b * params.h * query_blocks, get_num_sm(get_current_device()) * 2, key_blocks, 128);
+  if ((params.num_splits > 1) != (PEER_SPLIT != 0)) throw std::runtime_error("this plug-in has Split fixed");
+  if (params.num_splits == 1) return;
   const size_t rows = static_cast<size_t>(params.num_splits) * params.b * params.h * params.seqlen_q;
   if (rows * (kHeadDim + 1) * sizeof(float) > p.workspace_bytes) throw std::runtime_error("the workspace is too small");
   params.oaccum_ptr = p.workspace;
   params.softmax_lseaccum_ptr = static_cast<float*>(p.workspace) + rows * kHeadDim;
 }
+
+void launch(flash::Flash_fwd_params& params) {
+  constexpr bool kCausal = PEER_CAUSAL != 0;
+#if PEER_SPLIT
+  flash::run_mha_fwd_splitkv_dispatch<cutlass::half_t, kHeadDim, kCausal>(params, nullptr);
+#elif PEER_HEAD_DIM == 64
+  flash::run_mha_fwd_hdim64<cutlass::half_t, kCausal>(params, nullptr);
+#else
+  // run_mha_fwd_hdim128 asks the device at run time and carries the tiles of A100 and H100 too: the half for sm_86 and
+  // sm_89 alone.
+  const auto [major, minor] = get_compute_capability(get_current_device());
+  if (major != 8 || minor == 0) throw std::runtime_error("this plug-in has the tiles of sm_86 and sm_89");
+  constexpr int kRows = kCausal ? 64 : 128, kKeys = kCausal ? 64 : 32;
+  using Traits = Flash_fwd_kernel_traits<kHeadDim, kRows, kKeys, 4, false, false, cutlass::half_t>;
+  flash::run_flash_fwd<Traits, false, kCausal>(params, nullptr);
 #endif
+}
 
 }  // namespace
 
@@ -98,12 +128,8 @@ extern "C" const char* peer_run(const PeerProblem* p) {
     if (p->head_dim != kHeadDim || (p->causal != 0) != (PEER_CAUSAL != 0))
       throw std::runtime_error("this plug-in has one head size and one mask");
     flash::Flash_fwd_params params = fill(*p);
-#if PEER_SPLIT
     split(params, *p);
-    flash::run_mha_fwd_splitkv_dispatch<cutlass::half_t, kHeadDim, PEER_CAUSAL != 0>(params, nullptr);
-#else
-    flash::run_mha_fwd_hdim64<cutlass::half_t, PEER_CAUSAL != 0>(params, nullptr);
-#endif
+    launch(params);
     return nullptr;
   } catch (const std::exception& error) {
     problem = error.what();

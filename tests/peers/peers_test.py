@@ -61,6 +61,10 @@ CASES = {
         Case("fi_prefill_hd64_causal", "1,4,2,100,130,64", 1, (FI_NO_SYNCWARP, FI_PADDED_ROWS)),
         Case("fi_prefill_hd128", "1,2,2,128,100,128", 1, (FI_NO_SYNCWARP,)),
         Case("fi_prefill_hd128_causal", "1,4,2,70,96,128", 1, (FI_NO_SYNCWARP, FI_PADDED_ROWS)),
+        Case("fi_prefill_hd64_q64", "1,2,2,64,128,64", 1, (FI_NO_SYNCWARP,)),
+        Case("fi_prefill_hd64_causal_q64", "1,2,2,40,100,64", 1, (FI_NO_SYNCWARP, FI_PADDED_ROWS)),
+        Case("fi_prefill_hd128_q64", "1,2,2,64,100,128", 1, (FI_NO_SYNCWARP,)),
+        Case("fi_prefill_hd128_causal_q64", "1,2,1,30,64,128", 1, (FI_NO_SYNCWARP, FI_PADDED_ROWS)),
         Case("fi_decode_hd128_g4", "1,8,2,1,200,128", 1),
         Case("fi_decode_hd128_g4", "1,8,2,1,600,128", 2),  # keys split, states merged
     ],
@@ -69,6 +73,12 @@ CASES = {
         Case("fa2_fwd_hd64_causal", "1,2,2,256,256,64", 1),
         Case("fa2_fwd_hd64_causal_uneven", "2,2,1,128,150,64", 1),
         Case("fa2_fwd_hd64_causal_uneven", "2,2,1,100,150,64", 1, (FA2_PADDED_ROWS,)),
+        Case("fa2_fwd_hd64_uneven", "1,2,2,128,100,64", 1),
+        Case("fa2_fwd_hd128", "1,2,1,128,96,128", 1),
+        Case("fa2_fwd_hd128_uneven", "1,2,2,100,70,128", 1, (FA2_PADDED_ROWS,)),
+        Case("fa2_fwd_hd128_causal", "1,2,2,128,128,128", 1),
+        Case("fa2_fwd_hd128_causal_uneven", "1,2,1,50,100,128", 1, (FA2_PADDED_ROWS,)),
+        Case("fa2_split_hd128", "1,16,4,1,1000,128", 2, (FA2_PADDED_ROWS,)),  # decode, the groups of heads as rows
         Case("fa2_split_hd64", "1,2,2,64,1000,64", 2),  # four splits, combined
         Case("fa2_split_hd64", "1,2,2,50,1000,64", 2, (FA2_PADDED_ROWS, FA2_LSE_PAST_THE_END)),
     ],

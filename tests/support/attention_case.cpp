@@ -143,6 +143,12 @@ fms_attention_args AttentionCase::args() const {
   return args;
 }
 
+std::vector<std::span<uint8_t>> AttentionCase::buffers() const {
+  return {q_.payload(),     k_.payload(),          v_.payload(),          o_.payload(),
+          lse_.payload(),   bias_.payload(),       sinks_.payload(),      cu_q_.payload(),
+          cu_kv_.payload(), kv_lengths_.payload(), block_table_.payload()};
+}
+
 int64_t AttentionCase::q_length(int64_t b) const {
   return has(FMS_RAGGED_Q) ? indices_.cu_q[b + 1] - indices_.cu_q[b] : problem_.q_len;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ class AttentionCase {
 
   const fms_attention_problem& problem() const { return problem_; }
   fms_attention_args args() const;
+  // Every buffer that args() points at, for runs on memory of another device.
+  std::vector<std::span<uint8_t>> buffers() const;
 
   bool has(fms_feature feature) const { return (problem_.features & feature) != 0; }
   int64_t q_length(int64_t b) const;

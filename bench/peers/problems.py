@@ -1,0 +1,76 @@
+"""What is asked of every kernel, and which instance of a peer answers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Problem(NamedTuple):
+    heads_q: int
+    heads_kv: int
+    len_q: int
+    len_kv: int
+    head_dim: int
+    causal: bool = False
+
+    @property
+    def name(self) -> str:
+        if self.len_q == 1:
+            return f"decode 1x{self.len_kv} D={self.head_dim} GQA {self.heads_q // self.heads_kv}"
+        return f"prefill S={self.len_q} D={self.head_dim}{' causal' if self.causal else ''}"
+
+    @property
+    def is_decode(self) -> bool:
+        return self.len_q == 1
+
+    @property
+    def shape(self) -> str:
+        """As peers_host takes it: batch (FlashInfer's kernels have one), query and key heads, queries, keys, size."""
+        return f"1,{self.heads_q},{self.heads_kv},{self.len_q},{self.len_kv},{self.head_dim}"
+
+    @property
+    def visible_pairs(self) -> int:
+        """Of a query and a key, in one head; the mask is aligned to the lower right corner."""
+        if not self.causal:
+            return self.len_q * self.len_kv
+        return sum(max(0, row + 1 + self.len_kv - self.len_q) for row in range(self.len_q))
+
+    @property
+    def useful_flops(self) -> int:
+        """Two products, two operations each, over the visible pairs only."""
+        return 4 * self.heads_q * self.visible_pairs * self.head_dim
+
+    @property
+    def compulsory_bytes(self) -> int:
+        """Q, K, V read once and O written once, fp16."""
+        queries = self.heads_q * self.len_q * self.head_dim
+        return 2 * (2 * queries + 2 * self.heads_kv * self.len_kv * self.head_dim)
+
+
+# At most 128 queries: the heads of a small model. From 512 on: enough heads for about a wave on 58 SMs.
+_HEADS = {32: 12, 64: 12, 128: 12, 512: 16, 2048: 16}
+PREFILL = [
+    Problem(heads, heads, length, length, head_dim, causal)
+    for head_dim in (64, 128)
+    for causal in (False, True)
+    for length, heads in _HEADS.items()
+]
+DECODE = [Problem(heads_q=32, heads_kv=8, len_q=1, len_kv=4096, head_dim=128)]
+PROBLEMS = PREFILL + DECODE
+
+
+def flashinfer_instance(problem: Problem) -> str:
+    """A name of tests/peers/build_peers.py; FlashInfer's own plan refuses any other than the one it wants."""
+    if problem.is_decode:
+        return "fi_decode_hd128_g4"
+    name = f"fi_prefill_hd{problem.head_dim}{'_causal' if problem.causal else ''}"
+    return f"{name}_q64" if problem.len_q <= 64 else name
+
+
+def flash_attention_instance(problem: Problem) -> str:
+    """Likewise. FlashAttention-2 has a kernel of its own for problems that fill its tiles."""
+    if problem.is_decode:
+        return "fa2_split_hd128"
+    rows, keys = (128, 128) if problem.head_dim == 64 else (64, 64) if problem.causal else (128, 32)
+    even = problem.len_q % rows == 0 and problem.len_kv % keys == 0
+    return f"fa2_fwd_hd{problem.head_dim}{'_causal' if problem.causal else ''}{'' if even else '_uneven'}"

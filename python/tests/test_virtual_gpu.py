@@ -1,0 +1,90 @@
+"""The package's path for CUDA tensors, on the virtual GPU and in processes of its own: the driver is chosen once.
+
+FMS_VGPU names libvgpu.so; unless it is set, that of build/release. A wheel that was built without a CUDA toolkit has no
+kernels: then what is tested is that it says so.
+"""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy")
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+VGPU = Path(os.environ.get("FMS_VGPU", ROOT / "build/release/src/vgpu/libvgpu.so"))
+NO_KERNELS = "the device of q: this build has no CUDA kernels"
+DECODE = "(1, 32, 1, 128), (1, 8, 32768, 128), (1, 8, 32768, 128)"
+needs_virtual_gpu = pytest.mark.skipif(not VGPU.exists(), reason=f"{VGPU} is not built")
+
+
+def run(*command: str, driver: Path = VGPU, log: str = "off") -> subprocess.CompletedProcess[str]:
+    settings = {
+        "FLASHMOE_SCIENCE_NO_TORCH": "1",
+        "FLASHMOE_DRIVER": str(driver),
+        "FMS_VGPU": str(driver),
+        "VGPU_DEVICE": "l4",
+        "VGPU_LOG": log,
+        "VGPU_LOG_CALLS": "0" if log == "off" else "1",
+        "VGPU_PTXAS": "off",  # registers are not looked at
+        "PYTHONPATH": os.pathsep.join([str(HERE), str(ROOT / "tests/accuracy"), os.environ.get("PYTHONPATH", "")]),
+    }
+    done = subprocess.run([sys.executable, *command], env={**os.environ, **settings}, capture_output=True, text=True)
+    if NO_KERNELS in done.stderr:
+        pytest.skip("this wheel was built without a CUDA toolkit")
+    return done
+
+
+def plan(arguments: str, driver: Path = VGPU) -> subprocess.CompletedProcess[str]:
+    code = f"import flashmoe_science as fs\np = fs.plan({arguments})\nprint(p.data['sm_count'])\nprint(p)"
+    return run("-c", code, driver=driver)
+
+
+def test_no_driver_is_told() -> None:
+    done = plan(f"{DECODE}, device='cuda'", Path("/no/such/libcuda.so.1"))
+    assert done.returncode == 1
+    assert "RuntimeError: there is no CUDA driver: /no/such/libcuda.so.1" in done.stderr
+
+
+@needs_virtual_gpu
+def test_plans_of_shapes() -> None:
+    done = plan(f"{DECODE}, device='cuda:0'")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("58\n")  # an L4's
+    assert "head_dim 128 on a GPU" in done.stdout
+    assert "CTAs on 58 SMs" in done.stdout
+
+
+@needs_virtual_gpu
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (f"{DECODE}, device='cuda:5'", "RuntimeError: cuDeviceGet: invalid device"),
+        ("*[(1, 1, 8, 64)] * 3, dtype='float32', device='cuda'", "q.dtype is fp32; allowed on a GPU: fp16, bf16"),
+        (
+            "*[(8, 1, 64)] * 3, layout='bshd', cu_q=(3,), cu_kv=(3,), max_q=4, device='cuda'",
+            "max_kv is needed when cu_kv has no data",
+        ),
+    ],
+)
+def test_errors_are_told(arguments: str, message: str) -> None:
+    assert message in plan(arguments).stderr
+
+
+@needs_virtual_gpu
+def test_calls(tmp_path: Path) -> None:
+    """Right, without a finding, and during a call: one launch, no wait, no memory but the framework's."""
+    log = tmp_path / "driver.log"
+    log.touch()
+    done = run(str(HERE / "virtual_gpu_calls.py"), log=str(log))
+    assert done.returncode == 0, done.stderr
+    asked = Counter(line.removeprefix("vgpu: ") for line in done.stdout.splitlines())
+    assert asked["cuLaunchKernel"] == 1
+    assert asked["cuMemsetD32Async"] == 1  # the splits' counters
+    assert asked["cuMemAlloc"] == 3  # out, lse and the workspace, by the framework
+    framework = {"cuMemAlloc", "cuMemsetD8", "cuMemFree", "cuCtxSetCurrent", "cuCtxGetCurrent"}
+    assert set(asked) == framework | {"cuLaunchKernel", "cuMemsetD32Async"}, asked

@@ -1,0 +1,123 @@
+// After the walk: the states of key warps and of splits are merged, and rows are divided by their sums and stored.
+#pragma once
+
+#include "kernels/cuda/attention/row_state.cuh"
+#include "kernels/cuda/attention/score_rules.cuh"
+#include "kernels/cuda/attention/tile_copy.cuh"
+#include "kernels/cuda/attention/tile_place.cuh"
+
+namespace flashmoe::cuda {
+
+template <class Shape>
+class Finish {
+  using T = typename Shape::Element;
+  using Rows = typename Shape::Rows;
+
+ public:
+  FMS_DEVICE Finish(const ForwardParams& params, const TilePlace<Shape>& tile, unsigned char* shared_memory)
+      : p_(params), tile_(tile), shared_memory_(shared_memory), shared_(shared_address(shared_memory)) {}
+
+  // All threads come here.
+  FMS_DEVICE void run(RowState<Shape>& state) const {
+    state.add_up();
+    __syncthreads();
+    // Key warps merge what they found themselves, and then again what they found in the splits: one piece of code.
+#pragma unroll 1
+    for (bool is_merged = p_.splits == 1;; is_merged = true) {
+      merge_key_warps(state);
+      if (is_merged) break;
+      if (!gather_splits(state)) return;
+    }
+    if (tile_.key_warp() == 0) store(state);
+  }
+
+ private:
+  FMS_DEVICE bool is_row(int h) const {
+    return tile_.first_row + tile_.row(h) < tile_.row_count;
+  }
+
+  // The first key warp gathers what the others found, in their order. All threads come here.
+  FMS_DEVICE void merge_key_warps(RowState<Shape>& state) const {
+    if constexpr (Shape::key_warps > 1) {
+      const bool is_there[2] = {is_row(0), is_row(1)};
+      auto* const states = reinterpret_cast<float*>(shared_memory_) + tile_.row_warp() * Shape::state_floats;
+      constexpr int stride = Shape::row_warps * Shape::state_floats;
+      if (tile_.key_warp() > 0) state.store(states + (tile_.key_warp() - 1) * stride, tile_.lane, is_there);
+      __syncthreads();
+      if (tile_.key_warp() == 0) {
+#pragma unroll 1
+        for (int i = 0; i < Shape::key_warps - 1; ++i)
+          state.merge(states + i * stride, tile_.lane, is_there, p_.scale_log2);
+      }
+      __syncthreads();
+    }
+  }
+
+  // Every split leaves its state; in the last CTA of a tile to do so each key warp gathers its share of them, in their
+  // order. Returns whether this is that CTA. All threads come here.
+  FMS_DEVICE bool gather_splits(RowState<Shape>& state) const {
+    const bool is_there[2] = {is_row(0), is_row(1)};
+    const long long tile = static_cast<long long>(blockIdx.y) * gridDim.x + blockIdx.x;
+    constexpr int stride = Shape::row_warps * Shape::state_floats;
+    float* const states = p_.partial + tile * p_.splits * stride + tile_.row_warp() * Shape::state_floats;
+    if (tile_.key_warp() == 0) {
+      state.store(states + static_cast<long long>(blockIdx.z) * stride, tile_.lane, is_there);
+    }
+    __syncthreads();
+    // One thread speaks for the CTA: its fences order what the barriers gather and hand on.
+    bool is_last = false;
+    if (tile_.warp == 0 && tile_.lane == 0) {
+      __threadfence();
+      is_last = atomicAdd(p_.arrived + tile, 1u) == static_cast<uint32>(p_.splits - 1);
+      __threadfence();
+      if (is_last) p_.arrived[tile] = 0;  // as the next launch wants to find it
+    }
+    if (!__syncthreads_or(is_last)) return false;
+    state.clear(p_.lowest);
+    const int begin = tile_.key_warp() * p_.splits / Shape::key_warps;
+    const int end = (tile_.key_warp() + 1) * p_.splits / Shape::key_warps;
+#pragma unroll 1
+    for (int split = begin; split < end; ++split)
+      state.merge(states + static_cast<long long>(split) * stride, tile_.lane, is_there, p_.scale_log2);
+    return true;
+  }
+
+  // Results go through shared memory, so that a warp stores whole rows.
+  FMS_DEVICE void store(const RowState<Shape>& state) const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = tile_.first_row + tile_.row(h), head = tile_.head(p_, row);
+      const bool sees_nothing = state.sum[h] == 0.0f;
+      float total = state.sum[h], level = state.top[h] * p_.scale_log2, fade = 1.0f;
+      if (p_.sinks != nullptr && is_row(h)) {
+        const float sink = p_.sinks[head] * log2_of_e;
+        if (sink != minus_infinity) {
+          const float raised = sees_nothing ? sink : fmaxf(level, sink);
+          fade = sees_nothing ? 0.0f : exp2_fast(level - raised);
+          total = total * fade + exp2_fast(sink - raised);
+          level = raised;
+        }
+      }
+      const float factor = fade * reciprocal(total);
+#pragma unroll
+      for (int d = 0; d < Shape::dim_tiles; ++d) {
+        const uint32 pair = sees_nothing ? 0u : pack<T>(state.o[d][2 * h] * factor, state.o[d][2 * h + 1] * factor);
+        store_shared(shared_ + Rows::offset(tile_.row(h), d) + tile_.lane % 4 * 4, pair);
+      }
+      if (p_.lse != nullptr && tile_.lane % 4 == 0 && is_row(h)) {
+        const float lse = total == 0.0f ? minus_infinity : (level + log2_fast(total)) * log_of_2;
+        p_.lse[tile_.sequence.q_batch * p_.lse_strides.batch + head * p_.lse_strides.head +
+               (tile_.sequence.q_begin + tile_.query(p_, row)) * p_.lse_strides.row] = lse;
+      }
+    }
+    __syncwarp();
+    TileCopy<Shape>(p_, tile_, shared_).results();
+  }
+
+  const ForwardParams& p_;
+  const TilePlace<Shape> tile_;
+  unsigned char* const shared_memory_;
+  const uint32 shared_;
+};
+
+}  // namespace flashmoe::cuda

@@ -1,0 +1,28 @@
+// The forward pass: one CTA takes a tile of query rows of one kv head and walks over the keys they see.
+//
+//   rows    the query heads of a group are packed: row r is query r / group of head r % group, so that GQA fills tiles
+//   split   CTAs that share a tile's keys. The last one to finish merges what all of them found
+//
+// docs/kernels.md draws all of this.
+#pragma once
+
+#include "kernels/cuda/attention/finish.cuh"
+#include "kernels/cuda/attention/walk.cuh"
+
+namespace flashmoe::cuda {
+
+template <class Shape>
+FMS_DEVICE void forward(const ForwardParams& params) {
+  extern __shared__ __align__(1024) unsigned char shared_memory[];
+  RowState<Shape> state;
+  state.clear(params.lowest);
+  {
+    const TilePlace<Shape> tile(params, threadIdx.x);
+    if (tile.first_row >= tile.row_count) return;
+    Walk<Shape>(params, tile, shared_address(shared_memory)).run(state);
+  }
+  // The place is computed again, so that nothing of it stays in registers during the walk.
+  Finish<Shape>(params, TilePlace<Shape>(params, thread_index_anew()), shared_memory).run(state);
+}
+
+}  // namespace flashmoe::cuda

@@ -1,0 +1,50 @@
+// What a launch hands to a kernel: plain data, the same for the host and the device, passed by value. Strides are in
+// elements, as in the API.
+#pragma once
+
+namespace flashmoe::cuda {
+
+struct RowStrides {
+  long long batch, head, row;
+};
+
+// n / divisor for 0 <= n < 2^31: (n * magic) >> (32 + shift), or n where the magic is 0.
+struct Division {
+  unsigned int magic, shift;
+};
+
+struct ForwardParams {
+  const void* q;
+  const void* k;
+  const void* v;
+  void* o;
+  float* lse;              // null: not asked for
+  const void* bias;        // null: none
+  const float* sinks;      // null: none
+  const int* q_begins;     // null: not ragged
+  const int* kv_begins;    // null: not ragged
+  const int* kv_lengths;   // null: all kv_len
+  const int* block_table;  // paged instances
+  float* partial;          // splits > 1: [batch x kv head][row tile][split][row warp][state_floats(dim)]
+  unsigned int* arrived;   // splits > 1: [batch x kv head][row tile], zero before and after a launch
+  RowStrides q_strides, k_strides, v_strides, o_strides, lse_strides;
+  int k_row_bytes, v_row_bytes;  // of the strides, for interior blocks
+  long long bias_batch, bias_head, bias_q;
+  int bias_kv;
+  int q_len, kv_len;  // the longest
+  int head_dim;       // at most the instance's; elements beyond it count as zero
+  int kv_heads, group;
+  int window_left, window_right;  // keys to see before and after the aligned one; unbounded: 2^30 - 1
+  int splits;
+  int bias_kind;  // 0: as the inputs, 1: fp16, 2: bf16, 3: fp32
+  int page_size, block_table_stride;
+  Division by_page_size, by_group, by_kv_heads, by_splits;
+  float scale;                     // of the softmax; modified scores
+  float scale_log2;                // |scale| * log2(e); 1 when scores are modified
+  float lowest;                    // below every score, yet lowest * scale_log2 is finite
+  float softcap, inverse_softcap;  // 0: none
+  unsigned int q_sign;             // 0x80008000 for a negative scale of scores that are not modified
+  int is_aligned;                  // rows of q, k, v and o begin at multiples of 16 bytes
+};
+
+}  // namespace flashmoe::cuda

@@ -1,0 +1,114 @@
+// What a warp knows of its rows after the keys it has met: the weighted sum of values, the largest score and the sum of
+// weights. Two states over different keys merge into the state over both.
+#pragma once
+
+#include "kernels/cuda/atoms/mma.cuh"
+#include "kernels/cuda/atoms/row_math.cuh"
+#include "kernels/cuda/attention/shape.cuh"
+
+namespace flashmoe::cuda {
+
+template <class Shape>
+struct RowState {
+  float o[Shape::dim_tiles][4];  // (16, dim), not yet divided by the sum
+  float top[2];                  // largest score, before the scale
+  float sum[2];                  // of weights; each lane its own share until add_up()
+
+  // `lowest` is below every score, yet its product with the scale is finite: a row that sees nothing needs no case of
+  // its own.
+  FMS_DEVICE void clear(float lowest) {
+    top[0] = top[1] = lowest;
+    sum[0] = sum[1] = 0.0f;
+#pragma unroll
+    for (int d = 0; d < Shape::dim_tiles; ++d)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) o[d][i] = 0.0f;
+  }
+
+  // The largest score of each row, those met before included.
+  struct Tops {
+    float of[2];
+  };
+  FMS_DEVICE Tops tops_with(const typename Shape::Scores& scores) const {
+    Tops tops;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      tops.of[h] = top[h];
+#pragma unroll
+      for (int n = 0; n < Shape::key_tiles; ++n)
+        tops.of[h] = fmaxf(tops.of[h], fmaxf(scores.s[n][2 * h], scores.s[n][2 * h + 1]));
+      tops.of[h] = quad_max(tops.of[h]);
+    }
+    return tops;
+  }
+
+  // Scores become weights; what was there fades as the largest score grows.
+  FMS_DEVICE void weigh_scores(typename Shape::Scores& scores, const Tops& tops, float scale_log2) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float offset = tops.of[h] * scale_log2;
+      scale_row(h, exp2_fast(top[h] * scale_log2 - offset));
+      top[h] = tops.of[h];
+      float block_sum = 0.0f;
+#pragma unroll
+      for (int n = 0; n < Shape::key_tiles; ++n)
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          float& s = scores.s[n][2 * h + j];
+          s = exp2_fast(s * scale_log2 - offset);
+          block_sum += s;
+        }
+      sum[h] += block_sum;
+    }
+  }
+
+  FMS_DEVICE void add_up() {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) sum[h] = quad_sum(sum[h]);
+  }
+
+  // `to` and `from` hold Shape::state_floats: o, then (top, sum), the same for each lane of a quad. Only halves h with
+  // is_there[h] are stored, merged.
+  FMS_DEVICE void store(float* to, int lane, const bool (&is_there)[2]) const {
+    auto* const pairs = reinterpret_cast<float2*>(to);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (!is_there[h]) continue;
+#pragma unroll
+      for (int d = 0; d < Shape::dim_tiles; ++d)
+        pairs[(2 * d + h) * warp_lanes + lane] = {o[d][2 * h], o[d][2 * h + 1]};
+      pairs[(2 * Shape::dim_tiles + h) * warp_lanes + lane] = {top[h], sum[h]};
+    }
+  }
+  FMS_DEVICE void merge(const float* from, int lane, const bool (&is_there)[2], float scale_log2) {
+    const auto* const pairs = reinterpret_cast<const float2*>(from);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (!is_there[h]) continue;
+      const float2 other = pairs[(2 * Shape::dim_tiles + h) * warp_lanes + lane];
+      const float both_top = fmaxf(top[h], other.x);
+      const float fade = exp2_fast(other.x * scale_log2 - both_top * scale_log2);
+      scale_row(h, exp2_fast(top[h] * scale_log2 - both_top * scale_log2));
+      top[h] = both_top;
+      sum[h] += other.y * fade;
+#pragma unroll
+      for (int d = 0; d < Shape::dim_tiles; ++d) {
+        const float2 pair = pairs[(2 * d + h) * warp_lanes + lane];
+        o[d][2 * h] += pair.x * fade;
+        o[d][2 * h + 1] += pair.y * fade;
+      }
+    }
+  }
+
+ private:
+  FMS_DEVICE void scale_row(int h, float factor) {
+    sum[h] *= factor;
+#pragma unroll
+    for (int d = 0; d < Shape::dim_tiles; ++d) {
+      o[d][2 * h] *= factor;
+      o[d][2 * h + 1] *= factor;
+    }
+  }
+};
+
+}  // namespace flashmoe::cuda

@@ -1,0 +1,89 @@
+// Which scores count, and what happens to them before the softmax: masks, softcap, bias.
+#pragma once
+
+#include "kernels/cuda/atoms/mma.cuh"
+#include "kernels/cuda/atoms/row_math.cuh"
+#include "kernels/cuda/attention/tile_place.cuh"
+
+namespace flashmoe::cuda {
+
+inline constexpr float minus_infinity = __builtin_bit_cast(float, 0xff800000u);  // NVRTC has no __builtin_huge_valf
+
+template <class Shape>
+class ScoreRules {
+  using Scores = typename Shape::Scores;
+
+ public:
+  // Nothing beyond the keys `mine` is seen. Rows that do not exist are like the last one.
+  FMS_DEVICE ScoreRules(const ForwardParams& params, const TilePlace<Shape>& tile, KeyRange mine)
+      : p_(params), tile_(tile) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = min(tile.first_row + tile.row(h), tile.last_row()), query = tile.query(p_, row);
+      seen_[h] = {max(tile.sequence.first_key(p_, query), mine.lo), min(tile.sequence.last_key(p_, query), mine.hi)};
+      if constexpr (Shape::is_modified) {
+        bias_row_[h] = tile.sequence.batch * p_.bias_batch + tile.head(p_, row) * p_.bias_head + query * p_.bias_q;
+      }
+    }
+  }
+
+  // Whether the row of half h sees a key of the sequence.
+  FMS_DEVICE bool is_seen(int key, int h) const {
+    return key >= seen_[h].lo && key < seen_[h].hi;
+  }
+
+  FMS_DEVICE void mask(Scores& scores, int first_key) const {
+    const int key = first_key + tile_.key(0, 0);
+    const KeyRange seen[2] = {{seen_[0].lo - key, seen_[0].hi - key}, {seen_[1].lo - key, seen_[1].hi - key}};
+    for_each(scores, [&](float& s, int n, int i) {
+      const int offset = n * 8 + i % 2;
+      if (offset < seen[i / 2].lo || offset >= seen[i / 2].hi) s = minus_infinity;
+    });
+  }
+
+  // Scores become logits in units of log2. Whole: every row sees every key of the block.
+  template <bool Whole>
+  FMS_DEVICE void modify(Scores& scores, int first_key) const {
+    if (p_.softcap > 0.0f) {
+      for_each(scores, [&](float& s, int, int) {
+        s = p_.softcap * log2_of_e * hyperbolic_tangent(s * (p_.scale * p_.inverse_softcap));
+      });
+    } else {
+      for_each(scores, [&](float& s, int, int) { s *= p_.scale * log2_of_e; });
+    }
+    if (p_.bias == nullptr) return;
+    if (p_.bias_kind == 3) {
+      add_bias<Whole>(scores, first_key, static_cast<const float*>(p_.bias), [](float bias) { return bias; });
+    } else {
+      add_bias<Whole>(scores, first_key, static_cast<const unsigned short*>(p_.bias), [&](unsigned short bits) {
+        return p_.bias_kind == 1 ? to_float<Half>(bits) : to_float<BFloat16>(bits);
+      });
+    }
+  }
+
+ private:
+  template <class F>
+  FMS_DEVICE static void for_each(Scores& scores, F f) {
+#pragma unroll
+    for (int n = 0; n < Shape::key_tiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) f(scores.s[n][i], n, i);
+  }
+
+  template <bool Whole, class Stored, class Convert>
+  FMS_DEVICE void add_bias(Scores& scores, int first_key, const Stored* bias, Convert convert) const {
+    const int key = first_key + tile_.key(0, 0), stride = p_.bias_kv;
+    const Stored* const rows[2] = {bias + bias_row_[0] + static_cast<long long>(key) * stride,
+                                   bias + bias_row_[1] + static_cast<long long>(key) * stride};
+    for_each(scores, [&](float& s, int n, int i) {
+      if (Whole || is_seen(key + n * 8 + i % 2, i / 2)) s += log2_of_e * convert(rows[i / 2][(n * 8 + i % 2) * stride]);
+    });
+  }
+
+  const ForwardParams& p_;
+  const TilePlace<Shape> tile_;
+  KeyRange seen_[2];  // by the lane's rows
+  long long bias_row_[2];
+};
+
+}  // namespace flashmoe::cuda

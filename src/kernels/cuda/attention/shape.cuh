@@ -1,0 +1,42 @@
+// A kernel's compile-time shape, and the scores its warps hold.
+#pragma once
+
+#include "kernels/cuda/atoms/shared_memory.cuh"
+#include "kernels/cuda/atoms/types.cuh"
+#include "kernels/cuda/axes.hpp"
+
+namespace flashmoe::cuda {
+
+template <class T, int Dim, TileClass Class, bool Paged, bool Modified>
+struct ForwardShape {
+  using Element = T;
+  static constexpr Tile tile = tile_of(Class, Dim);
+  static constexpr int dim = Dim;
+  static constexpr bool is_paged = Paged, is_modified = Modified;
+
+  static constexpr int row_warps = tile.row_warps, key_warps = tile.key_warps, warps = row_warps * key_warps;
+  static constexpr int threads = tile.threads(), rows = tile.rows(), ctas_per_sm = tile.ctas_per_sm;
+  static constexpr int keys = tile.keys;              // of a block
+  static constexpr int warp_keys = keys / key_warps;  // of them, one warp's
+  static constexpr int key_tiles = warp_keys / 8, dim_tiles = Dim / 8;
+
+  using Rows = SharedRows<Dim / 8>;
+  static constexpr int state_floats = cuda::state_floats(Dim);
+  static constexpr int block_bytes = keys * Rows::row_bytes;
+  static_assert(Dim % 16 == 0 && warp_keys % 16 == 0 && keys % key_warps == 0);
+
+  static constexpr bool keeps_queries = !tile.queries_in_shared;
+  static constexpr bool looks_ahead =
+      tile.looks_ahead && !(Modified && Dim > 64);  // softcap and bias want registers too
+  // Where queries stay in shared memory registers are short, and unrolled code wants more of them.
+  static constexpr int score_unroll = Dim <= 192 && warp_keys <= 64 ? Dim / 16 : 1;
+  // Twice the code: worth it where a step is products and little else.
+  static constexpr bool steps_in_pairs = looks_ahead && !Modified && !Paged;
+
+  // One warp's scores of a block, later its weights.          // (16, warp_keys)
+  struct Scores {
+    float s[key_tiles][4];
+  };
+};
+
+}  // namespace flashmoe::cuda

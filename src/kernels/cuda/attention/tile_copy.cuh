@@ -1,0 +1,189 @@
+// Rows of q, k and v into shared memory, and rows of o out of it.
+#pragma once
+
+#include "kernels/cuda/atoms/async_copy.cuh"
+#include "kernels/cuda/attention/tile_place.cuh"
+
+namespace flashmoe::cuda {
+
+// A warp copies Rows::unit_rows rows at once, Rows::unit_chunks chunks of each, then the next chunks of the same rows
+// at addresses that differ by constants. The warps together advance by `row_step` rows.
+template <class Shape>
+class TileCopy {
+  using Rows = typename Shape::Rows;
+  static constexpr int chunks = Rows::chunks, unit_chunks = Rows::unit_chunks;
+  static constexpr int row_step = Rows::unit_rows * Shape::warps;
+  static_assert(Shape::keys % row_step == 0 && row_step % 8 == 0);
+
+ public:
+  FMS_DEVICE TileCopy(const ForwardParams& params, const TilePlace<Shape>& tile, uint32 shared)
+      : p_(params),
+        tile_(tile),
+        first_row_(first_row(tile.warp * warp_lanes + tile.lane)),
+        first_chunk_(Rows::unit_chunk(tile.lane)),
+        shared_(shared),
+        to_(shared + Rows::offset(first_row_, first_chunk_)),
+        k_(kv_row<false>(p_, tile_.sequence, p_.k, p_.k_strides, tile_.kv_head, first_row_) + first_chunk_ * 16),
+        v_(kv_row<false>(p_, tile_.sequence, p_.v, p_.v_strides, tile_.kv_head, first_row_) + first_chunk_ * 16) {}
+
+  // Keys `first` to first + Shape::keys of k to shared_ + to. Whole: all of them are there and rows can be copied in
+  // chunks; else keys from `end` on become zeros.
+  template <bool Whole>
+  FMS_DEVICE void keys(int first, int end, uint32 to) const {
+    if constexpr (Whole) {
+      whole_block(p_.k, p_.k_strides, k_, p_.k_row_bytes, first, to);
+    } else {
+      edge_block(p_.k, p_.k_strides, k_, p_.k_row_bytes, first, end, to);
+    }
+  }
+  template <bool Whole>
+  FMS_DEVICE void values(int first, int end, uint32 to) const {
+    if constexpr (Whole) {
+      whole_block(p_.v, p_.v_strides, v_, p_.v_row_bytes, first, to);
+    } else {
+      edge_block(p_.v, p_.v_strides, v_, p_.v_row_bytes, first, end, to);
+    }
+  }
+
+  // The tile's rows of q to shared_ + to; rows that do not exist become zeros.
+  FMS_DEVICE void queries(uint32 to) const {
+    for_each_piece<Shape::rows>([&](int row, int chunk) {
+      const bool is_there = tile_.first_row + row < tile_.row_count;
+      copy_chunk(shared_ + to + Rows::offset(row, chunk), query_side_row(p_.q, p_.q_strides, is_there ? row : 0), chunk,
+                 is_there);
+    });
+  }
+
+  // One warp's 16 rows of o.
+  FMS_DEVICE void results() const {
+#pragma unroll 1
+    for (int i = 0; i < 16; i += Rows::unit_rows) {
+      const int row = tile_.row_warp() * 16 + i + Rows::unit_row(tile_.lane);
+      if (tile_.first_row + row >= tile_.row_count) continue;
+      auto* const to = const_cast<unsigned char*>(query_side_row(p_.o, p_.o_strides, row));
+#pragma unroll 1
+      for (int chunk = first_chunk_; chunk < chunks; chunk += unit_chunks)
+        store_chunk(to, chunk, load_shared(shared_ + Rows::offset(row, chunk)));
+    }
+  }
+
+  // Calls f(row, chunk) for what this thread copies of a block of `Count` rows. For edges: little code is worth more
+  // than speed, and the index is asked for anew so that no address of theirs stays in registers through the interior
+  // loop.
+  template <int Count, class F>
+  FMS_DEVICE static void for_each_piece(F f) {
+    const auto thread = static_cast<int>(thread_index_anew());
+#pragma unroll 1
+    for (int row = first_row(thread); row < Count; row += row_step) {
+#pragma unroll 1
+      for (int chunk = Rows::unit_chunk(thread % warp_lanes); chunk < chunks; chunk += unit_chunks) f(row, chunk);
+    }
+  }
+
+ private:
+  FMS_DEVICE static int first_row(int thread) {
+    return thread / warp_lanes * Rows::unit_rows + Rows::unit_row(thread % warp_lanes);
+  }
+
+  FMS_DEVICE void whole_block(const void* base, const RowStrides& strides, const unsigned char* mine, int row_bytes,
+                              int first, uint32 to) const {
+#pragma unroll
+    for (int row = 0; row < Shape::keys; row += row_step) {
+      const unsigned char* from;
+      if constexpr (Shape::is_paged) {
+        from = kv_row<true>(p_, tile_.sequence, base, strides, tile_.kv_head, first + first_row_ + row) +
+               first_chunk_ * 16;
+      } else {
+        from = row_address(mine, first + row, row_bytes);
+      }
+#pragma unroll
+      for (int chunk = 0; chunk < chunks; chunk += unit_chunks)
+        if (chunks % unit_chunks == 0 || first_chunk_ + chunk < chunks)
+          copy_async(to_ + to + row * Rows::row_bytes + chunk * 16, from + chunk * 16);
+    }
+  }
+
+  FMS_DEVICE void edge_block(const void* base, const RowStrides& strides, const unsigned char* mine, int row_bytes,
+                             int first, int end, uint32 to) const {
+    if (!p_.is_aligned) {
+      for_each_piece<Shape::keys>([&](int row, int chunk) {
+        const bool is_there = first + row < end;
+        copy_elements(
+            shared_ + to + Rows::offset(row, chunk),
+            kv_row<Shape::is_paged>(p_, tile_.sequence, base, strides, tile_.kv_head, is_there ? first + row : 0),
+            chunk, is_there);
+      });
+      return;
+    }
+    const int head_chunks = p_.head_dim / 8;
+#pragma unroll
+    for (int row = 0; row < Shape::keys; row += row_step) {
+      const bool is_there = first + first_row_ + row < end;
+      const unsigned char* from = mine;
+      if (is_there) {
+        if constexpr (Shape::is_paged) {
+          from = kv_row<true>(p_, tile_.sequence, base, strides, tile_.kv_head, first + first_row_ + row) +
+                 first_chunk_ * 16;
+        } else {
+          from = row_address(mine, first + row, row_bytes);
+        }
+      }
+#pragma unroll
+      for (int chunk = 0; chunk < chunks; chunk += unit_chunks) {
+        if (chunks % unit_chunks != 0 && first_chunk_ + chunk >= chunks) break;
+        const bool has_chunk = is_there && first_chunk_ + chunk < head_chunks;
+        copy_async_or_zero(to_ + to + row * Rows::row_bytes + chunk * 16, has_chunk ? from + chunk * 16 : from,
+                           has_chunk);
+      }
+    }
+  }
+
+  FMS_DEVICE void copy_chunk(uint32 to, const unsigned char* row, int chunk, bool is_there) const {
+    if (p_.is_aligned) {
+      const bool has_chunk = is_there && chunk < p_.head_dim / 8;
+      copy_async_or_zero(to, has_chunk ? row + chunk * 16 : row, has_chunk);
+    } else {
+      copy_elements(to, row, chunk, is_there);
+    }
+  }
+  // Rows that do not begin at multiples of 16 bytes are read element by element.
+  FMS_DEVICE void copy_elements(uint32 to, const unsigned char* row, int chunk, bool is_there) const {
+    const int there = is_there ? min(p_.head_dim - chunk * 8, 8) : 0;
+    uint32 words[4] = {};
+    const auto* elements = reinterpret_cast<const unsigned short*>(row) + chunk * 8;
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      if (i < there) words[i / 2] |= static_cast<uint32>(elements[i]) << (i % 2 * 16);
+    store_shared(to, uint4{words[0], words[1], words[2], words[3]});
+  }
+
+  FMS_DEVICE void store_chunk(unsigned char* row, int chunk, uint4 bytes) const {
+    const int there = min(p_.head_dim - chunk * 8, 8);
+    if (p_.is_aligned) {
+      if (there > 0) *reinterpret_cast<uint4*>(row + chunk * 16) = bytes;
+      return;
+    }
+    const uint32 words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      if (i < there)
+        reinterpret_cast<unsigned short*>(row)[chunk * 8 + i] =
+            static_cast<unsigned short>(words[i / 2] >> (i % 2 * 16));
+  }
+
+  // A row of the tile, of q or o.
+  FMS_DEVICE const unsigned char* query_side_row(const void* base, const RowStrides& strides, int row) const {
+    const int packed = tile_.first_row + row;
+    return row_at(base, strides, tile_.sequence.q_batch, tile_.head(p_, packed),
+                  tile_.sequence.q_begin + tile_.query(p_, packed));
+  }
+
+  const ForwardParams& p_;
+  const TilePlace<Shape> tile_;
+  const int first_row_, first_chunk_;  // of this thread
+  const uint32 shared_;
+  const uint32 to_;                          // whole blocks: where this thread's first chunk goes
+  const unsigned char *const k_, *const v_;  // and, unless paged, where it comes from for key 0
+};
+
+}  // namespace flashmoe::cuda

@@ -1,0 +1,59 @@
+// Which rows and keys a CTA works on, and a thread of it. The grid is (row tiles, batch x kv heads, splits of the
+// keys).
+#pragma once
+
+#include "kernels/cuda/attention/sequence.cuh"
+#include "kernels/cuda/attention/shape.cuh"
+
+namespace flashmoe::cuda {
+
+template <class Shape>
+struct TilePlace {
+  Sequence sequence;
+  int kv_head;
+  int first_row, row_count;  // packed: the query heads of a group lie side by side
+  int lane, warp;
+
+  // Tiles come in the order of falling work: with a causal mask the last rows see the most keys.
+  FMS_DEVICE TilePlace(const ForwardParams& p, uint32 thread)
+      : sequence(p, divide(static_cast<int>(blockIdx.y), p.by_kv_heads)),
+        kv_head(static_cast<int>(blockIdx.y) - divide(static_cast<int>(blockIdx.y), p.by_kv_heads) * p.kv_heads),
+        first_row(static_cast<int>(gridDim.x - 1 - blockIdx.x) * Shape::rows),
+        row_count(sequence.q_len * p.group),
+        lane(static_cast<int>(thread % warp_lanes)),
+        warp(static_cast<int>(thread / warp_lanes)) {}
+
+  // The same, and the compiler does not know that it is.
+  FMS_DEVICE TilePlace anew() const {
+    TilePlace same = *this;
+    const uint32 thread = thread_index_anew();
+    same.lane = static_cast<int>(thread % warp_lanes);
+    same.warp = static_cast<int>(thread / warp_lanes);
+    return same;
+  }
+
+  FMS_DEVICE int row_warp() const { return warp % Shape::row_warps; }
+  FMS_DEVICE int key_warp() const { return warp / Shape::row_warps; }
+  // In the tile: the row of half h of a fragment.
+  FMS_DEVICE int row(int h) const { return row_warp() * 16 + lane / 4 + 8 * h; }
+  // In the block: the key of element i of score tile n.
+  FMS_DEVICE int key(int n, int i) const { return key_warp() * Shape::warp_keys + n * 8 + lane % 4 * 2 + i % 2; }
+
+  FMS_DEVICE int last_row() const { return min(first_row + Shape::rows, row_count) - 1; }
+  // What its rows see, and of that the share of this CTA.
+  FMS_DEVICE KeyRange keys(const ForwardParams& p) const {
+    return share_of({sequence.first_key(p, query(p, first_row)), sequence.last_key(p, query(p, last_row()))}, p);
+  }
+  // Of the tile's keys, what each of its rows sees.
+  FMS_DEVICE KeyRange keys_of_all(const ForwardParams& p) const {
+    return {sequence.first_key(p, query(p, last_row())), sequence.last_key(p, query(p, first_row))};
+  }
+
+  // Of a packed row.
+  FMS_DEVICE static int query(const ForwardParams& p, int row) { return divide(row, p.by_group); }
+  FMS_DEVICE int head(const ForwardParams& p, int row) const {
+    return kv_head * p.group + row - query(p, row) * p.group;
+  }
+};
+
+}  // namespace flashmoe::cuda

@@ -1,0 +1,297 @@
+// The walk over the keys that a tile of query rows sees.
+//
+//   warp    16 rows; holds Q, the scores of its share of a block of keys, and O in fragments (atoms/mma.cuh)
+//   block   keys and values in shared memory, two places for each:
+//
+//             step i      score(i + 1)   softmax(i)   weigh(i)       copies of K(i + 2) and V(i + 1) under way
+//
+//           The next block is scored before this block's softmax, so that tensor cores and vector units both have work.
+//
+// Interior blocks, which every row of the tile sees whole, run in a loop of their own without masks and bounds.
+#pragma once
+
+#include "kernels/cuda/atoms/async_copy.cuh"
+#include "kernels/cuda/atoms/mma.cuh"
+#include "kernels/cuda/attention/row_state.cuh"
+#include "kernels/cuda/attention/score_rules.cuh"
+#include "kernels/cuda/attention/tile_copy.cuh"
+#include "kernels/cuda/attention/tile_place.cuh"
+
+namespace flashmoe::cuda {
+
+template <class Shape>
+class Walk {
+  using T = typename Shape::Element;
+  using Rows = typename Shape::Rows;
+  using Scores = typename Shape::Scores;
+  static constexpr int key_tiles = Shape::key_tiles, dim_tiles = Shape::dim_tiles;
+  // In shared memory: two blocks of keys, then two of values.
+  static constexpr uint32 values_begin = 2 * Shape::block_bytes;
+  static constexpr uint32 queries_begin = Shape::keeps_queries ? 0 : 4 * Shape::block_bytes;
+
+ public:
+  FMS_DEVICE Walk(const ForwardParams& params, const TilePlace<Shape>& tile, uint32 shared)
+      : p_(params),
+        tile_(tile),
+        shared_(shared),
+        mine_(tile.keys(params)),
+        whole_(tile.keys_of_all(params)),
+        copy_(params, tile, shared_) {
+    const int first_key = tile_.key_warp() * Shape::warp_keys, lane = tile_.lane;
+    keys_at_ = shared_ + Rows::offset(first_key + lane % 8 + lane / 16 * 8, lane / 8 % 2);
+    values_at_ = shared_ + values_begin + Rows::offset(first_key + lane % 16, lane / 16);
+  }
+
+  FMS_DEVICE void run(RowState<Shape>& state) {
+    if (mine_.lo >= mine_.hi) return;
+    load_queries();
+    all_blocks(state);
+  }
+
+ private:
+  FMS_DEVICE void load_queries() {
+    copy_.queries(queries_begin);
+    commit_copies();
+    if constexpr (Shape::keeps_queries) {
+      wait_for_copies<0>();
+      __syncthreads();
+#pragma unroll
+      for (int d = 0; d < Shape::dim / 16; ++d) load_query(q_[d], d);
+      __syncthreads();
+    }
+  }
+  FMS_DEVICE void load_query(uint32 (&q)[4], int d) const {
+    load_matrices(
+        q, shared_ + queries_begin + Rows::offset(tile_.row_warp() * 16 + tile_.lane % 16, 2 * d + tile_.lane / 16));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) q[i] ^= p_.q_sign;
+  }
+
+  // Made where it is needed, so that nothing of it stays in registers through the interior loop.
+  FMS_DEVICE ScoreRules<Shape> rules() const {
+    return {p_, tile_.anew(), mine_};
+  }
+
+  // ---- one block ---------------------------------------------------------------------------------------------------
+
+  // Of the warp's keys in the block from `first` on, how many are before the end: tiles beyond are not multiplied.
+  template <bool Whole>
+  FMS_DEVICE int keys_there(int first) const {
+    return Whole ? Shape::warp_keys : mine_.hi - first - tile_.key_warp() * Shape::warp_keys;
+  }
+
+  // S = Q K^T. Does `meanwhile` when the first products are under way: the tensor cores do not wait for it.
+  template <bool Whole, class Meanwhile>
+  FMS_DEVICE void score(Scores& to, int first, uint32 stage, Meanwhile meanwhile) const {
+    const int there = keys_there<Whole>(first);
+    if constexpr (Shape::keeps_queries) {
+#pragma unroll
+      for (int d = 0; d < Shape::dim / 16; ++d) {
+        score_16<Whole>(to, q_[d], d, stage, there, d == 0);
+        if (d == (Shape::dim > 16 ? 1 : 0)) meanwhile();
+      }
+    } else {
+      uint32 q[4];
+      load_query(q, 0);
+      score_16<Whole>(to, q, 0, stage, there, true);
+      meanwhile();
+#pragma unroll(Shape::score_unroll)
+      for (int d = 1; d < Shape::dim / 16; ++d) {
+        load_query(q, d);
+        score_16<Whole>(to, q, d, stage, there, false);
+      }
+    }
+  }
+  // Adds 16 of the head's elements. The first ones begin from zero, which costs no register.
+  template <bool Whole>
+  FMS_DEVICE void score_16(Scores& to, const uint32 (&q)[4], int d, uint32 stage, int there, bool is_first) const {
+#pragma unroll
+    for (int n = 0; n < key_tiles; n += 2) {
+      if (Whole || n * 8 < there) {
+        uint32 b[4];
+        load_matrices(b, Rows::move_on(keys_at_, 2 * d) + stage + n * 8 * Rows::row_bytes);
+        if (is_first) {
+          mma_16x8x16<T>(to.s[n], q, b[0], b[1]);
+          mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3]);
+        } else {
+          mma_16x8x16<T>(to.s[n], q, b[0], b[1], to.s[n]);
+          mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3], to.s[n + 1]);
+        }
+      } else if (is_first) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) to.s[n][i] = to.s[n + 1][i] = 0.0f;
+      }
+    }
+  }
+
+  // O += weights V
+  template <bool Whole>
+  FMS_DEVICE void weigh(RowState<Shape>& state, const Scores& weights, int first, uint32 stage) const {
+    const int there = keys_there<Whole>(first);
+#pragma unroll
+    for (int n = 0; n < key_tiles; n += 2) {
+      if (!Whole && n * 8 >= there) break;
+      const float(&w)[key_tiles][4] = weights.s;
+      const uint32 a[4] = {pack<T>(w[n][0], w[n][1]), pack<T>(w[n][2], w[n][3]), pack<T>(w[n + 1][0], w[n + 1][1]),
+                           pack<T>(w[n + 1][2], w[n + 1][3])};
+#pragma unroll
+      for (int d = 0; d < dim_tiles; d += 2) {
+        uint32 b[4];
+        load_matrices_transposed(b, Rows::move_on(values_at_, d) + stage + n * 8 * Rows::row_bytes);
+        mma_16x8x16<T>(state.o[d], a, b[0], b[1], state.o[d]);
+        mma_16x8x16<T>(state.o[d + 1], a, b[2], b[3], state.o[d + 1]);
+      }
+    }
+  }
+
+  // Keys that a row does not see have the weight 0, but 0 times NaN or infinity is NaN: in edge blocks such values need
+  // care. Each thread looks at the chunks it copied itself; it has waited for them.
+  FMS_DEVICE bool my_values_are_wild(uint32 stage) const {
+    bool is_wild = false;
+    TileCopy<Shape>::template for_each_piece<Shape::keys>([&](int row, int chunk) {
+      const uint4 four = load_shared(shared_ + values_begin + stage + Rows::offset(row, chunk));
+      is_wild |=
+          (wild_halves<T>(four.x) | wild_halves<T>(four.y) | wild_halves<T>(four.z) | wild_halves<T>(four.w)) != 0;
+    });
+    return is_wild;
+  }
+
+  FMS_DEVICE void weigh_edge(RowState<Shape>& state, const ScoreRules<Shape>& rules, const Scores& weights,
+                             int first_key, uint32 stage, bool has_wild_values) const {
+    if (!has_wild_values) {
+      weigh<false>(state, weights, first_key, stage);
+      return;
+    }
+    // The finite values as ever; beside them, which rows see a value that is not: those get NaN.
+#pragma unroll 1
+    for (int n = 0; n < key_tiles; n += 2) {
+      uint32 a[4], sees[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int tile = n + i / 2, first = i % 2 * 2;
+        a[i] = pack<T>(pick(weights, tile, first), pick(weights, tile, first + 1));
+        sees[i] = pack<T>(rules.is_seen(first_key + tile_.key(tile, first), i % 2) ? 1.0f : 0.0f,
+                          rules.is_seen(first_key + tile_.key(tile, first + 1), i % 2) ? 1.0f : 0.0f);
+      }
+#pragma unroll
+      for (int d = 0; d < dim_tiles; d += 2) {
+        uint32 b[4], wild[4];
+        load_matrices_transposed(b, Rows::move_on(values_at_, d) + stage + n * 8 * Rows::row_bytes);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const uint32 halves = wild_halves<T>(b[i]);
+          wild[i] = halves & pack<T>(1.0f, 1.0f);
+          b[i] &= ~halves;
+        }
+        __syncwarp();  // or the assembler loads all of V at once, for which there are no registers
+        float met[2][4];
+        mma_16x8x16<T>(state.o[d], a, b[0], b[1], state.o[d]);
+        mma_16x8x16<T>(state.o[d + 1], a, b[2], b[3], state.o[d + 1]);
+        mma_16x8x16<T>(met[0], sees, wild[0], wild[1]);
+        mma_16x8x16<T>(met[1], sees, wild[2], wild[3]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (met[0][i] != 0.0f) state.o[d][i] = not_a_number();
+          if (met[1][i] != 0.0f) state.o[d + 1][i] = not_a_number();
+        }
+      }
+    }
+  }
+  // An element by a run-time tile number, without a copy of the fragments in local memory.
+  FMS_DEVICE static float pick(const Scores& scores, int tile, int i) {
+    float picked = 0.0f;
+#pragma unroll
+    for (int n = 0; n < key_tiles; ++n)
+      if (n == tile) picked = scores.s[n][i];
+    return picked;
+  }
+
+  // ---- all blocks --------------------------------------------------------------------------------------------------
+
+  // Scores the next block while the block from key `first` on is finished. That one stands at `stage`, the next at the
+  // other. Whole: so are this block and the next two; else there may be no block yet, or none after it.
+  template <bool Whole>
+  FMS_DEVICE void step(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& next, Scores& current,
+                       int first, uint32 stage) const {
+    const uint32 other = Shape::block_bytes - stage;
+    const int second = first + Shape::keys, third = second + Shape::keys;
+    const bool has_current = Whole || first >= mine_.lo, has_next = Whole || second < mine_.hi;
+    wait_for_copies<0>();
+    [[maybe_unused]] bool has_wild_values = false;
+    if constexpr (Whole) {
+      __syncthreads();
+    } else {
+      has_wild_values = __syncthreads_or(has_current && my_values_are_wild(stage));
+    }
+    const auto copy_next = [&] {
+      if (has_next) copy_.template values<Whole>(second, mine_.hi, values_begin + other);
+      if (Whole || third < mine_.hi) copy_.template keys<Whole>(third, mine_.hi, stage);
+      commit_copies();
+    };
+    const auto score_next = [&] {
+      if (!has_next) return;
+      score<Whole>(next, second, other, [&] {
+        if constexpr (Whole && Shape::looks_ahead) copy_next();
+      });
+      if constexpr (Shape::is_modified) rules().template modify<Whole>(next, second);
+      if constexpr (!Whole) rules().mask(next, second);
+    };
+    if constexpr (!Whole || !Shape::looks_ahead) copy_next();
+    if constexpr (Shape::looks_ahead) score_next();
+    if (has_current) {
+      state.weigh_scores(current, tops, p_.scale_log2);
+      if constexpr (Whole) {
+        weigh<true>(state, current, first, stage);
+      } else {
+        weigh_edge(state, rules(), current, first, stage, has_wild_values);
+      }
+    }
+    if constexpr (!Shape::looks_ahead) score_next();  // next is current then
+    if (has_next) tops = state.tops_with(next);       // beside the last products
+  }
+
+  FMS_DEVICE void all_blocks(RowState<Shape>& state) const {
+    // Every row sees these, and they can be copied in chunks.
+    const int whole_lo = max(whole_.lo, mine_.lo);
+    const int whole_hi = p_.is_aligned != 0 && p_.head_dim == Shape::dim ? min(whole_.hi, mine_.hi) : 0;
+    Scores current;
+    [[maybe_unused]] Scores ahead;
+    Scores& next = Shape::looks_ahead ? ahead : current;
+    typename RowState<Shape>::Tops tops;
+    copy_.template keys<false>(mine_.lo, mine_.hi, 0);
+    commit_copies();
+    // The first step only scores.
+    uint32 stage = Shape::block_bytes;
+    for (int first = mine_.lo - Shape::keys; first < mine_.hi; first += Shape::keys) {
+      if constexpr (Shape::steps_in_pairs) {
+        // So that scores need not move and stages are constants.
+        if (first >= whole_lo && stage == 0) {
+          for (; first + 4 * Shape::keys <= whole_hi; first += 2 * Shape::keys) {
+            step<true>(state, tops, next, current, first, 0);
+            step<true>(state, tops, current, next, first + Shape::keys, Shape::block_bytes);
+          }
+        }
+      } else if (first >= whole_lo) {
+#pragma unroll 1
+        for (; first + 3 * Shape::keys <= whole_hi; first += Shape::keys, stage = Shape::block_bytes - stage) {
+          step<true>(state, tops, next, current, first, stage);
+          if constexpr (Shape::looks_ahead) current = next;
+        }
+      }
+      step<false>(state, tops, next, current, first, stage);
+      if constexpr (Shape::looks_ahead) current = next;
+      stage = Shape::block_bytes - stage;
+    }
+  }
+
+  const ForwardParams& p_;
+  const TilePlace<Shape> tile_;
+  const uint32 shared_;
+  const KeyRange mine_;   // the keys of this CTA
+  const KeyRange whole_;  // what every row sees
+  const TileCopy<Shape> copy_;
+  uint32 keys_at_, values_at_;                               // this lane's places in the first block of each
+  uint32 q_[Shape::keeps_queries ? Shape::dim / 16 : 1][4];  // (16, dim)
+};
+
+}  // namespace flashmoe::cuda

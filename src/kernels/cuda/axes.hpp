@@ -1,0 +1,67 @@
+// What is fixed when a kernel is compiled, as data that host and device code share. Everything else - causal and window
+// bounds, sinks, LSE, ragged batches, strides, GQA packing, splits - is decided at run time.
+// docs/adr/0011-instance-axes.md.
+#pragma once
+
+namespace flashmoe::cuda {
+
+enum class TileClass : int { large = 0, small = 1, decode = 2, wide = 3 };
+inline constexpr int tile_classes = 4;
+inline constexpr const char* tile_class_names[tile_classes] = {"large", "small", "decode", "wide"};
+
+inline constexpr int max_dim = 256, dim_step = 16;
+// Splits of the keys begin at multiples of this many.
+inline constexpr int split_unit = 8;
+
+// The shape of a CTA. A warp owns 16 query rows. With several key warps each takes its share of every block of keys,
+// and they combine at the end.
+struct Tile {
+  int row_warps, key_warps;
+  int keys;                // of a block, all key warps together
+  int ctas_per_sm;         // what registers are limited for
+  bool looks_ahead;        // the next block is scored before this block's softmax: registers hold the scores of both
+  bool queries_in_shared;  // not in registers
+
+  [[nodiscard]] constexpr int rows() const { return 16 * row_warps; }
+  [[nodiscard]] constexpr int threads() const { return 32 * row_warps * key_warps; }
+};
+
+constexpr Tile tile_of(TileClass tile_class, int dim) {
+  const bool is_long = dim > 128;
+  switch (tile_class) {
+    case TileClass::wide:
+      return {8, 1, dim <= 64 ? 128 : 64, 1, false, is_long};
+    case TileClass::small:
+      return {2, 2, is_long ? 32 : 64, 2, true, is_long};
+    case TileClass::decode:
+      return {1, is_long ? 2 : 4, is_long ? 32 : 64, 2, true, is_long};
+    case TileClass::large:
+      break;
+  }
+  return {4, 1, dim <= 64 ? 64 : dim == 128 ? 48 : dim < 256 ? 32 : 16, is_long ? 1 : 2, true, is_long};
+}
+
+// Bytes from row to row in shared memory (atoms/shared_memory.cuh).
+constexpr int shared_row_bytes(int dim) {
+  const int chunks = dim / 8;
+  const bool is_power_of_two = (chunks & (chunks - 1)) == 0;
+  return 16 * (is_power_of_two || chunks % 2 == 1 ? chunks : chunks + 1);
+}
+
+// What 16 rows know after a part of the keys (attention/row_state.cuh).
+constexpr int state_floats(int dim) {
+  return 16 * (dim + 8);
+}
+
+// Two blocks of keys and two of values. Queries, results and what key warps tell each other pass through the same
+// place.
+constexpr int shared_bytes(const Tile& tile, int dim) {
+  const int blocks = 4 * tile.keys * shared_row_bytes(dim);
+  const int rows = tile.rows() * shared_row_bytes(dim);
+  const int states = (tile.key_warps - 1) * tile.row_warps * state_floats(dim) * 4;
+  const int used = tile.queries_in_shared ? blocks + rows : blocks;
+  const int rest = rows > states ? rows : states;
+  return used > rest ? used : rest;
+}
+
+}  // namespace flashmoe::cuda

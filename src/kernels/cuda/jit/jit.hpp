@@ -1,0 +1,25 @@
+// Kernels outside instances.def, compiled when they are first wanted: the device code is inside the library, NVRTC
+// makes an image of it, and a cache on disk keeps that for every later process.
+#pragma once
+
+#include <vector>
+
+#include "support/result.hpp"
+
+namespace flashmoe::cuda {
+
+// The macros of instance.cu, and for which GPU.
+struct JitRequest {
+  const char* name;        // of the kernel
+  const char* element;     // "Half" or "BFloat16"
+  int dim;                 // a multiple of dim_step, at most max_dim (axes.hpp)
+  const char* tile_class;  // one of tile_class_names
+  bool is_paged, is_modified;
+  int architecture;  // 89: a cubin of sm_89; 0: PTX of compute_80, which every driver can compile
+};
+
+// An image as the driver takes it. An architecture newer than NVRTC gets the PTX, which ends in a zero byte as the
+// driver wants it. Any number of threads and processes may ask at once: one compiles, the others wait for it.
+[[nodiscard]] Result<std::vector<char>> jit_image(const JitRequest& request);
+
+}  // namespace flashmoe::cuda

@@ -1,0 +1,18 @@
+// The device code as text inside the library, for NVRTC.
+#pragma once
+
+#include <span>
+
+namespace flashmoe::cuda {
+
+struct Source {
+  const char* name;  // as other sources include it: "kernels/cuda/axes.hpp"
+  const char* text;  // ends in a zero byte
+};
+
+inline constexpr const char* main_source_name = "kernels/cuda/instance.cu";
+
+// The main source and every header it can reach.
+[[nodiscard]] std::span<const Source> device_sources();
+
+}  // namespace flashmoe::cuda

@@ -1,0 +1,227 @@
+#include "kernels/cuda/launch/device.hpp"
+
+#include <optional>
+#include <string>
+
+#include "kernels/cuda/jit/jit.hpp"
+#include "kernels/cuda/launch/forward_params.hpp"
+#include "kernels/cuda/launch/images.hpp"
+#include "plan/problem.hpp"
+#include "support/status.hpp"
+
+namespace flashmoe::cuda {
+
+using runtime::cuda::DeviceAttribute;
+using runtime::cuda::KernelHandle;
+
+namespace {
+
+// The smallest listed instance of this tile class whose head size holds the problem's, or nothing.
+std::optional<InstanceAxes> find_listed(const InstanceAxes& wanted, int64_t head_dim) {
+  std::optional<InstanceAxes> found;
+  for (const InstanceAxes& one : listed_instances()) {
+    InstanceAxes same = wanted;
+    same.dim = one.dim;
+    if (one == same && one.dim >= head_dim && (!found || one.dim < found->dim)) found = one;
+  }
+  return found;
+}
+
+}  // namespace
+
+Device::~Device() {
+  for (const Loaded& loaded : loaded_) {
+    // A driver that has shut down before us has unloaded them itself, and says so.
+    if (loaded.library != nullptr) static_cast<void>(driver_->call().library_unload(loaded.library));
+  }
+}
+
+fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error* error) {
+  if (images().empty()) {
+    return fail(
+        error, FMS_NOT_SUPPORTED, "options.device_kind",
+        "this build has no CUDA kernels: it was made on a machine without a CUDA toolkit; allowed: FMS_DEVICE_CPU");
+  }
+  auto driver = runtime::Driver::open(runtime::system_driver_library());
+  if (!driver) return fail(error, FMS_DEVICE_ERROR, "options.device_kind", "%s", driver.error().to_string().c_str());
+  auto made = std::make_unique<Device>();
+  made->driver_ = *driver;
+  const runtime::cuda::Functions& call = made->driver_->call();
+  int count = 0;
+  if (auto s = made->failed(call.device_count(&count), "cuDeviceGetCount", error)) return s;
+  if (ordinal < 0 || ordinal >= count) {
+    return fail(error, FMS_INVALID_ARGUMENT, "options.device_index", "options.device_index is %d; allowed: 0 to %d",
+                ordinal, count - 1);
+  }
+  if (auto s = made->failed(call.device_get(&made->handle_, ordinal), "cuDeviceGet", error)) return s;
+  int major = 0;
+  int minor = 0;
+  const struct {
+    int* value;
+    DeviceAttribute attribute;
+  } asked[] = {{&made->sm_count_, DeviceAttribute::multiprocessor_count},
+               {&made->shared_bytes_per_cta_, DeviceAttribute::max_shared_bytes_per_block_optin},
+               {&major, DeviceAttribute::compute_capability_major},
+               {&minor, DeviceAttribute::compute_capability_minor}};
+  for (const auto& one : asked) {
+    const auto code = call.device_attribute(one.value, one.attribute, made->handle_);
+    if (auto s = made->failed(code, "cuDeviceGetAttribute", error)) return s;
+  }
+  made->architecture_ = 10 * major + minor;
+  if (made->architecture_ < 80) {
+    return fail(error, FMS_NOT_SUPPORTED, "options.device_index",
+                "options.device_index is %d, a GPU of compute capability %d.%d; allowed: 8.0 or newer", ordinal, major,
+                minor);
+  }
+  device = std::move(made);
+  return FMS_OK;
+}
+
+plan::DeviceCaps Device::caps() const {
+  plan::DeviceCaps caps;
+  caps.kind = FMS_DEVICE_CUDA;
+  caps.sm_count = sm_count_;
+  caps.cuda_kernels = this;
+  return caps;
+}
+
+fms_status Device::failed(runtime::cuda::Code code, const char* what, fms_error* error) const {
+  if (code == runtime::cuda::success) return FMS_OK;
+  const auto said = driver_->check(code, what);
+  const fms_status status = code == runtime::cuda::out_of_memory ? FMS_OUT_OF_MEMORY : FMS_DEVICE_ERROR;
+  return fail(error, status, "", "%s", said.error().message.c_str());
+}
+
+fms_status Device::find(const fms_attention_problem& problem, plan::CudaKernel (&found)[max_found], int* count,
+                        fms_error* error) const {
+  static_assert(max_found >= tile_classes);
+  *count = 0;
+  InstanceAxes axes;
+  axes.dtype = problem.dtype;
+  axes.is_paged = plan::has(problem, FMS_PAGED_KV);
+  // Masks come before the scale in plain kernels; a scale of 0 would make NaN of them.
+  axes.is_modified = plan::has(problem, FMS_BIAS) || problem.softcap > 0.0F || problem.softmax_scale == 0.0F;
+  for (int i = 0; i < tile_classes; ++i) {
+    axes.tile_class = static_cast<TileClass>(i);
+    const auto listed = find_listed(axes, problem.head_dim);
+    if (!listed || shared_bytes(listed->tile(), listed->dim) > shared_bytes_per_cta_) continue;
+    if (loaded_[code_of(*listed)].kernel.load(std::memory_order_acquire) == nullptr) {
+      if (auto s = load(code_of(*listed), error)) return s;
+    }
+    add(*listed, loaded_[code_of(*listed)].ctas_per_sm, found, count);
+  }
+  if (*count > 0) return FMS_OK;
+  // Compiled when one of them runs; until then what registers are limited for stands for the occupancy.
+  axes.dim = static_cast<int>((problem.head_dim + dim_step - 1) / dim_step * dim_step);
+  for (const TileClass tile_class : {TileClass::large, TileClass::decode}) {
+    axes.tile_class = tile_class;
+    add(axes, axes.tile().ctas_per_sm, found, count);
+  }
+  return FMS_OK;
+}
+
+void Device::add(const InstanceAxes& axes, int ctas_per_sm, plan::CudaKernel (&found)[max_found], int* count) const {
+  const Tile tile = axes.tile();
+  if (shared_bytes(tile, axes.dim) > shared_bytes_per_cta_) return;
+  found[(*count)++] = {code_of(axes),
+                       axes.dim,
+                       tile.rows(),
+                       tile.keys,
+                       tile.threads(),
+                       ctas_per_sm,
+                       int64_t{tile.row_warps} * state_floats(axes.dim) * int64_t{sizeof(float)}};
+}
+
+// The cubin of the device's own architecture, else the PTX, which every driver can compile. Kernels of a library belong
+// to no context: the driver makes each one ready in the context that launches it.
+fms_status Device::load_listed(const std::string& name, runtime::cuda::LibraryHandle& library, fms_error* error) const {
+  runtime::cuda::Code code = runtime::cuda::no_binary_for_gpu;
+  for (const int architecture : {architecture_, 0}) {
+    for (const Image& image : images()) {
+      if (code == runtime::cuda::success || image.architecture != architecture || name != image.kernel) continue;
+      code = driver_->call().library_load(&library, image.begin, nullptr, nullptr, 0, nullptr, nullptr, 0);
+    }
+  }
+  return failed(code, "cuLibraryLoadData", error);
+}
+
+fms_status Device::load_compiled(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library,
+                                 fms_error* error) const {
+  const std::string name = axes.name();
+  runtime::cuda::Code code = runtime::cuda::no_binary_for_gpu;
+  for (const int architecture : {architecture_, 0}) {
+    const auto image =
+        jit_image({name.c_str(), axes.dtype == FMS_F16 ? "Half" : "BFloat16", axes.dim,
+                   tile_class_names[static_cast<int>(axes.tile_class)], axes.is_paged, axes.is_modified, architecture});
+    if (!image) return fail(error, FMS_DEVICE_ERROR, "problem.head_dim", "%s", image.error().to_string().c_str());
+    code = driver_->call().library_load(&library, image->data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    if (code == runtime::cuda::success) break;
+  }
+  return failed(code, "cuLibraryLoadData", error);
+}
+
+fms_status Device::load(int code, fms_error* error) const {
+  const std::lock_guard lock(loading_);
+  Loaded& loaded = loaded_[code];
+  if (loaded.kernel.load(std::memory_order_acquire) != nullptr) return FMS_OK;
+  const InstanceAxes axes = axes_of(code);
+  const int bytes = shared_bytes(axes.tile(), axes.dim);
+  const runtime::cuda::Functions& call = driver_->call();
+  runtime::cuda::LibraryHandle& library = loaded.library;
+  KernelHandle kernel = nullptr;
+  const std::string name = axes.name();
+  if (library == nullptr) {
+    if (auto s = is_listed(axes) ? load_listed(name, library, error) : load_compiled(axes, library, error)) return s;
+  }
+  if (auto s = failed(call.library_kernel(&kernel, library, name.c_str()), "cuLibraryGetKernel", error)) return s;
+  const auto allowed =
+      call.kernel_set_attribute(runtime::cuda::FunctionAttribute::max_dynamic_shared_bytes, bytes, kernel, handle_);
+  if (auto s = failed(allowed, "cuKernelSetAttribute", error)) return s;
+  const auto asked = call.occupancy(&loaded.ctas_per_sm, reinterpret_cast<runtime::cuda::FunctionHandle>(kernel),
+                                    axes.tile().threads(), static_cast<std::size_t>(bytes));
+  if (auto s = failed(asked, "cuOccupancyMaxActiveBlocksPerMultiprocessor", error)) return s;
+  loaded.kernel.store(kernel, std::memory_order_release);
+  return FMS_OK;
+}
+
+fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,
+                       fms_stream stream, fms_error* error) const {
+  if (plan.instance < 0 || plan.instance >= instance_codes) {
+    return fail(error, FMS_INVALID_ARGUMENT, "plan.instance", "plan.instance is %d; allowed: 0 to %d", plan.instance,
+                instance_codes - 1);
+  }
+  if (plan.sm_count != sm_count_) {
+    return fail(error, FMS_INVALID_ARGUMENT, "plan.sm_count",
+                "plan.sm_count is %d, but this GPU has %d: the plan is another device's. Make it with this context",
+                plan.sm_count, sm_count_);
+  }
+  const auto code = static_cast<std::size_t>(plan.instance);
+  KernelHandle kernel = loaded_[code].kernel.load(std::memory_order_acquire);
+  if (kernel == nullptr) {
+    if (auto s = load(plan.instance, error)) return s;
+    kernel = loaded_[code].kernel.load(std::memory_order_acquire);
+  }
+  const InstanceAxes axes = axes_of(plan.instance);
+  ForwardParams params = forward_params(plan, axes, args, workspace);
+  const fms_attention_problem& p = plan.problem;
+  const auto heads = static_cast<unsigned>(p.batch * p.kv_heads);
+  const auto splits = static_cast<unsigned>(plan.kv_splits);
+  const auto tiles = static_cast<unsigned>(plan.work_items) / splits / heads;
+  const auto stream_handle = static_cast<runtime::cuda::StreamHandle>(stream);
+  const runtime::cuda::Functions& call = driver_->call();
+  if (splits > 1 && (args.flags & FMS_WORKSPACE_READY) == 0) {
+    const auto counters = reinterpret_cast<runtime::cuda::DeviceAddress>(params.arrived);
+    const auto cleared = call.fill_words_async(counters, 0, std::size_t{tiles} * heads, stream_handle);
+    if (auto s = failed(cleared, "cuMemsetD32Async", error)) return s;
+  }
+  void* arguments[] = {&params};
+  const auto launched =
+      call.launch(reinterpret_cast<runtime::cuda::FunctionHandle>(kernel), tiles, heads, splits,
+                  static_cast<unsigned>(plan.threads), 1, 1, static_cast<unsigned>(shared_bytes(axes.tile(), axes.dim)),
+                  stream_handle, arguments, nullptr);
+  if (auto s = failed(launched, "cuLaunchKernel", error)) return s;
+  if (args.info != nullptr) *args.info = {FMS_ISA_AUTO, plan.family, plan.threads, plan.kv_splits};
+  return FMS_OK;
+}
+
+}  // namespace flashmoe::cuda

@@ -1,0 +1,57 @@
+// A GPU as the library uses it: the caller's context and stream, kernels loaded once.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "flashmoe/flashmoe.h"
+#include "kernels/cuda/launch/instances.hpp"
+#include "plan/planner.hpp"
+#include "runtime/driver.hpp"
+
+namespace flashmoe::cuda {
+
+class Device final : public plan::CudaKernels {
+ public:
+  Device() = default;
+  ~Device() override;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  // The driver is FLASHMOE_DRIVER (a path), else the system's.
+  [[nodiscard]] static fms_status open(int ordinal, std::unique_ptr<Device>& device, fms_error* error);
+
+  [[nodiscard]] plan::DeviceCaps caps() const;
+  // Kernels of every tile class there is for the problem; where the list has none, what NVRTC would compile. Loads
+  // listed ones at the first plan of a kind, which wants a current context, to ask how many CTAs an SM holds.
+  [[nodiscard]] fms_status find(const fms_attention_problem& problem, plan::CudaKernel (&found)[max_found], int* count,
+                                fms_error* error) const override;
+  // Queues the kernel on the stream, in the context that is current. Nothing is allocated and nothing is asked of the
+  // driver but the launch; only the first run of a kernel loads it.
+  [[nodiscard]] fms_status run(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,
+                               fms_stream stream, fms_error* error) const;
+
+ private:
+  struct Loaded {
+    std::atomic<runtime::cuda::KernelHandle> kernel{nullptr};
+    runtime::cuda::LibraryHandle library = nullptr;  // these are written before `kernel`
+    int ctas_per_sm = 0;
+  };
+
+  [[nodiscard]] fms_status load(int code, fms_error* error) const;
+  [[nodiscard]] fms_status load_listed(const std::string& name, runtime::cuda::LibraryHandle& library,
+                                       fms_error* error) const;
+  [[nodiscard]] fms_status load_compiled(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library,
+                                         fms_error* error) const;
+  void add(const InstanceAxes& axes, int ctas_per_sm, plan::CudaKernel (&found)[max_found], int* count) const;
+  [[nodiscard]] fms_status failed(runtime::cuda::Code code, const char* what, fms_error* error) const;
+
+  std::shared_ptr<const runtime::Driver> driver_{};
+  runtime::cuda::DeviceHandle handle_ = 0;
+  int sm_count_ = 0, architecture_ = 0, shared_bytes_per_cta_ = 0;
+  mutable std::mutex loading_{};
+  mutable std::array<Loaded, instance_codes> loaded_{};
+};
+
+}  // namespace flashmoe::cuda

@@ -1,0 +1,105 @@
+#include "kernels/cuda/launch/forward_params.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+
+#include "plan/problem.hpp"
+
+namespace flashmoe::cuda {
+namespace {
+
+using plan::has;
+
+// Added to a key of at most 2^30 it does not overflow.
+constexpr int unbounded = (1 << 30) - 1;
+
+RowStrides strides_of(const fms_strides& strides) {
+  return {strides.batch, strides.head, strides.seq};
+}
+
+// Whether every row begins at a multiple of 16 bytes, so that it can be copied in chunks, and rows are not absurdly far
+// apart: interior blocks count in 32 bits. A head size that is no
+// multiple of 8 ends within a chunk that may not be read to its end.
+bool is_aligned(const fms_attention_problem& p, const fms_attention_args& args) {
+  if (p.head_dim % 8 != 0) return false;
+  for (const void* pointer : {args.q, args.k, args.v, static_cast<const void*>(args.o)}) {
+    if (reinterpret_cast<std::uintptr_t>(pointer) % 16 != 0) return false;
+  }
+  for (const fms_strides* strides : {&p.q, &p.k, &p.v, &p.o}) {
+    if (strides->batch % 8 != 0 || strides->head % 8 != 0 || strides->seq % 8 != 0 || strides->seq > unbounded)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Division division_by(int64_t divisor) {
+  if (divisor <= 1) return {0, 0};
+  const auto bits = static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(divisor - 1)));  // ceil(log2)
+  const unsigned shift = bits - 1;
+  const std::uint64_t power = std::uint64_t{1} << (32 + shift), by = static_cast<std::uint64_t>(divisor);
+  return {static_cast<unsigned int>((power + by - 1) / by), shift};
+}
+
+ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes& axes, const fms_attention_args& args,
+                             std::byte* workspace) {
+  const fms_attention_problem& p = plan.problem;
+  ForwardParams to{};
+  to.q = args.q;
+  to.k = args.k;
+  to.v = args.v;
+  to.o = args.o;
+  to.lse = has(p, FMS_LSE) ? args.lse : nullptr;
+  to.bias = has(p, FMS_BIAS) ? args.bias : nullptr;
+  to.sinks = has(p, FMS_SINKS) ? args.sinks : nullptr;
+  to.q_begins = has(p, FMS_RAGGED_Q) ? args.cu_q : nullptr;
+  to.kv_begins = has(p, FMS_RAGGED_KV) ? args.cu_kv : nullptr;
+  to.kv_lengths = has(p, FMS_KV_LENGTHS) ? args.kv_lengths : nullptr;
+  to.block_table = has(p, FMS_PAGED_KV) ? args.block_table : nullptr;
+  to.q_strides = strides_of(p.q);
+  to.k_strides = strides_of(p.k);
+  to.v_strides = strides_of(p.v);
+  to.o_strides = strides_of(p.o);
+  to.lse_strides = strides_of(p.lse);
+  to.k_row_bytes = static_cast<int>(p.k.seq * 2);
+  to.v_row_bytes = static_cast<int>(p.v.seq * 2);
+  to.bias_batch = p.bias.batch;
+  to.bias_head = p.bias.head;
+  to.bias_q = p.bias.q;
+  to.bias_kv = static_cast<int>(p.bias.kv);
+  to.q_len = static_cast<int>(p.q_len);
+  to.kv_len = static_cast<int>(p.kv_len);
+  to.head_dim = static_cast<int>(p.head_dim);
+  to.kv_heads = static_cast<int>(p.kv_heads);
+  to.group = static_cast<int>(plan::group_size(p));
+  to.window_left = p.window_left < 0 ? unbounded : static_cast<int>(std::min<int64_t>(p.window_left, unbounded));
+  to.window_right = p.window_right < 0 ? unbounded : static_cast<int>(std::min<int64_t>(p.window_right, unbounded));
+  to.splits = plan.kv_splits;
+  to.bias_kind = static_cast<int>(p.bias_dtype);
+  to.page_size = static_cast<int>(std::min<int64_t>(p.page_size, unbounded));
+  to.block_table_stride = static_cast<int>(p.block_table_stride);
+  to.by_page_size = division_by(to.page_size);
+  to.by_group = division_by(to.group);
+  to.by_kv_heads = division_by(to.kv_heads);
+  to.by_splits = division_by(plan.kv_splits);
+  constexpr float log2_of_e = 1.44269504088896341F;
+  to.scale = p.softmax_scale;
+  to.softcap = p.softcap;
+  to.inverse_softcap = p.softcap > 0.0F ? 1.0F / p.softcap : 0.0F;
+  to.scale_log2 = axes.is_modified ? 1.0F : std::fabs(p.softmax_scale) * log2_of_e;
+  to.lowest = -3e38F / std::max(to.scale_log2, 1.0F);
+  to.q_sign = !axes.is_modified && p.softmax_scale < 0 ? 0x80008000U : 0U;
+  to.is_aligned = is_aligned(p, args) ? 1 : 0;
+  if (plan.kv_splits > 1) {
+    to.partial = reinterpret_cast<float*>(workspace);
+    to.arrived =
+        reinterpret_cast<unsigned int*>(to.partial + plan.work_items * axes.tile().row_warps * state_floats(axes.dim));
+  }
+  return to;
+}
+
+}  // namespace flashmoe::cuda

@@ -1,0 +1,17 @@
+// A plan and its pointers as a kernel takes them.
+#pragma once
+
+#include <cstddef>
+
+#include "flashmoe/flashmoe.h"
+#include "kernels/cuda/attention/params.hpp"
+#include "kernels/cuda/launch/instances.hpp"
+
+namespace flashmoe::cuda {
+
+[[nodiscard]] ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes& axes,
+                                           const fms_attention_args& args, std::byte* workspace);
+
+[[nodiscard]] Division division_by(int64_t divisor);
+
+}  // namespace flashmoe::cuda

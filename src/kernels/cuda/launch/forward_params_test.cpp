@@ -1,0 +1,172 @@
+// What a kernel is told: divisions that are exact, chunks only where rows allow them, 32 bits only where they hold.
+#include "kernels/cuda/launch/forward_params.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+namespace flashmoe::cuda {
+namespace {
+
+// As the device does it (attention/sequence.cuh).
+int divided(int n, Division by) {
+  return by.magic == 0 ? n : static_cast<int>((static_cast<uint64_t>(n) * by.magic >> 32) >> by.shift);
+}
+
+TEST(Division, IsExactForEveryNumberTheKernelsDivide) {
+  constexpr int largest = std::numeric_limits<int>::max();
+  for (const int divisor : {1,
+                            2,
+                            3,
+                            4,
+                            5,
+                            6,
+                            7,
+                            8,
+                            9,
+                            11,
+                            12,
+                            13,
+                            16,
+                            17,
+                            31,
+                            32,
+                            33,
+                            63,
+                            64,
+                            65,
+                            100,
+                            127,
+                            128,
+                            255,
+                            641,
+                            997,
+                            1000,
+                            1023,
+                            1024,
+                            65535,
+                            65537,
+                            1 << 20,
+                            (1 << 20) + 1,
+                            (1 << 30) - 1,
+                            1 << 30,
+                            largest}) {
+    const Division by = division_by(divisor);
+    const auto check = [&](int64_t n) {
+      if (n < 0 || n > largest) return;
+      ASSERT_EQ(divided(static_cast<int>(n), by), static_cast<int>(n) / divisor) << n << " / " << divisor;
+    };
+    for (int64_t n = 0; n < 3000; ++n) check(n);
+    for (int64_t quotient = 1; quotient < int64_t{largest} / divisor; quotient = quotient * 3 + 1)
+      for (int64_t near = -2; near <= 2; ++near) check(quotient * divisor + near);
+    for (int64_t n = int64_t{largest} - 1000; n <= largest; ++n) check(n);
+  }
+}
+
+struct Told {
+  fms_attention_plan plan{};
+  fms_attention_args args{};
+  InstanceAxes axes{FMS_F16, 64, TileClass::large, false, false};
+
+  Told() {
+    fms_attention_problem& p = plan.problem;
+    p.dtype = FMS_F16;
+    p.batch = 2;
+    p.q_heads = p.kv_heads = 2;
+    p.q_len = p.kv_len = 10;
+    p.head_dim = 64;
+    p.q = p.k = p.v = p.o = {1280, 640, 64};
+    p.softmax_scale = 0.125F;
+    p.window_left = p.window_right = -1;
+    plan.kv_splits = 1;
+    // Addresses that nobody follows.
+    args.q = reinterpret_cast<const void*>(0x1000);
+    args.k = reinterpret_cast<const void*>(0x2000);
+    args.v = reinterpret_cast<const void*>(0x3000);
+    args.o = reinterpret_cast<void*>(0x4000);
+  }
+  [[nodiscard]] ForwardParams params() const { return forward_params(plan, axes, args, nullptr); }
+};
+
+TEST(ForwardParams, RowsAreCopiedInChunksOnlyWhereEachBeginsAtOne) {
+  EXPECT_EQ(Told().params().is_aligned, 1);
+  const std::function<void(Told&)> spoilers[] = {
+      [](Told& t) { t.args.q = reinterpret_cast<const void*>(0x1002); },
+      [](Told& t) { t.args.k = reinterpret_cast<const void*>(0x2008); },
+      [](Told& t) { t.args.v = reinterpret_cast<const void*>(0x300e); },
+      [](Told& t) { t.args.o = reinterpret_cast<void*>(0x4004); },
+      [](Told& t) { t.plan.problem.q.seq = 65; },
+      [](Told& t) { t.plan.problem.k.head = 644; },
+      [](Told& t) { t.plan.problem.v.batch = 1281; },
+      [](Told& t) { t.plan.problem.o.seq = 68; },
+      [](Told& t) { t.plan.problem.head_dim = 60; },
+  };
+  for (std::size_t i = 0; i < std::size(spoilers); ++i) {
+    Told told;
+    spoilers[i](told);
+    EXPECT_EQ(told.params().is_aligned, 0) << i;
+  }
+}
+
+TEST(ForwardParams, RowsTooFarApartFor32BitsDoNotTakeTheInteriorLoop) {
+  Told told;
+  told.plan.problem.k.seq = int64_t{1} << 31;
+  EXPECT_EQ(told.params().is_aligned, 0);
+  told.plan.problem.k.seq = (int64_t{1} << 30) - 8;
+  EXPECT_EQ(told.params().is_aligned, 1);
+  EXPECT_EQ(told.params().k_row_bytes, 2 * ((int64_t{1} << 30) - 8));
+}
+
+TEST(ForwardParams, WindowsWithoutBoundsStayWithin32BitsBesideEveryKey) {
+  Told told;
+  const ForwardParams params = told.params();
+  constexpr int64_t most_keys = (int64_t{1} << 30) - 1;
+  EXPECT_LE(int64_t{params.window_right} + most_keys + 1, std::numeric_limits<int>::max());
+  EXPECT_GE(params.window_left, most_keys);
+  told.plan.problem.window_left = std::numeric_limits<int64_t>::max();
+  told.plan.problem.window_right = 3;
+  EXPECT_EQ(told.params().window_left, params.window_left);
+  EXPECT_EQ(told.params().window_right, 3);
+}
+
+TEST(ForwardParams, TheLowestScoreIsFiniteAfterTheScale) {
+  for (const float scale : {1e-30F, 0.125F, 1.0F, 1e4F, 1e30F, -7.0F}) {
+    Told told;
+    told.plan.problem.softmax_scale = scale;
+    const ForwardParams params = told.params();
+    EXPECT_TRUE(std::isfinite(params.lowest * params.scale_log2)) << scale;
+    EXPECT_GE(params.scale_log2, 0.0F);
+    EXPECT_EQ(params.q_sign, scale < 0 ? 0x80008000U : 0U) << "a negative scale turns the queries round";
+  }
+}
+
+TEST(ForwardParams, WhatWasNotAskedForIsNull) {
+  Told told;
+  told.args.lse = reinterpret_cast<float*>(0x5000);
+  told.args.bias = told.args.lse;
+  told.args.sinks = told.args.lse;
+  ForwardParams params = told.params();
+  EXPECT_EQ(params.lse, nullptr);
+  EXPECT_EQ(params.bias, nullptr);
+  EXPECT_EQ(params.sinks, nullptr);
+  EXPECT_EQ(params.partial, nullptr);
+  told.plan.problem.features = FMS_LSE | FMS_SINKS;
+  params = told.params();
+  EXPECT_EQ(params.lse, told.args.lse);
+  EXPECT_EQ(params.sinks, told.args.sinks);
+}
+
+TEST(ForwardParams, CountersStandBehindTheStatesOfAllSplits) {
+  Told told;
+  told.plan.kv_splits = 3;
+  told.plan.work_items = 12;
+  auto* const workspace = reinterpret_cast<std::byte*>(0x10000);
+  const ForwardParams params = forward_params(told.plan, told.axes, told.args, workspace);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(params.partial), 0x10000U);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(params.arrived), 0x10000U + 12 * 4 * 4 * 16 * (64 + 8));
+}
+
+}  // namespace
+}  // namespace flashmoe::cuda

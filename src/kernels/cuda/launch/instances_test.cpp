@@ -1,0 +1,79 @@
+// The list of kernels: what a new head size or tile class must keep true.
+#include "kernels/cuda/launch/instances.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "kernels/cuda/launch/images.hpp"
+
+namespace flashmoe::cuda {
+namespace {
+
+TEST(Instances, ANumberIsTheAxesAndBack) {
+  for (int code = 0; code < instance_codes; ++code) EXPECT_EQ(code_of(axes_of(code)), code);
+  std::set<std::string> names;
+  for (int code = 0; code < instance_codes; ++code) EXPECT_TRUE(names.insert(axes_of(code).name()).second);
+}
+
+TEST(Instances, TheListHasNoneTwiceAndAtMost80) {
+  EXPECT_LE(listed_instances().size(), 80U);
+  std::set<int> codes;
+  for (const InstanceAxes& axes : listed_instances()) {
+    EXPECT_TRUE(codes.insert(code_of(axes)).second) << axes.name();
+    EXPECT_TRUE(is_listed(axes));
+  }
+}
+
+TEST(Instances, CommonHeadSizesAreThere) {
+  for (const fms_dtype dtype : {FMS_F16, FMS_BF16}) {
+    for (const int dim : {64, 128})
+      for (const TileClass tile_class : {TileClass::large, TileClass::small, TileClass::decode})
+        for (const bool is_paged : {false, true})
+          for (const bool is_modified : {false, true}) {
+            const InstanceAxes axes{dtype, dim, tile_class, is_paged, is_modified};
+            EXPECT_TRUE(is_listed(axes)) << axes.name();
+          }
+    for (const int dim : {32, 80, 96, 192, 256})
+      for (const TileClass tile_class : {TileClass::large, TileClass::decode}) {
+        const InstanceAxes axes{dtype, dim, tile_class, false, false};
+        EXPECT_TRUE(is_listed(axes)) << axes.name();
+      }
+  }
+}
+
+// Every tile there can be, listed or compiled when it is needed.
+TEST(Instances, TilesFitTheSharedMemoryOfTheGpusTheyAreFor) {
+  constexpr int of_an_l4 = 99 * 1024, of_an_a100 = 163 * 1024;
+  for (int code = 0; code < instance_codes; ++code) {
+    const InstanceAxes axes = axes_of(code);
+    const Tile tile = axes.tile();
+    const int bytes = shared_bytes(tile, axes.dim);
+    EXPECT_EQ(tile.keys % (16 * tile.key_warps), 0) << axes.name();
+    EXPECT_LE(tile.threads(), 1024);
+    if (axes.tile_class != TileClass::wide) {
+      EXPECT_LE(bytes, of_an_l4) << axes.name();
+    } else if (is_listed(axes)) {
+      EXPECT_LE(bytes, of_an_a100) << axes.name();
+    }
+  }
+}
+
+TEST(Instances, EveryListedOneIsInTheLibraryAsPtx) {
+  if (images().empty()) GTEST_SKIP() << "built without a CUDA toolkit";
+  for (const InstanceAxes& axes : listed_instances()) {
+    int found = 0;
+    for (const Image& image : images())
+      if (image.architecture == 0 && axes.name() == image.kernel) {
+        ++found;
+        const std::string text(reinterpret_cast<const char*>(image.begin),
+                               static_cast<std::size_t>(image.end - image.begin));
+        EXPECT_NE(text.find(".entry " + axes.name() + "("), std::string::npos) << axes.name();
+      }
+    EXPECT_EQ(found, 1) << axes.name();
+  }
+}
+
+}  // namespace
+}  // namespace flashmoe::cuda

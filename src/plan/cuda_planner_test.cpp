@@ -1,0 +1,235 @@
+// The planner's choices for a GPU, on kernels as the library has them for an L4, and that a plan says why.
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <limits>
+#include <string>
+
+#include "plan/planner.hpp"
+
+namespace flashmoe::plan {
+namespace {
+
+constexpr int64_t state_bytes(int q_tile, int dim) {
+  return int64_t{4} * q_tile * (dim + 8);
+}
+
+// Tiles and occupancy of the compiled kernels (sm_89): large, small, decode, wide.
+class L4Kernels final : public CudaKernels {
+ public:
+  fms_status find(const fms_attention_problem& p, CudaKernel (&found)[max_found], int* count,
+                  fms_error*) const override {
+    *count = 0;
+    const auto add = [&](int dim, int q_tile, int kv_tile, int threads, int held) {
+      found[*count] = {*count, dim, q_tile, kv_tile, threads, held, state_bytes(q_tile, dim)};
+      ++*count;
+    };
+    if (p.head_dim <= 64) {
+      add(64, 64, 64, 128, 2);
+      add(64, 32, 64, 128, 2);
+      add(64, 16, 64, 128, 3);
+      add(64, 128, 128, 256, 1);
+    } else {
+      add(128, 64, 32, 128, 2);
+      add(128, 32, 64, 128, 1);
+      add(128, 16, 64, 128, 1);
+    }
+    return FMS_OK;
+  }
+};
+
+constexpr int32_t sms = 58;
+
+struct Shape {
+  int64_t batch, q_heads, kv_heads, q_len, kv_len, head_dim;
+  bool is_causal = false;
+};
+
+fms_attention_problem problem_of(const Shape& s) {
+  fms_attention_problem p{};
+  p.struct_size = sizeof p;
+  p.dtype = FMS_F16;
+  p.batch = s.batch;
+  p.q_heads = s.q_heads;
+  p.kv_heads = s.kv_heads;
+  p.q_len = s.q_len;
+  p.kv_len = s.kv_len;
+  p.head_dim = s.head_dim;
+  p.q = p.o = {s.q_heads * s.q_len * s.head_dim, s.q_len * s.head_dim, s.head_dim};
+  p.k = p.v = {s.kv_heads * s.kv_len * s.head_dim, s.kv_len * s.head_dim, s.head_dim};
+  p.softmax_scale = 0.125F;
+  p.window_left = p.window_right = -1;
+  if (s.is_causal) p.window_right = 0;
+  return p;
+}
+
+fms_status try_plan(const fms_attention_problem& p, fms_attention_plan& plan, fms_error& error, int32_t splits = 0,
+                    int32_t q_tile = 0) {
+  static const L4Kernels kernels;
+  DeviceCaps caps;
+  caps.kind = FMS_DEVICE_CUDA;
+  caps.sm_count = sms;
+  caps.cuda_kernels = &kernels;
+  const fms_plan_options options{sizeof options, 0, splits, q_tile};
+  return make_plan(caps, p, &options, &plan, &error);
+}
+
+fms_attention_plan plan_of(const fms_attention_problem& p, int32_t splits = 0, int32_t q_tile = 0) {
+  fms_attention_plan plan{};
+  fms_error error{};
+  EXPECT_EQ(try_plan(p, plan, error, splits, q_tile), FMS_OK) << error.message;
+  return plan;
+}
+fms_attention_plan plan_of(const Shape& shape, int32_t splits = 0, int32_t q_tile = 0) {
+  return plan_of(problem_of(shape), splits, q_tile);
+}
+
+std::string explained(const fms_attention_plan& plan) {
+  std::string text(explain(plan, nullptr, 0), '\0');
+  explain(plan, text.data(), text.size() + 1);
+  return text;
+}
+
+TEST(CudaPlanner, DecodeTakesTheSmallestTileAndFillsTheMachine) {
+  for (const int64_t head_dim : {64, 128}) {
+    for (const int64_t q_heads : {8, 32}) {
+      const auto plan = plan_of({1, q_heads, 8, 1, 32768, head_dim});
+      EXPECT_EQ(plan.q_tile, 16) << explained(plan);
+      EXPECT_GE(plan.work_items, sms) << explained(plan);
+      // The last wave is as good as full.
+      const int64_t held = int64_t{sms} * plan.ctas_per_sm, last = plan.work_items % held;
+      EXPECT_TRUE(last == 0 || last >= sms) << explained(plan);
+    }
+  }
+}
+
+TEST(CudaPlanner, SmallProblemsTakeSmallTiles) {
+  EXPECT_EQ(plan_of({1, 1, 1, 16, 16, 64}).q_tile, 16);
+  EXPECT_EQ(plan_of({1, 12, 12, 32, 32, 64}).q_tile, 16);
+  const auto start = plan_of({1, 1, 1, 128, 128, 64});
+  EXPECT_EQ(start.q_tile, 16);
+  EXPECT_GE(start.work_items, 8);
+}
+
+TEST(CudaPlanner, LargeProblemsTakeLargeTilesAndAreNotSplit) {
+  for (const Shape& shape : {Shape{8, 8, 8, 512, 512, 64}, Shape{32, 8, 8, 1024, 1024, 64},
+                             Shape{1, 16, 16, 2048, 2048, 64, true}, Shape{1, 32, 8, 4096, 4096, 128, true}}) {
+    const auto plan = plan_of(shape);
+    EXPECT_GE(plan.q_tile, 64) << explained(plan);
+    EXPECT_EQ(plan.kv_splits, 1) << explained(plan);
+    EXPECT_EQ(plan.workspace_bytes, 0U);
+  }
+}
+
+// 64 tiles of 64 rows are two waves for 58 SMs, the second nearly empty.
+TEST(CudaPlanner, AnAlmostEmptyLastWaveIsAvoided) {
+  for (const Shape& shape :
+       {Shape{1, 16, 16, 512, 512, 64}, Shape{1, 1, 1, 4096, 4096, 64}, Shape{16, 32, 8, 1, 4096, 128}}) {
+    const auto plan = plan_of(shape);
+    const double per_sm = static_cast<double>(plan.work_items) / sms;
+    const double rounded = static_cast<double>((plan.work_items + sms - 1) / sms);
+    EXPECT_GE(per_sm / rounded, 0.85) << explained(plan);
+  }
+}
+
+TEST(CudaPlanner, AShareIsAtLeastABlockOfKeys) {
+  for (const int64_t head_dim : {64, 128})
+    for (const int64_t kv_len : {1, 63, 64, 65, 100, 128, 500, 2000, 30000})
+      for (const int64_t q_len : {1, 5, 100}) {
+        const auto plan = plan_of({1, 1, 1, q_len, kv_len, head_dim});
+        EXPECT_LE(plan.kv_splits, (kv_len + plan.kv_tile - 1) / plan.kv_tile) << explained(plan);
+      }
+}
+
+// The same keys in more CTAs than that would only wait.
+TEST(CudaPlanner, RaggedBatchesAreCountedByTheirRows) {
+  // 63 sequences of one query and one of 2000: the grid has room for 64 x 2000.
+  auto p = problem_of({64, 8, 8, 2000, 8192, 64, true});
+  p.features = FMS_RAGGED_Q;
+  p.total_q = 63 + 2000;
+  p.q = p.o = {0, 64, 512};
+  const auto plan = plan_of(p);
+  EXPECT_EQ(plan.work_items % (64 * 8), 0);
+  EXPECT_GE(plan.work_items, 64 * 8 * (2000 / plan.q_tile));
+  // One sequence of one query, and a grid for 2000: split as decode is.
+  auto lone = problem_of({1, 8, 8, 2000, 32768, 64, true});
+  lone.features = FMS_RAGGED_Q;
+  lone.total_q = 1;
+  lone.q = lone.o = {0, 64, 512};
+  EXPECT_GT(plan_of(lone).kv_splits, 4) << explained(plan_of(lone));
+}
+
+TEST(CudaPlanner, ForcedChoicesAreTaken) {
+  for (const int32_t q_tile : {16, 32, 64, 128})
+    for (const int32_t splits : {1, 2, 16, 1024}) {
+      const auto plan = plan_of({1, 1, 1, 100, 300, 64}, splits, q_tile);
+      EXPECT_EQ(plan.q_tile, q_tile);
+      EXPECT_EQ(plan.kv_splits, splits);
+      const int64_t tiles = (100 + q_tile - 1) / q_tile;
+      EXPECT_EQ(plan.work_items, tiles * splits);
+      const uint64_t needed =
+          splits == 1 ? 0 : static_cast<uint64_t>(plan.work_items * state_bytes(q_tile, 64) + 4 * tiles);
+      EXPECT_EQ(plan.workspace_bytes, needed);
+    }
+  fms_attention_plan plan{};
+  fms_error error{};
+  EXPECT_EQ(try_plan(problem_of({1, 1, 1, 100, 300, 64}), plan, error, 0, 48), FMS_NOT_SUPPORTED);
+  EXPECT_STREQ(error.argument, "options.q_tile");
+}
+
+TEST(CudaPlanner, TheStartingCaseReachesTheWholeMachineWhenForced) {
+  EXPECT_GE(plan_of({1, 8, 8, 128, 128, 64}, 128 / 8).work_items, 232);
+  EXPECT_GE(plan_of({1, 1, 1, 512, 512, 64}, 512 / 8).work_items, 232);
+}
+
+TEST(CudaPlanner, WhatNoGpuCanRunIsRefusedByName) {
+  fms_attention_plan plan{};
+  fms_error error{};
+  auto p = problem_of({1, 1, 1, 8, 8, 64});
+  p.dtype = FMS_F32;
+  EXPECT_EQ(try_plan(p, plan, error), FMS_NOT_SUPPORTED);
+  EXPECT_STREQ(error.argument, "problem.dtype");
+
+  p = problem_of({1, 1, 1, 8, int64_t{1} << 30, 64});
+  EXPECT_EQ(try_plan(p, plan, error), FMS_NOT_SUPPORTED) << "keys and windows are added in 32 bits";
+
+  p = problem_of({65536, 1, 1, 8, 8, 64});
+  EXPECT_EQ(try_plan(p, plan, error), FMS_NOT_SUPPORTED);
+
+  p = problem_of({1, 1, 1, 8, 200, 64});
+  p.features = FMS_BIAS;
+  p.bias_dtype = FMS_F16;
+  p.bias = {0, 0, 1, int64_t{1} << 24};  // 128 keys on is more than 32 bits
+  EXPECT_EQ(try_plan(p, plan, error), FMS_NOT_SUPPORTED);
+  EXPECT_STREQ(error.argument, "problem.bias.kv");
+}
+
+TEST(CudaPlanner, WorkspacesAndGridsDoNotWrapAround) {
+  auto p = problem_of({60000, 1, 1, 1 << 29, 64, 64});
+  p.features = FMS_RAGGED_Q;
+  p.total_q = 1;
+  p.q = p.o = {0, 64, 64};
+  fms_attention_plan plan{};
+  fms_error error{};
+  for (const int32_t splits : {1, 1024}) EXPECT_EQ(try_plan(p, plan, error, splits), FMS_NOT_SUPPORTED) << splits;
+}
+
+// ---- the explanation -----------------------------------------------------------------------------------------------
+
+void expect_said(const fms_attention_plan& plan, std::initializer_list<std::string> parts) {
+  const std::string text = explained(plan);
+  for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST(CudaPlanner, APlanSaysHowManyCtasThereAreAndWhy) {
+  const auto start = plan_of({1, 1, 1, 128, 128, 64});
+  expect_said(start, {"tile of 16 query rows", "8 CTAs on 58 SMs", "0.05 waves", "keys not split", "50 SMs stay idle",
+                      "not measured"});
+  expect_said(plan_of({1, 1, 1, 128, 128, 64}, 16, 16), {"keys split 16 ways", "128 CTAs", "forced"});
+  expect_said(plan_of({1, 32, 8, 1, 32768, 128}), {"4 heads of a group", "would occupy 8 SMs", "occupies 58"});
+  expect_said(plan_of({32, 8, 8, 1024, 1024, 64}), {"keys not split", "give every SM work"});
+  expect_said(plan_of({1, 1, 1, 4096, 4096, 64}), {"keys split", "waves and would leave SMs idle"});
+}
+
+}  // namespace
+}  // namespace flashmoe::plan

@@ -1,0 +1,59 @@
+#include "cuda/atoms/atom_kernels.hpp"
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <stdexcept>
+
+#include "kernels/cuda/jit/nvrtc.hpp"
+#include "kernels/cuda/jit/sources.hpp"
+
+namespace flashmoe::testing {
+namespace {
+
+std::vector<char> file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error(path + " is not there");
+  std::vector<char> text{std::istreambuf_iterator<char>(file), {}};
+  text.push_back('\0');
+  return text;
+}
+
+std::vector<char> compiled_now(const std::string& source) {
+  const auto nvrtc = cuda::Nvrtc::open();
+  if (!nvrtc) throw std::runtime_error(nvrtc.error().to_string());
+  const std::vector<char> text = file_text(FMS_ATOMS_SOURCES "/" + source);
+  std::vector<cuda::Source> sources = {{source.c_str(), text.data()}};
+  for (const cuda::Source& one : cuda::device_sources()) sources.push_back(one);
+  const std::vector<std::string> options = {"--std=c++20", "--device-as-default-execution-space",
+                                            "--gpu-architecture=compute_80"};
+  auto image = nvrtc->compile(source.c_str(), sources, options, cuda::ImageKind::ptx);
+  if (!image) throw std::runtime_error(image.error().to_string());
+  return std::move(*image);
+}
+
+}  // namespace
+
+const Gpu& atoms_gpu() {
+  static const Gpu only;
+  return only;
+}
+
+runtime::Function atom_kernel(Compiler compiler, const std::string& source, const std::string& kernel) {
+  // Kept to the end of the process: when static objects go, the driver may have gone.
+  using Modules = std::map<std::pair<Compiler, std::string>, std::shared_ptr<runtime::Module>>;
+  static Modules& modules = *new Modules;
+  auto& module = modules[{compiler, source}];
+  if (module == nullptr) {
+    const std::vector<char> image =
+        compiler == Compiler::nvcc ? file_text(FMS_ATOMS_PTX "/" + source + ".ptx") : compiled_now(source);
+    auto loaded = runtime::Module::load(atoms_gpu().device(), std::as_bytes(std::span(image)));
+    if (!loaded) throw std::runtime_error(loaded.error().to_string());
+    module = *loaded;
+  }
+  auto function = module->function(kernel);
+  if (!function) throw std::runtime_error(function.error().to_string());
+  return *function;
+}
+
+}  // namespace flashmoe::testing

@@ -1,0 +1,85 @@
+// Random problems over all features on the virtual GPU with every check on, judged by the oracle.
+//
+//   FMS_GPU_PROBLEMS=n   problems per dtype
+//   FMS_GPU_SEED=s       the first seed; with FMS_GPU_PROBLEMS=1 this replays one failure
+//   VGPU_DEVICE=h100     another GPU
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+#include "cuda/gpu_run.hpp"
+#include "support/judge.hpp"
+#include "support/number_format.hpp"
+#include "support/random_problem.hpp"
+#include "support/sanitizers.hpp"
+
+namespace flashmoe::testing {
+namespace {
+
+uint64_t from_environment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+const Gpu& gpu() {
+  static const Gpu only;
+  return only;
+}
+
+// A third of the runs leave everything to the planner.
+fms_plan_options random_options(uint64_t seed, const fms_attention_problem& problem) {
+  Random random(seed ^ 0x6b0);
+  if (random.chance(0.33)) return plan_options(0, 0, 0);
+  constexpr int32_t tiles[] = {0, 16, 64};
+  int32_t splits = static_cast<int32_t>(random.chance(0.4) ? 0 : random.between(1, 9));
+  if (random.chance(0.1)) splits = static_cast<int32_t>(std::clamp<int64_t>(problem.kv_len / 8, 1, 1024));
+  return plan_options(0, splits, tiles[random.between(0, 2)]);
+}
+
+class GpuDifferential : public ::testing::TestWithParam<fms_dtype> {};
+
+TEST_P(GpuDifferential, AgreesWithTheOracleAndHasNoFinding) {
+  const fms_dtype dtype = GetParam();
+  const uint64_t problems = from_environment("FMS_GPU_PROBLEMS", kSlowBuild ? 6 : 25);
+  const uint64_t first_seed = from_environment("FMS_GPU_SEED", 1);
+  Judgement total;
+  uint64_t failures = 0;
+  for (uint64_t seed = first_seed; seed < first_seed + problems && failures < 10; ++seed) {
+    AttentionCase one = random_case(seed, dtype);
+    const OracleAnswer oracle(one);
+    const fms_plan_options options = random_options(seed, one.problem());
+    one.reset_outputs();
+    const RunResult result = gpu().run(one, &options);
+    const std::string name = "seed " + std::to_string(seed) + " kv_splits=" + std::to_string(options.kv_splits) +
+                             " q_tile=" + std::to_string(options.q_tile) + "\n  " + one.describe();
+    if (result.status != FMS_OK) {
+      ADD_FAILURE() << to_string(result.error) << "\n  " << name;
+      ++failures;
+      continue;
+    }
+    const Judgement judgement = judge(one, oracle);
+    const std::string stray = one.stray_write().value_or("");
+    const auto findings = gpu().findings();
+    if (!judgement.complaint.empty() || !stray.empty() || !findings.empty()) {
+      ADD_FAILURE() << judgement.complaint << stray << (findings.empty() ? "" : findings.front().substr(0, 600))
+                    << "\n  " << name;
+      ++failures;
+    }
+    total.squared_errors_over_bounds += judgement.squared_errors_over_bounds;
+    total.elements += judgement.elements;
+    total.worst_error_over_bound = std::max(total.worst_error_over_bound, judgement.worst_error_over_bound);
+  }
+  const double rms =
+      std::sqrt(total.squared_errors_over_bounds / static_cast<double>(std::max<int64_t>(total.elements, 1)));
+  std::cout << "  " << dtype_name(dtype) << ": error/bound rms " << rms << ", worst " << total.worst_error_over_bound
+            << " over " << total.elements << " elements (virtual)\n";
+  EXPECT_LE(rms, 1 / std::sqrt(3.0));
+}
+
+INSTANTIATE_TEST_SUITE_P(HalfTypes, GpuDifferential, ::testing::Values(FMS_F16, FMS_BF16),
+                         [](const auto& param_info) { return std::string(dtype_name(param_info.param)); });
+
+}  // namespace
+}  // namespace flashmoe::testing

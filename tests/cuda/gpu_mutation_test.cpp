@@ -1,0 +1,166 @@
+// Tests that cannot fail prove nothing. The forward kernel with one thing taken out, compiled by NVRTC: each time the
+// virtual GPU's checks, its counters or the oracle must notice.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "cuda/gpu_run.hpp"
+#include "kernels/cuda/jit/nvrtc.hpp"
+#include "kernels/cuda/launch/forward_params.hpp"
+#include "support/judge.hpp"
+#include "support/simple_case.hpp"
+
+namespace flashmoe::testing {
+namespace {
+
+const Gpu& gpu() {
+  static const Gpu only = [] {
+    setenv("VGPU_PTXAS", "off", 0);
+    setenv("VGPU_SCHEDULE", "adversarial", 0);
+    return Gpu();
+  }();
+  return only;
+}
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().to_string());
+  return std::move(*result);
+}
+
+struct Mutation {
+  const char* name;
+  const char* file;  // of kernels/cuda/; null: none
+  const char* from;
+  const char* to;
+  int place = all_places;  // in the file, from 0
+  static constexpr int all_places = -1;
+};
+
+int places_of(const Mutation& mutation) {
+  int count = 0;
+  for (const cuda::Source& source : cuda::device_sources()) {
+    if (source.name != std::string("kernels/cuda/") + mutation.file) continue;
+    const std::string text = source.text;
+    for (std::size_t at = 0; (at = text.find(mutation.from, at)) != std::string::npos; ++at) ++count;
+  }
+  return count;
+}
+
+// A text that is not there is an error, so that a mutation does not outlive the code it is about.
+std::vector<char> mutated_kernel(const cuda::InstanceAxes& axes, const Mutation& mutation) {
+  std::vector<std::string> texts;
+  std::vector<cuda::Source> sources;
+  if (mutation.file != nullptr && places_of(mutation) == 0)
+    throw std::runtime_error(std::string(mutation.name) + ": no such text");
+  texts.reserve(cuda::device_sources().size());
+  for (const cuda::Source& source : cuda::device_sources()) {
+    std::string& text = texts.emplace_back(source.text);
+    if (mutation.file != nullptr && source.name == std::string("kernels/cuda/") + mutation.file) {
+      const std::string from = mutation.from, to = mutation.to;
+      int place = 0;
+      for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; ++place) {
+        const bool is_meant = mutation.place == Mutation::all_places || mutation.place == place;
+        if (is_meant) text.replace(at, from.size(), to);
+        at += is_meant ? to.size() : from.size();
+      }
+    }
+    sources.push_back({source.name, text.c_str()});
+  }
+  const std::vector<std::string> options = {
+      "--std=c++20",
+      "--device-as-default-execution-space",
+      "--gpu-architecture=compute_80",
+      "-DFMS_NAME=" + axes.name(),
+      "-DFMS_ELEMENT=Half",
+      "-DFMS_DIM=" + std::to_string(axes.dim),
+      std::string("-DFMS_TILE_CLASS=") + cuda::tile_class_names[static_cast<int>(axes.tile_class)],
+      "-DFMS_PAGED=0",
+      "-DFMS_MODIFIED=0"};
+  return must(must(cuda::Nvrtc::open()).compile(cuda::main_source_name, sources, options, cuda::ImageKind::ptx));
+}
+
+struct Noticed {
+  bool finding, wrong, conflict;
+};
+
+// Causal, with whole blocks before the diagonal, key warps and splits.
+Noticed noticed(const Mutation& mutation, int64_t head_dim = 64, int32_t q_tile = 32, int32_t kv_splits = 2) {
+  fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 40, head_dim == 64 ? 1000 : 100, head_dim});
+  problem.window_right = 0;
+  AttentionCase one = normal_case(problem);
+  const fms_plan_options options = plan_options(0, kv_splits, q_tile);
+  fms_attention_plan plan{};
+  if (fms_attention_plan_make(gpu().context(), &problem, &options, &plan, nullptr) != FMS_OK)
+    throw std::runtime_error("no plan");
+  const cuda::InstanceAxes axes = cuda::axes_of(plan.instance);
+  const std::vector<char> image = mutated_kernel(axes, mutation);
+  const auto module = must(runtime::Module::load(gpu().device(), std::as_bytes(std::span(image))));
+  const runtime::Function kernel = must(module->function(axes.name()));
+
+  const DeviceCase there(gpu(), one);
+  runtime::Buffer workspace =
+      must(runtime::Buffer::create(gpu().device(), std::max<std::size_t>(plan.workspace_bytes, 4)));
+  must(workspace.write(std::vector<std::byte>(workspace.bytes())));
+  cuda::ForwardParams params =
+      cuda::forward_params(plan, axes, there.args(), reinterpret_cast<std::byte*>(workspace.address()));
+  runtime::Geometry geometry;
+  const auto splits = static_cast<unsigned>(plan.kv_splits);
+  geometry.grid = {static_cast<unsigned>(plan.work_items) / splits, 1, splits};
+  geometry.block = {static_cast<unsigned>(plan.threads), 1, 1};
+  geometry.dynamic_shared_bytes = static_cast<unsigned>(cuda::shared_bytes(axes.tile(), axes.dim));
+  void* arguments[] = {&params};
+  static_cast<void>(gpu().reports());
+  must(kernel.launch(geometry, arguments));
+  must(gpu().device()->synchronize());
+  there.copy_back(one);
+  const auto report = nlohmann::json::parse(gpu().reports().at(0));
+  double conflicts = 0;
+  for (const auto& metric : report.at("metrics"))
+    if (metric.at("name") == "vgpu__shared_bank_conflicts.sum") conflicts = metric.at("value").get<double>();
+  return {!report.at("findings").empty(), !judge(one, OracleAnswer(one)).complaint.empty(), conflicts > 0};
+}
+
+TEST(Mutations, TheKernelAsItIsIsClean) {
+  const Noticed none = noticed({"nothing", nullptr, nullptr, nullptr});
+  EXPECT_FALSE(none.finding);
+  EXPECT_FALSE(none.wrong);
+  EXPECT_FALSE(none.conflict);
+}
+
+// One at a time: there is no wait, barrier or fence too many either.
+TEST(Mutations, EveryWaitBarrierAndFenceIsMissed) {
+  constexpr Mutation synchronisation[] = {
+      {"a wait for copies", "attention/walk.cuh", "wait_for_copies<0>();", ""},
+      {"a barrier of the walk", "attention/walk.cuh", "__syncthreads();", ""},
+      {"a barrier of the end", "attention/finish.cuh", "__syncthreads();", ""},
+      {"a fence beside the counter", "attention/finish.cuh", "__threadfence();", ""},
+      {"the warp's barrier before the result", "attention/finish.cuh", "__syncwarp();", ""},
+  };
+  for (Mutation mutation : synchronisation) {
+    const int places = places_of(mutation);
+    for (mutation.place = 0; mutation.place < places; ++mutation.place)
+      // Blocks of keys of long heads are short, and results reach beyond them.
+      EXPECT_TRUE(noticed(mutation).finding || noticed(mutation, 256, 64, 1).finding)
+          << mutation.name << ", place " << mutation.place;
+  }
+}
+
+TEST(Mutations, WrongRulesGiveWrongResults) {
+  constexpr Mutation rules[] = {
+      {"the mask", "attention/score_rules.cuh", "s = minus_infinity;", "{}"},
+      {"the fading of what was met before", "attention/row_state.cuh", "sum[h] *= factor;", ""},
+      {"the order of a pair", "atoms/mma.cuh", ": \"f\"(high), \"f\"(low)", ": \"f\"(low), \"f\"(high)"},
+      {"the unit of splits", "attention/sequence.cuh", "min(begin + units * split_unit, keys.hi)", "keys.hi"},
+  };
+  for (const Mutation& mutation : rules) EXPECT_TRUE(noticed(mutation).wrong) << mutation.name;
+}
+
+TEST(Mutations, RowsWithoutASwizzleMeetInBanks) {
+  EXPECT_TRUE(noticed({"the swizzle", "atoms/shared_memory.cuh", "chunk ^ (row", "chunk | 0 & (row"}).conflict);
+}
+
+}  // namespace
+}  // namespace flashmoe::testing

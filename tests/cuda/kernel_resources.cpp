@@ -1,0 +1,133 @@
+// What ptxas made of every kernel in the library, for every architecture it was built for.
+//
+//   kernel_resources [--json | --markdown]
+//
+// Exit code 1 when a kernel spills or uses local memory, or when an instance of the list has no image: nothing that is
+// shipped may.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "devices/device.hpp"
+#include "images/cubin.hpp"
+#include "kernels/cuda/launch/images.hpp"
+#include "kernels/cuda/launch/instances.hpp"
+
+namespace flashmoe {
+namespace {
+
+struct Row {
+  std::string kernel;
+  int architecture, threads, rows, keys, registers;
+  std::int64_t shared_bytes, local_bytes, spill_bytes, code_bytes;
+  int ctas_per_sm;
+};
+
+Result<Row> row_of(const cuda::InstanceAxes& axes, const cuda::Image& image) {
+  const auto cubin =
+      read_cubin({reinterpret_cast<const std::byte*>(image.begin), static_cast<std::size_t>(image.end - image.begin)});
+  if (!cubin) return cubin.error();
+  const CubinKernel& kernel = cubin->kernels.at(0);
+  const cuda::Tile tile = axes.tile();
+  const auto limits = find_architecture(fmt::format("sm_{}", image.architecture));
+  if (!limits) return limits.error();
+  const std::int64_t shared = cuda::shared_bytes(tile, axes.dim);
+  const int ctas = occupancy(*limits, {kernel.registers, tile.threads(), kernel.static_shared_bytes, shared,
+                                       std::max(kernel.barriers, 1)})
+                       .ctas_per_sm;
+  return Row{axes.name(),
+             image.architecture,
+             tile.threads(),
+             tile.rows(),
+             tile.keys,
+             kernel.registers,
+             shared,
+             kernel.frame_bytes,
+             kernel.spill_store_bytes + kernel.spill_load_bytes,
+             kernel.code_bytes,
+             ctas};
+}
+
+void print_markdown(const std::vector<Row>& rows) {
+  std::cout << "| kernel | sm | tile | threads | registers | spills, bytes | local, bytes | shared, bytes | CTAs per "
+               "SM | code, "
+               "bytes |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+  for (const Row& r : rows) {
+    std::cout << fmt::format("| `{}` | {} | {} x {} | {} | {} | {} | {} | {} | {} | {} |\n", r.kernel, r.architecture,
+                             r.rows, r.keys, r.threads, r.registers, r.spill_bytes, r.local_bytes, r.shared_bytes,
+                             r.ctas_per_sm, r.code_bytes);
+  }
+}
+
+void print_json(const std::vector<Row>& rows) {
+  auto all = nlohmann::ordered_json::array();
+  for (const Row& r : rows) {
+    all.push_back({{"kernel", r.kernel},
+                   {"architecture", r.architecture},
+                   {"rows", r.rows},
+                   {"keys", r.keys},
+                   {"threads", r.threads},
+                   {"registers", r.registers},
+                   {"spill_bytes", r.spill_bytes},
+                   {"local_bytes", r.local_bytes},
+                   {"shared_bytes", r.shared_bytes},
+                   {"ctas_per_sm", r.ctas_per_sm},
+                   {"code_bytes", r.code_bytes}});
+  }
+  std::cout << all.dump(1) << '\n';
+}
+
+int run(const char* format) {
+  std::vector<Row> rows;
+  int complaints = 0;
+  const auto complain = [&](const std::string& text) {
+    std::cerr << text << '\n';
+    ++complaints;
+  };
+  for (const cuda::InstanceAxes& axes : cuda::listed_instances()) {
+    bool has_ptx = false;
+    for (const cuda::Image& image : cuda::images()) {
+      if (axes.name() != image.kernel) continue;
+      has_ptx |= image.architecture == 0;
+      if (image.architecture == 0) continue;
+      const auto row = row_of(axes, image);
+      if (!row) {
+        complain(fmt::format("{} for sm_{}: {}", axes.name(), image.architecture, row.error().to_string()));
+        continue;
+      }
+      if (row->spill_bytes != 0 || row->local_bytes != 0) {
+        complain(fmt::format("{} for sm_{}: {} bytes of spills, {} of local memory; allowed: 0", row->kernel,
+                             row->architecture, row->spill_bytes, row->local_bytes));
+      }
+      rows.push_back(*row);
+    }
+    if (!has_ptx) complain(axes.name() + ": in instances.def, but the library has no PTX of it");
+  }
+  if (rows.empty()) complain("the library has no cubin: it was built with no architecture or without a CUDA toolkit");
+  if (std::strcmp(format, "--json") == 0) {
+    print_json(rows);
+  } else {
+    print_markdown(rows);
+  }
+  std::set<int> architectures;
+  for (const Row& row : rows) architectures.insert(row.architecture);
+  std::cerr << fmt::format("{} kernels for {} architectures, {} complaints\n", rows.size(), architectures.size(),
+                           complaints);
+  return complaints == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace flashmoe
+
+int main(int argc, char** argv) {
+  const char* const format = argc > 1 ? argv[1] : "--markdown";
+  if (argc > 2 || (std::strcmp(format, "--json") != 0 && std::strcmp(format, "--markdown") != 0)) {
+    std::cerr << "usage: kernel_resources [--json | --markdown]\n";
+    return 2;
+  }
+  return flashmoe::run(format);
+}
