@@ -19,7 +19,8 @@ FMS_DEVICE int c_index(int i) {  // 16 x 8 by rows
 }
 
 template <class T>
-FMS_DEVICE void product(const uint32* a_words, const uint32* b_words, const float* c_values, float* with_c, float* alone) {
+FMS_DEVICE void product(const uint32* a_words, const uint32* b_words, const float* c_values, float* with_c,
+                        float* alone) {
   uint32 a[4], b[2];
   float c[4], d[4], e[4];
   load_a(a, a_words);
