@@ -116,7 +116,8 @@ class TileCopy {
       return;
     }
     const int head_chunks = p_.head_dim / 8;
-#pragma unroll
+    // A page's address takes registers that unrolled code would want for all rows at once.
+#pragma unroll(Shape::is_paged ? 1 : Shape::keys)
     for (int row = 0; row < Shape::keys; row += row_step) {
       const bool is_there = first + first_row_ + row < end;
       const unsigned char* from = mine;
