@@ -206,6 +206,7 @@ struct Args {
   const std::int32_t* cu_kv = nullptr;
   const std::int32_t* kv_lengths = nullptr;
   const std::int32_t* block_table = nullptr;
+  std::uint32_t flags = 0;  // fms_run_flag bits
 };
 
 // Two partial results over disjoint keys and where their union goes; o and lse may be o_a and lse_a, or those of b.
@@ -255,6 +256,7 @@ class Context {
                    fms_stream stream = nullptr) const {
     fms_run_info info{};
     const fms_attention_args c_args{.struct_size = sizeof(fms_attention_args),
+                                    .flags = args.flags,
                                     .q = args.q,
                                     .k = args.k,
                                     .v = args.v,
