@@ -60,7 +60,7 @@ class Estimate {
   Estimate(const CudaKernel& kernel, const Work& work, int32_t sm_count)
       : kernel_(kernel), work_(work), sm_count_(sm_count), tiles_(work.tiles(kernel.q_tile)) {
     const int warps = kernel.threads / 32, row_warps = kernel.q_tile / 16;
-    const double products = 2.0 * row_warps * (kernel.kv_tile / 8) * (kernel.head_dim / 16);
+    const double products = 2.0 * (row_warps * (kernel.kv_tile / 8) * (kernel.head_dim / 16));
     const double bytes = 4.0 * kernel.kv_tile * kernel.head_dim;
     const double clocks =
         policy_.product_clocks / policy_.loop_share[std::bit_width(static_cast<unsigned>(row_warps)) - 1];
@@ -184,10 +184,11 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
         static_cast<long long>(p.head_dim), options.q_tile > 0 ? " with this q_tile" : "");
   }
   const int64_t tiles = work.heads * divide_up(work.rows, best.kernel->q_tile);
-  if (tiles * best.splits > most_ctas) {
+  const int64_t ctas = tiles * best.splits;
+  if (ctas > most_ctas) {
     return fail(error, FMS_NOT_SUPPORTED, "problem",
-                "the plan would have %lld CTAs; allowed: %lld. Force fewer kv_splits",
-                static_cast<long long>(tiles * best.splits), static_cast<long long>(most_ctas));
+                "the plan would have %lld CTAs; allowed: %lld. Force fewer kv_splits", static_cast<long long>(ctas),
+                static_cast<long long>(most_ctas));
   }
   plan.family = FMS_KERNEL_CUDA_FORWARD;
   plan.instance = best.kernel->instance;
@@ -198,7 +199,7 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
   plan.q_tile = best.kernel->q_tile;
   plan.kv_tile = best.kernel->kv_tile;
   plan.kv_splits = static_cast<int32_t>(best.splits);
-  plan.work_items = tiles * best.splits;
+  plan.work_items = ctas;
   if (best.splits > 1) {
     plan.workspace_bytes = static_cast<uint64_t>(plan.work_items * best.kernel->split_bytes) +
                            static_cast<uint64_t>(tiles) * sizeof(uint32_t);

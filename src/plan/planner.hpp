@@ -20,6 +20,9 @@ struct CudaKernel {
 class CudaKernels {
  public:
   static constexpr int max_found = 4;
+  CudaKernels() = default;
+  CudaKernels(const CudaKernels&) = delete;
+  CudaKernels& operator=(const CudaKernels&) = delete;
   virtual ~CudaKernels() = default;
   [[nodiscard]] virtual fms_status find(const fms_attention_problem& problem, CudaKernel (&found)[max_found],
                                         int* count, fms_error* error) const = 0;

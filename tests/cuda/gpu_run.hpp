@@ -52,6 +52,7 @@ class DeviceCase {
   DeviceCase(const Gpu& gpu, const AttentionCase& one);
   fms_attention_args args() const { return args_; }
   void copy_back(AttentionCase& one) const;
+  void copy_outputs_to_device(const AttentionCase& one);
 
  private:
   struct Piece {

@@ -1,11 +1,13 @@
 // CTAs that share the keys of a tile: the last one merges, in a fixed order, and leaves the counters as it found them.
 // Replays, two streams, shares of 8 keys, shares of none.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 #include "cuda/core_set.hpp"
@@ -49,6 +51,12 @@ class Launch {
                                 plan_.workspace_bytes, stream, &error),
               FMS_OK)
         << to_string(error);
+  }
+
+  // So that a launch that does nothing is noticed.
+  void spoil_outputs() {
+    one_.reset_outputs();
+    there_.copy_outputs_to_device(one_);
   }
 
   // Right, no finding, every counter zero. Returns the bits.
@@ -97,8 +105,64 @@ fms_attention_problem causal(const Shape& shape) {
   return problem;
 }
 
-// What a captured graph does: the same launch, the same pointers, again and again. The first run clears the counters
-// of a workspace that held anything; a ready one needs the kernel alone.
+// The functions of graphs, which the library itself does not call.
+struct Graphs {
+  using Code = runtime::cuda::Code;
+  using Stream = runtime::cuda::StreamHandle;
+  Code (*begin)(Stream, int mode);
+  Code (*end)(Stream, void** graph);
+  Code (*instantiate)(void** exec, void* graph, unsigned long long flags);
+  Code (*launch)(void* exec, Stream);
+  Code (*destroy_exec)(void* exec);
+  Code (*destroy)(void* graph);
+
+  Graphs() {
+    void* const library = dlopen(gpu().driver().library().c_str(), RTLD_NOW | RTLD_NOLOAD);
+    const auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      if (function == nullptr) throw std::runtime_error(name);
+    };
+    find(begin, "cuStreamBeginCapture_v2");
+    find(end, "cuStreamEndCapture");
+    find(instantiate, "cuGraphInstantiateWithFlags");
+    find(launch, "cuGraphLaunch");
+    find(destroy_exec, "cuGraphExecDestroy");
+    find(destroy, "cuGraphDestroy");
+  }
+};
+
+// A run is captured, which does nothing yet, and replayed: with the counters cleared by the graph, and without where
+// the workspace is ready.
+TEST(Splits, AGraphReplaysTheSameBits) {
+  const Graphs graphs;
+  const runtime::cuda::Functions& call = gpu().driver().call();
+  for (const uint32_t flags : {uint32_t{0}, uint32_t{FMS_WORKSPACE_READY}}) {
+    SCOPED_TRACE(flags);
+    Launch launch(causal({1, 2, 1, 40, 300, 64}), plan_options(0, 4, 16));
+    launch.run();
+    const std::vector<uint8_t> expected = launch.checked();
+    runtime::cuda::StreamHandle stream = nullptr;
+    ASSERT_EQ(call.stream_create(&stream, 1), 0);
+    void* graph = nullptr;
+    void* exec = nullptr;
+    ASSERT_EQ(graphs.begin(stream, 0), 0);
+    launch.run(flags, stream);
+    EXPECT_TRUE(gpu().reports().empty()) << "a capturing stream ran something";
+    ASSERT_EQ(graphs.end(stream, &graph), 0);
+    ASSERT_EQ(graphs.instantiate(&exec, graph, 0), 0);
+    for (int replay = 0; replay < 3; ++replay) {
+      launch.spoil_outputs();
+      ASSERT_EQ(graphs.launch(exec, stream), 0);
+      EXPECT_EQ(launch.checked(), expected);
+    }
+    EXPECT_EQ(graphs.destroy_exec(exec), 0);
+    EXPECT_EQ(graphs.destroy(graph), 0);
+    EXPECT_EQ(call.stream_destroy(stream), 0);
+  }
+}
+
+// The same launch on the same pointers, again and again. The first run clears the counters of a workspace that held
+// anything; a ready one needs the kernel alone.
 TEST(Splits, AReplayGivesTheSameBits) {
   for (const int32_t q_tile : {16, 32, 64, 128}) {
     SCOPED_TRACE(q_tile);

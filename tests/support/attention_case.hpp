@@ -30,7 +30,8 @@ class AttentionCase {
 
   const fms_attention_problem& problem() const { return problem_; }
   fms_attention_args args() const;
-  // Every buffer that args() points at, for runs on memory of another device.
+  // Every buffer that args() points at, for runs on memory of another device. Two of them are written.
+  static constexpr size_t kOutputBuffer = 3, kLseBuffer = 4;
   std::vector<std::span<uint8_t>> buffers() const;
 
   bool has(fms_feature feature) const { return (problem_.features & feature) != 0; }

@@ -282,6 +282,51 @@ TEST_F(Driver, CallbacksMayWaitForThreadsThatCallTheDriver) {
   EXPECT_EQ(seen, CUDA_SUCCESS);
 }
 
+TEST_F(Driver, WhatAStreamCapturesIsDoneByTheGraph) {
+  const CUfunction fill = function(linked(), "fill");
+  CUdeviceptr words = 0;
+  ASSERT_EQ(call("cuMemAlloc", &words, std::size_t{64}), CUDA_SUCCESS);
+  CUstream stream = nullptr;
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  int status = -1;
+  ASSERT_EQ(call("cuStreamCreate", &stream, 1U), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuStreamBeginCapture", CUstream{}, 0), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(call("cuStreamEndCapture", stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
+  ASSERT_EQ(call("cuMemsetD32", words, 1U, std::size_t{16}), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuStreamBeginCapture", stream, 0), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuStreamIsCapturing", stream, &status), CUDA_SUCCESS);
+  EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  // The parameters are those of now, not of the replay.
+  unsigned value = 7;
+  void* parameters[] = {&words, &value};
+  EXPECT_EQ(call("cuMemsetD32Async", words, 5U, std::size_t{16}, stream), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuLaunchKernel", fill, 1U, 1U, 1U, 8U, 1U, 1U, 0U, stream, static_cast<void**>(parameters),
+                 static_cast<void**>(nullptr)),
+            CUDA_SUCCESS);
+  value = 9;
+  unsigned host[16] = {};
+  ASSERT_EQ(call("cuMemcpyDtoH", static_cast<void*>(host), words, sizeof host), CUDA_SUCCESS);
+  EXPECT_EQ(host[0], 1U) << "done while it was captured";
+  ASSERT_EQ(call("cuStreamEndCapture", stream, &graph), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuGraphInstantiateWithFlags", &exec, graph, 0ULL), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuGraphDestroy", graph), CUDA_SUCCESS);
+  for (int replay = 0; replay < 2; ++replay) {
+    ASSERT_EQ(call("cuMemsetD32", words, 1U, std::size_t{16}), CUDA_SUCCESS);
+    ASSERT_EQ(call("cuGraphLaunch", exec, stream), CUDA_SUCCESS);
+    ASSERT_EQ(call("cuMemcpyDtoH", static_cast<void*>(host), words, sizeof host), CUDA_SUCCESS);
+    EXPECT_EQ(host[0], 7U);
+    EXPECT_EQ(host[15], 5U);
+  }
+  EXPECT_EQ(call("cuGraphExecDestroy", exec), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuGraphLaunch", exec, stream), CUDA_ERROR_INVALID_HANDLE);
+  // Waiting for it spoils a capture.
+  ASSERT_EQ(call("cuStreamBeginCapture", stream, 0), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuStreamSynchronize", stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(call("cuStreamEndCapture", stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  EXPECT_EQ(call("cuStreamSynchronize", stream), CUDA_SUCCESS);
+}
+
 TEST_F(Driver, EventsTellVirtualTime) {
   const CUmodule module = linked();
   CUdeviceptr out = 0;

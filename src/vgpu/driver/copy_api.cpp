@@ -1,7 +1,9 @@
-// Copies and fills, 1D to 3D, synchronous and not: all of them are done when the call returns.
+// Copies and fills, 1D to 3D, synchronous and not: all of them are done when the call returns, unless their stream is
+// capturing.
 #include <cstring>
 
 #include "vgpu/driver/allocate.hpp"
+#include "vgpu/driver/graph.hpp"
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/watch.hpp"
 
@@ -34,8 +36,10 @@ CUresult copy(State& all, Side to_side, std::uint64_t to, Side from_side, std::u
 CUresult copy_1d(const char* function, Side to_side, std::uint64_t to, Side from_side, std::uint64_t from,
                  std::size_t bytes, CUstream stream = nullptr) {
   return with_context(function, [&](State& all, Context& context) {
-    if (all.stream(stream, context) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    return copy(all, to_side, to, from_side, from, bytes);
+    Stream* const there = all.stream(stream, context);
+    if (there == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    return perform(all, context, *there, stream,
+                   [=](State& later, Context&, CUstream) { return copy(later, to_side, to, from_side, from, bytes); });
   });
 }
 
@@ -76,7 +80,8 @@ CUresult copy_2d(const char* function, const CUDA_MEMCPY2D* what, CUstream strea
   return with_context(function, [&](State& all, Context& context) {
     Plane to, from;
     if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (all.stream(stream, context) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    Stream* const there = all.stream(stream, context);
+    if (there == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (!plane(what->srcMemoryType, what->srcHost, what->srcDevice, what->srcXInBytes, what->srcY, 0, what->srcPitch,
                what->Height, what->WidthInBytes, from) ||
         !plane(what->dstMemoryType, what->dstHost, what->dstDevice, what->dstXInBytes, what->dstY, 0, what->dstPitch,
@@ -84,7 +89,10 @@ CUresult copy_2d(const char* function, const CUDA_MEMCPY2D* what, CUstream strea
       log_once("copies from and to arrays: CUDA_ERROR_NOT_SUPPORTED");
       return CUDA_ERROR_NOT_SUPPORTED;
     }
-    return copy_planes(all, to, from, what->WidthInBytes, what->Height, 1);
+    return perform(all, context, *there, stream,
+                   [to, from, width = what->WidthInBytes, rows = what->Height](State& later, Context&, CUstream) {
+                     return copy_planes(later, to, from, width, rows, 1);
+                   });
   });
 }
 
@@ -92,7 +100,8 @@ CUresult copy_3d(const char* function, const CUDA_MEMCPY3D* what, CUstream strea
   return with_context(function, [&](State& all, Context& context) {
     Plane to, from;
     if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (all.stream(stream, context) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    Stream* const there = all.stream(stream, context);
+    if (there == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     const auto height = [&](std::size_t given) { return given == 0 ? what->Height : given; };
     if (!plane(what->srcMemoryType, what->srcHost, what->srcDevice, what->srcXInBytes, what->srcY, what->srcZ,
                what->srcPitch, height(what->srcHeight), what->WidthInBytes, from) ||
@@ -101,25 +110,33 @@ CUresult copy_3d(const char* function, const CUDA_MEMCPY3D* what, CUstream strea
       log_once("copies from and to arrays: CUDA_ERROR_NOT_SUPPORTED");
       return CUDA_ERROR_NOT_SUPPORTED;
     }
-    return copy_planes(all, to, from, what->WidthInBytes, what->Height, what->Depth);
+    return perform(all, context, *there, stream,
+                   [to, from, width = what->WidthInBytes, rows = what->Height, depth = what->Depth](
+                       State& later, Context&, CUstream) { return copy_planes(later, to, from, width, rows, depth); });
   });
+}
+
+template <class T>
+CUresult fill_now(State& all, CUdeviceptr to, std::size_t pitch, T value, std::size_t width, std::size_t height) {
+  for (std::size_t row = 0; row < height; ++row) {
+    const CUdeviceptr at = to + row * pitch;
+    if (width == 0) continue;
+    if (!is_device_range(all, at, width * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
+    for (std::size_t i = 0; i < width; ++i) std::memcpy(reinterpret_cast<void*>(at + i * sizeof(T)), &value, sizeof(T));
+    host_wrote(at, width * sizeof(T));
+  }
+  return CUDA_SUCCESS;
 }
 
 template <class T>
 CUresult fill(const char* function, CUdeviceptr to, std::size_t pitch, T value, std::size_t width, std::size_t height,
               CUstream stream = nullptr) {
   return with_context(function, [&](State& all, Context& context) {
-    if (all.stream(stream, context) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    Stream* const there = all.stream(stream, context);
+    if (there == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (to % sizeof(T) != 0 || (height > 1 && pitch < width * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
-    for (std::size_t row = 0; row < height; ++row) {
-      const CUdeviceptr at = to + row * pitch;
-      if (width == 0) continue;
-      if (!is_device_range(all, at, width * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
-      for (std::size_t i = 0; i < width; ++i)
-        std::memcpy(reinterpret_cast<void*>(at + i * sizeof(T)), &value, sizeof(T));
-      host_wrote(at, width * sizeof(T));
-    }
-    return CUDA_SUCCESS;
+    return perform(all, context, *there, stream,
+                   [=](State& later, Context&, CUstream) { return fill_now(later, to, pitch, value, width, height); });
   });
 }
 

@@ -1,6 +1,10 @@
 // A launch: validated as a device would, run, its fault kept, its time put on the clock.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <vector>
+
 #include "vgpu/driver/module.hpp"
 
 namespace flashmoe::vgpu::driver {
@@ -12,6 +16,7 @@ struct LaunchRequest {
   void** parameters = nullptr;
   void** extra = nullptr;
   bool is_cooperative = false;
+  std::shared_ptr<const std::vector<std::uint8_t>> gathered{};  // of a graph: the parameters as they were captured
 };
 
 CUresult launch(State& all, Context& context, Function& function, const LaunchRequest& request);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "vgpu/driver/graph.hpp"
 #include "vgpu/driver/launch.hpp"
 #include "vgpu/driver/launch_time.hpp"
 #include "vgpu/driver/log.hpp"
@@ -61,6 +62,10 @@ CUresult check(Function& function, const ir::Kernel& kernel, const LaunchRequest
 }
 
 CUresult gather_parameters(const ir::Kernel& kernel, const LaunchRequest& request, std::vector<std::uint8_t>& buffer) {
+  if (request.gathered != nullptr) {
+    buffer = *request.gathered;
+    return CUDA_SUCCESS;
+  }
   buffer.assign(kernel.parameter_bytes, 0);
   if (request.extra != nullptr) {
     if (request.parameters != nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -159,6 +164,16 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
   run.block = request.block;
   run.dynamic_shared_bytes = request.dynamic_shared_bytes;
   if (const CUresult wrong = gather_parameters(kernel, request, run.parameters); wrong != CUDA_SUCCESS) return wrong;
+  if (stream->capture != nullptr) {
+    LaunchRequest kept = request;
+    kept.parameters = kept.extra = nullptr;
+    kept.gathered = std::make_shared<const std::vector<std::uint8_t>>(std::move(run.parameters));
+    return perform(all, context, *stream, request.stream,
+                   [kept, &function](State& state, Context& current, CUstream replay) mutable {
+                     kept.stream = replay;
+                     return launch(state, current, function, kept);
+                   });
+  }
   run.schedule = machine.watching.schedule;
   if (machine.watching.budget != 0) run.instruction_budget = machine.watching.budget;
   run.sm_count = static_cast<std::uint32_t>(machine.gpu.sm_count.value);

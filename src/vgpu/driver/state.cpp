@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "vgpu/driver/graph.hpp"
 #include "vgpu/driver/link.hpp"
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/module.hpp"
@@ -56,6 +57,8 @@ void State::empty(Context& context) {
   modules.remove_if(is_its);
   streams.remove_if(is_its);
   events.remove_if(is_its);
+  graphs.remove_if(is_its);
+  graph_execs.remove_if(is_its);
   std::size_t leaked = 0;
   std::uint64_t bytes = 0;
   for (auto at = allocations.begin(); at != allocations.end();) {

@@ -18,6 +18,8 @@
 namespace flashmoe::vgpu::driver {
 
 struct Context;
+struct Graph;
+struct GraphExec;
 struct Module;
 
 struct Stream {
@@ -27,7 +29,9 @@ struct Stream {
   unsigned flags = 0;
   int priority = 0;
   std::uint64_t id = 0;
-  double ready_ns = 0;  // when what was put into it is done, on the virtual clock
+  double ready_ns = 0;               // when what was put into it is done, on the virtual clock
+  std::shared_ptr<Graph> capture{};  // null: work is done at once
+  bool is_capture_broken = false;    // something was asked that no graph can hold
 };
 
 struct Event {
@@ -112,6 +116,8 @@ struct State {
   Handles<Module> modules;
   Handles<Library> libraries;
   Handles<Link> links;
+  Handles<Graph> graphs;
+  Handles<GraphExec> graph_execs;
   std::map<std::uint64_t, Owned> allocations{};     // by address
   std::map<const void*, std::size_t> registered{};  // host memory
 

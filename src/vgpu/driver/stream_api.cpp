@@ -15,6 +15,13 @@ CUresult with_stream(const char* function, CUstream handle, const std::function<
   });
 }
 
+// Waiting and asking end a capture, as on a device.
+CUresult cannot_be_captured(Stream& stream) {
+  if (stream.capture == nullptr) return CUDA_SUCCESS;
+  stream.is_capture_broken = true;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 CUresult create_stream(const char* function, CUstream* out, unsigned flags, int priority) {
   return with_context(function, [&](State& all, Context& context) {
     if (out == nullptr || flags > 1) return CUDA_ERROR_INVALID_VALUE;
@@ -43,10 +50,10 @@ VGPU_EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
   });
 }
 VGPU_EXPORT CUresult cuStreamSynchronize(CUstream handle) {
-  return with_stream("cuStreamSynchronize", handle, [](State&, Stream&) { return CUDA_SUCCESS; });
+  return with_stream("cuStreamSynchronize", handle, [](State&, Stream& stream) { return cannot_be_captured(stream); });
 }
 VGPU_EXPORT CUresult cuStreamQuery(CUstream handle) {
-  return with_stream("cuStreamQuery", handle, [](State&, Stream&) { return CUDA_SUCCESS; });
+  return with_stream("cuStreamQuery", handle, [](State&, Stream& stream) { return cannot_be_captured(stream); });
 }
 VGPU_EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned* flags) {
   return with_stream("cuStreamGetFlags", handle, [&](State&, Stream& stream) {
@@ -84,14 +91,6 @@ VGPU_EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
   return with_stream("cuStreamGetDevice", handle, [&](State&, Stream&) {
     if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *device = 0;
-    return CUDA_SUCCESS;
-  });
-}
-// There is no capture: cuStreamBeginCapture says so.
-VGPU_EXPORT CUresult cuStreamIsCapturing(CUstream handle, int* status) {
-  return with_stream("cuStreamIsCapturing", handle, [&](State&, Stream&) {
-    if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
   });
 }
@@ -191,7 +190,6 @@ VGPU_PER_THREAD(cuStreamGetDevice, cuStreamGetDevice_ptsz);
 VGPU_PER_THREAD(cuStreamGetFlags, cuStreamGetFlags_ptsz);
 VGPU_PER_THREAD(cuStreamGetId, cuStreamGetId_ptsz);
 VGPU_PER_THREAD(cuStreamGetPriority, cuStreamGetPriority_ptsz);
-VGPU_PER_THREAD(cuStreamIsCapturing, cuStreamIsCapturing_ptsz);
 VGPU_PER_THREAD(cuStreamQuery, cuStreamQuery_ptsz);
 VGPU_PER_THREAD(cuStreamSynchronize, cuStreamSynchronize_ptsz);
 VGPU_PER_THREAD(cuStreamWaitEvent, cuStreamWaitEvent_ptsz);

@@ -1,0 +1,31 @@
+// Graphs: what was put into a stream while it was capturing, in that order, to be done again by cuGraphLaunch.
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "vgpu/driver/state.hpp"
+
+namespace flashmoe::vgpu::driver {
+
+// Work on a stream; the stream is that of the replay.
+using StreamWork = std::function<CUresult(State&, Context&, CUstream)>;
+
+struct Graph {
+  Context* context = nullptr;
+  std::vector<StreamWork> nodes{};
+};
+struct GraphExec {
+  Context* context = nullptr;
+  std::vector<StreamWork> nodes{};
+};
+
+// Does the work now, or keeps it where the stream is capturing. `work` holds copies of everything it needs.
+inline CUresult perform(State& all, Context& context, Stream& stream, CUstream handle, StreamWork work) {
+  if (stream.capture == nullptr) return work(all, context, handle);
+  stream.capture->nodes.push_back(std::move(work));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace flashmoe::vgpu::driver
