@@ -512,7 +512,14 @@ TEST(AttentionContract, BadContextOptionsAreRefused) {
   EXPECT_STREQ(error.argument, "options.struct_size");
   EXPECT_EQ(create([](auto& o) { o.device_index = 3; }, &error), FMS_INVALID_ARGUMENT);
   EXPECT_STREQ(error.argument, "options.device_index");
-  EXPECT_EQ(create([](auto& o) { o.device_kind = FMS_DEVICE_CUDA; }, &error), FMS_NOT_SUPPORTED);
+  EXPECT_EQ(create([](auto& o) { set_raw(o.device_kind, 77); }, &error), FMS_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.argument, "options.device_kind");
+  // A library built without a CUDA toolkit has no kernels; any other wants a driver.
+  setenv("FLASHMOE_DRIVER", "/no/such/driver.so", 1);
+  const fms_status status = create([](auto& o) { o.device_kind = FMS_DEVICE_CUDA; }, &error);
+  unsetenv("FLASHMOE_DRIVER");
+  EXPECT_TRUE(status == FMS_DEVICE_ERROR || status == FMS_NOT_SUPPORTED) << status;
+  EXPECT_STREQ(error.argument, "options.device_kind");
 }
 
 }  // namespace
