@@ -60,7 +60,8 @@ class Estimate {
   Estimate(const CudaKernel& kernel, const Work& work, int32_t sm_count)
       : kernel_(kernel), work_(work), sm_count_(sm_count), tiles_(work.tiles(kernel.q_tile)) {
     const int warps = kernel.threads / 32, row_warps = kernel.q_tile / 16;
-    const double products = 2.0 * (row_warps * (kernel.kv_tile / 8) * (kernel.head_dim / 16));
+    const int key_tiles = kernel.kv_tile / 8, dim_steps = kernel.head_dim / 16;
+    const double products = 2.0 * row_warps * key_tiles * dim_steps;
     const double bytes = 4.0 * kernel.kv_tile * kernel.head_dim;
     const double clocks =
         policy_.product_clocks / policy_.loop_share[std::bit_width(static_cast<unsigned>(row_warps)) - 1];
