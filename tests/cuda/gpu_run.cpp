@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -91,7 +92,7 @@ DeviceCase::DeviceCase(const Gpu& gpu, const AttentionCase& one) : args_(one.arg
   for (const std::span<uint8_t> host : one.buffers()) {
     const std::size_t begin = reinterpret_cast<std::uintptr_t>(host.data()) % 16;
     std::vector<std::byte> bytes(begin + std::max<std::size_t>(host.size(), 1), std::byte{0xff});
-    std::memcpy(bytes.data() + begin, host.data(), host.size());
+    std::ranges::copy(std::as_bytes(host), bytes.begin() + static_cast<std::ptrdiff_t>(begin));
     pieces_.push_back({must(runtime::Buffer::create(gpu.device(), bytes.size())), begin});
     must(pieces_.back().buffer.write(bytes));
     const auto address = static_cast<std::uintptr_t>(pieces_.back().buffer.address()) + begin;
@@ -119,7 +120,8 @@ void DeviceCase::copy_back(AttentionCase& one) const {
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     std::vector<std::byte> bytes(pieces_[i].buffer.bytes());
     must(pieces_[i].buffer.read(bytes));
-    std::memcpy(hosts[i].data(), bytes.data() + pieces_[i].begin, hosts[i].size());
+    std::ranges::copy(std::span(bytes).subspan(pieces_[i].begin, hosts[i].size()),
+                      std::as_writable_bytes(hosts[i]).begin());
   }
 }
 
@@ -127,7 +129,7 @@ void DeviceCase::copy_outputs_to_device(const AttentionCase& one) {
   const auto hosts = one.buffers();
   for (const std::size_t output : {AttentionCase::kOutputBuffer, AttentionCase::kLseBuffer}) {
     std::vector<std::byte> bytes(pieces_[output].buffer.bytes(), std::byte{0xff});
-    std::memcpy(bytes.data() + pieces_[output].begin, hosts[output].data(), hosts[output].size());
+    std::ranges::copy(std::as_bytes(hosts[output]), bytes.begin() + static_cast<std::ptrdiff_t>(pieces_[output].begin));
     must(pieces_[output].buffer.write(bytes));
   }
 }

@@ -94,6 +94,10 @@ class Plan(Structure):
         ("kv_splits", c_int32),
         ("q_tile", c_int32),
         ("kv_tile", c_int32),
+        ("instance", c_int32),
+        ("kernel_head_dim", c_int32),
+        ("sm_count", c_int32),
+        ("ctas_per_sm", c_int32),
         ("work_items", c_int64),
         ("workspace_bytes", c_uint64),
         ("thread_bytes", c_uint64),
@@ -104,6 +108,7 @@ class Plan(Structure):
 class Args(Structure):
     _fields_ = [
         ("struct_size", c_uint32),
+        ("flags", c_uint32),
         ("q", c_void_p),
         ("k", c_void_p),
         ("v", c_void_p),

@@ -1,6 +1,8 @@
 #include "vgpu/driver/state.hpp"
 
 #include <algorithm>
+#include <list>
+#include <mutex>
 #include <new>
 
 #include "vgpu/driver/graph.hpp"
@@ -21,8 +23,15 @@ State& state() {
 }
 
 std::vector<Context*>& context_stack() {
-  thread_local std::vector<Context*> stack;
-  return stack;
+  // Nor these: at the end of a process the driver is still called when the thread's own objects are gone.
+  thread_local std::vector<Context*>* mine = nullptr;
+  if (mine == nullptr) {
+    static auto* const mutex = new std::mutex;
+    static auto* const stacks = new std::list<std::vector<Context*>>;
+    const std::lock_guard lock(*mutex);
+    mine = &stacks->emplace_back();
+  }
+  return *mine;
 }
 
 Context* current_context() {
