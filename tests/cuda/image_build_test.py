@@ -46,6 +46,20 @@ def build_commands(build: Path, target: str) -> list[str]:
     return [line for line in listed if "-arch=" in line and "/images/" in line]
 
 
+@dataclass(frozen=True)
+class Instance:
+    name: str
+    commands: tuple[str, str]  # its PTX, one of its cubins
+
+
+def commands_by_name(ptx: list[str], cubins: list[str]) -> list[Instance]:
+    def name_of(command: str) -> str:
+        return Path(shlex.split(command)[-1]).name.split(".")[0]
+
+    first_cubin = {name_of(command): command for command in reversed(cubins)}
+    return [Instance(name_of(command), (command, first_cubin[name_of(command)])) for command in ptx]
+
+
 def run_measured(command: str) -> tuple[float, int]:
     """Processor seconds and peak memory of a command and its children."""
     process = subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -128,10 +142,19 @@ def main() -> int:
                     if done % 24 == 0:
                         print(f"{done} of {len(ptx) + len(cubins)} commands", file=sys.stderr)
         wall = time.monotonic() - begin
+        for cost in costs.values():
+            cost.seconds += max(cost.cubins.values())
+        # A neighbour on the machine only adds to a time: what is over the limit is measured again, alone.
+        for instance in commands_by_name(ptx, cubins):
+            cost = costs[instance.name]
+            for _ in range(3):
+                if cost.seconds <= SECONDS_PER_INSTANCE:
+                    break
+                again = sum(run_measured(command.replace(images, scratch))[0] for command in instance.commands)
+                cost.seconds = min(cost.seconds, again)
 
     problems = compare_twins(build)
     for name, cost in costs.items():
-        cost.seconds += max(cost.cubins.values())
         if cost.seconds > SECONDS_PER_INSTANCE:
             problems.append(f"{name}: {cost.seconds:.2f} s of processor time, allowed {SECONDS_PER_INSTANCE}")
         if cost.rss_bytes > BYTES_PER_INSTANCE:
