@@ -83,7 +83,10 @@ TEST(Counters, EveryInstanceIsFreeOfBankConflictsAndMovesWholeSectors) {
     AttentionCase one = core.with_data();
     const nlohmann::json report = report_of(core, one);
     EXPECT_EQ(report.at("kernel"), axes.name()) << "what runs is what was asked for";
-    EXPECT_GT(executed(report, "], 16;"), 0) << "copies that need no bounds: the loop without masks has run";
+    // Kernels with pages and modified scores have no interior loop.
+    if (!(axes.is_paged && axes.is_modified)) {
+      EXPECT_GT(executed(report, "], 16;"), 0) << "copies that need no bounds: the loop without masks has run";
+    }
     EXPECT_EQ(metric(report, "vgpu__shared_bank_conflicts.sum"), 0)
         << excess(report, "shared_wavefronts", "shared_wavefronts_ideal");
     EXPECT_EQ(excess(report, "global_sectors", "global_sectors_ideal"), "");

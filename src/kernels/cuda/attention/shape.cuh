@@ -30,6 +30,8 @@ struct ForwardShape {
       tile.looks_ahead && !(Modified && Dim > 64);  // softcap and bias want registers too
   // Where queries stay in shared memory registers are short, and unrolled code wants more of them.
   static constexpr int score_unroll = Dim <= 192 && warp_keys <= 64 ? Dim / 16 : 1;
+  // Pages, softcap and bias together are so much code for a block that a second loop is not worth its compile time.
+  static constexpr bool has_interior = !(Paged && Modified);
   // Twice the code: worth it where a step is products and little else.
   static constexpr bool steps_in_pairs = looks_ahead && !Modified && !Paged;
 

@@ -271,7 +271,7 @@ class Walk {
             step<true>(state, tops, current, next, first + Shape::keys, Shape::block_bytes);
           }
         }
-      } else if (first >= whole_lo) {
+      } else if (Shape::has_interior && first >= whole_lo) {
 #pragma unroll 1
         for (; first + 3 * Shape::keys <= whole_hi; first += Shape::keys, stage = Shape::block_bytes - stage) {
           step<true>(state, tops, next, current, first, stage);
