@@ -13,6 +13,7 @@
 #include <iostream>
 #include <string>
 
+#include "support/environment.hpp"
 #include "support/judge.hpp"
 #include "support/library_run.hpp"
 #include "support/number_format.hpp"
@@ -21,11 +22,6 @@
 
 namespace flashmoe::testing {
 namespace {
-
-uint64_t from_environment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 // A fence that is touched kills the process; the problem must be known all the same.
 char current_problem[8192];

@@ -26,12 +26,6 @@ const Gpu& gpu() {
   return only;
 }
 
-double metric(const nlohmann::json& report, const std::string& name) {
-  for (const auto& one : report.at("metrics"))
-    if (one.at("name") == name) return one.at("value").get<double>();
-  return 0;  // a kernel that does nothing of a kind has no line for it
-}
-
 // Two tiles of rows for each of two heads, and whole blocks of keys enough for the loop without masks.
 CoreProblem aligned_problem(const InstanceAxes& axes) {
   const Tile tile = axes.tile();

@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "cuda/gpu_run.hpp"
+#include "support/environment.hpp"
 #include "support/judge.hpp"
 #include "support/number_format.hpp"
 #include "support/random_problem.hpp"
@@ -17,11 +18,6 @@
 
 namespace flashmoe::testing {
 namespace {
-
-uint64_t from_environment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 const Gpu& gpu() {
   static const Gpu only;

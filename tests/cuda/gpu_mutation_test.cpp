@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "cuda/gpu_run.hpp"
-#include "kernels/cuda/jit/nvrtc.hpp"
+#include "kernels/cuda/jit/jit.hpp"
 #include "kernels/cuda/launch/forward_params.hpp"
 #include "support/judge.hpp"
 #include "support/simple_case.hpp"
@@ -22,12 +22,6 @@ const Gpu& gpu() {
     return Gpu();
   }();
   return only;
-}
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().to_string());
-  return std::move(*result);
 }
 
 struct Mutation {
@@ -69,16 +63,10 @@ std::vector<char> mutated_kernel(const cuda::InstanceAxes& axes, const Mutation&
     }
     sources.push_back({source.name, text.c_str()});
   }
-  const std::vector<std::string> options = {
-      "--std=c++20",
-      "--device-as-default-execution-space",
-      "--gpu-architecture=compute_80",
-      "-DFMS_NAME=" + axes.name(),
-      "-DFMS_ELEMENT=Half",
-      "-DFMS_DIM=" + std::to_string(axes.dim),
-      std::string("-DFMS_TILE_CLASS=") + cuda::tile_class_names[static_cast<int>(axes.tile_class)],
-      "-DFMS_PAGED=0",
-      "-DFMS_MODIFIED=0"};
+  const std::string name = axes.name();
+  const char* const tile_class = cuda::tile_class_names[static_cast<int>(axes.tile_class)];
+  const auto options =
+      cuda::compile_options({name.c_str(), "Half", axes.dim, tile_class, false, false, 0}, cuda::ImageKind::ptx);
   return must(must(cuda::Nvrtc::open()).compile(cuda::main_source_name, sources, options, cuda::ImageKind::ptx));
 }
 
@@ -117,10 +105,8 @@ Noticed noticed(const Mutation& mutation, int64_t head_dim = 64, int32_t q_tile 
   must(gpu().device()->synchronize());
   there.copy_back(one);
   const auto report = nlohmann::json::parse(gpu().reports().at(0));
-  double conflicts = 0;
-  for (const auto& metric : report.at("metrics"))
-    if (metric.at("name") == "vgpu__shared_bank_conflicts.sum") conflicts = metric.at("value").get<double>();
-  return {!report.at("findings").empty(), !judge(one, OracleAnswer(one)).complaint.empty(), conflicts > 0};
+  return {!report.at("findings").empty(), !judge(one, OracleAnswer(one)).complaint.empty(),
+          metric(report, "vgpu__shared_bank_conflicts.sum") > 0};
 }
 
 TEST(Mutations, TheKernelAsItIsIsClean) {

@@ -7,19 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 namespace flashmoe::testing {
-namespace {
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().to_string());
-  return std::move(*result);
-}
-
-}  // namespace
-
 Gpu::Gpu(const GpuOptions& options)
     : report_path_(
           (std::filesystem::temp_directory_path() / ("flashmoe-gpu-" + std::to_string(getpid()) + ".jsonl")).string()) {
@@ -77,6 +66,12 @@ std::vector<std::string> Gpu::reports() const {
     lines.push_back(line);
   }
   return lines;
+}
+
+double metric(const nlohmann::json& report, const std::string& name) {
+  for (const auto& one : report.at("metrics"))
+    if (one.at("name") == name) return one.at("value").get<double>();
+  return 0;
 }
 
 std::vector<std::string> Gpu::findings() const {

@@ -3,13 +3,23 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/device.hpp"
 #include "support/library_run.hpp"
 
 namespace flashmoe::testing {
+
+// A test that cannot go on throws.
+template <class T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().to_string());
+  return std::move(*result);
+}
 
 struct GpuOptions {
   const char* device = "l4";
@@ -45,6 +55,9 @@ class Gpu {
   std::unique_ptr<runtime::Context::Current> current_;
   Context context_;
 };
+
+// Of one of the reports; 0: a kernel that does nothing of a kind has no line for it.
+double metric(const nlohmann::json& report, const std::string& name);
 
 // A problem's buffers in device memory, at the same distance from a multiple of 16 bytes as in the host's.
 class DeviceCase {

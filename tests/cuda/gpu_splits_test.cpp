@@ -25,12 +25,6 @@ const Gpu& gpu() {
   return only;
 }
 
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().to_string());
-  return std::move(*result);
-}
-
 // A problem in device memory with its plan and a workspace of its own, to be launched as often as one likes.
 class Launch {
  public:

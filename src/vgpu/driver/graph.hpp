@@ -12,11 +12,8 @@ namespace flashmoe::vgpu::driver {
 // Work on a stream; the stream is that of the replay.
 using StreamWork = std::function<CUresult(State&, Context&, CUstream)>;
 
+// A CUgraph, and as a copy of one a CUgraphExec.
 struct Graph {
-  Context* context = nullptr;
-  std::vector<StreamWork> nodes{};
-};
-struct GraphExec {
   Context* context = nullptr;
   std::vector<StreamWork> nodes{};
 };

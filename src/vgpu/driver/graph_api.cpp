@@ -52,14 +52,13 @@ VGPU_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph hand
   return with_context("cuGraphInstantiate", [&](State& all, Context&) {
     const Graph* const graph = all.graphs.find(handle);
     if (exec == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *exec = handle_of<CUgraphExec>(
-        all.graph_execs.add(std::make_unique<GraphExec>(GraphExec{graph->context, graph->nodes})));
+    *exec = handle_of<CUgraphExec>(all.graph_execs.add(std::make_unique<Graph>(*graph)));
     return CUDA_SUCCESS;
   });
 }
 VGPU_EXPORT CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
   return with_context("cuGraphLaunch", [&](State& all, Context& context) {
-    const GraphExec* const exec = all.graph_execs.find(handle);
+    const Graph* const exec = all.graph_execs.find(handle);
     Stream* const stream = all.stream(stream_handle, context);
     if (exec == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     for (const StreamWork& node : exec->nodes) {

@@ -19,7 +19,6 @@ namespace flashmoe::vgpu::driver {
 
 struct Context;
 struct Graph;
-struct GraphExec;
 struct Module;
 
 struct Stream {
@@ -117,7 +116,7 @@ struct State {
   Handles<Library> libraries;
   Handles<Link> links;
   Handles<Graph> graphs;
-  Handles<GraphExec> graph_execs;
+  Handles<Graph> graph_execs;
   std::map<std::uint64_t, Owned> allocations{};     // by address
   std::map<const void*, std::size_t> registered{};  // host memory
 

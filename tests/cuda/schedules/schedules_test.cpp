@@ -15,16 +15,12 @@
 
 #include "cuda/core_set.hpp"
 #include "cuda/gpu_run.hpp"
+#include "support/environment.hpp"
 #include "support/judge.hpp"
 #include "support/sha256.hpp"
 
 namespace flashmoe::testing {
 namespace {
-
-int from_environment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoi(text) : otherwise;
-}
 
 std::string digest_of(const AttentionCase& one) {
   const std::vector<uint8_t> bytes = one.output_bytes();
@@ -120,7 +116,8 @@ void expect_one_answer(const std::string& device, int schedules, int runs) {
 }
 
 TEST(Schedules, EveryOrderGivesTheSameBitsAndNoFinding) {
-  expect_one_answer("l4", from_environment("FMS_GPU_SCHEDULES", 3), from_environment("FMS_GPU_RUNS", 2));
+  expect_one_answer("l4", static_cast<int>(from_environment("FMS_GPU_SCHEDULES", 3)),
+                    static_cast<int>(from_environment("FMS_GPU_RUNS", 2)));
 }
 
 TEST(Schedules, AlsoOnLargerGpus) {

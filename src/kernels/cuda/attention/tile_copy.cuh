@@ -85,17 +85,21 @@ class TileCopy {
     return thread / warp_lanes * Rows::unit_rows + Rows::unit_row(thread % warp_lanes);
   }
 
+  // This thread's first chunk of its row, where the CTA's rows begin at `key`.
+  FMS_DEVICE const unsigned char* chunk_of_mine(const void* base, const RowStrides& strides, const unsigned char* mine,
+                                                int row_bytes, int key) const {
+    if constexpr (Shape::is_paged) {
+      return kv_row<true>(p_, tile_.sequence, base, strides, tile_.kv_head, key + first_row_) + first_chunk_ * 16;
+    } else {
+      return row_address(mine, key, row_bytes);
+    }
+  }
+
   FMS_DEVICE void whole_block(const void* base, const RowStrides& strides, const unsigned char* mine, int row_bytes,
                               int first, uint32 to) const {
 #pragma unroll
     for (int row = 0; row < Shape::keys; row += row_step) {
-      const unsigned char* from;
-      if constexpr (Shape::is_paged) {
-        from = kv_row<true>(p_, tile_.sequence, base, strides, tile_.kv_head, first + first_row_ + row) +
-               first_chunk_ * 16;
-      } else {
-        from = row_address(mine, first + row, row_bytes);
-      }
+      const unsigned char* const from = chunk_of_mine(base, strides, mine, row_bytes, first + row);
 #pragma unroll
       for (int chunk = 0; chunk < chunks; chunk += unit_chunks)
         if (chunks % unit_chunks == 0 || first_chunk_ + chunk < chunks)
@@ -121,14 +125,7 @@ class TileCopy {
     for (int row = 0; row < Shape::keys; row += row_step) {
       const bool is_there = first + first_row_ + row < end;
       const unsigned char* from = mine;
-      if (is_there) {
-        if constexpr (Shape::is_paged) {
-          from = kv_row<true>(p_, tile_.sequence, base, strides, tile_.kv_head, first + first_row_ + row) +
-                 first_chunk_ * 16;
-        } else {
-          from = row_address(mine, first + row, row_bytes);
-        }
-      }
+      if (is_there) from = chunk_of_mine(base, strides, mine, row_bytes, first + row);
 #pragma unroll
       for (int chunk = 0; chunk < chunks; chunk += unit_chunks) {
         if (chunks % unit_chunks != 0 && first_chunk_ + chunk >= chunks) break;

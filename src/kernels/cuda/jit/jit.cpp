@@ -1,17 +1,24 @@
 #include "kernels/cuda/jit/jit.hpp"
 
-#include <string>
-
 #include "kernels/cuda/jit/image_cache.hpp"
-#include "kernels/cuda/jit/nvrtc.hpp"
 #include "kernels/cuda/jit/sources.hpp"
 #include "support/sha256.hpp"
 
 namespace flashmoe::cuda {
 namespace {
 
+// Everything that the image depends on. Zero bytes keep the parts apart: none of them holds one.
+std::string key_of(const std::vector<std::string>& options, const std::string& nvrtc_version) {
+  std::string all = nvrtc_version + '\0';
+  for (const std::string& option : options) all += option + '\0';
+  for (const Source& source : device_sources()) all += std::string(source.name) + '\0' + source.text + '\0';
+  return sha256_hex(all);
+}
+
+}  // namespace
+
 // The language and the macros are those of the build's own nvcc command; NVRTC optimises by default as -O3 does.
-std::vector<std::string> options_of(const JitRequest& request, ImageKind kind) {
+std::vector<std::string> compile_options(const JitRequest& request, ImageKind kind) {
   return {
       "--std=c++20",
       "--device-as-default-execution-space",  // constexpr functions that host code shares carry no annotation
@@ -26,21 +33,11 @@ std::vector<std::string> options_of(const JitRequest& request, ImageKind kind) {
   };
 }
 
-// Everything that the image depends on. Zero bytes keep the parts apart: none of them holds one.
-std::string key_of(const std::vector<std::string>& options, const std::string& nvrtc_version) {
-  std::string all = nvrtc_version + '\0';
-  for (const std::string& option : options) all += option + '\0';
-  for (const Source& source : device_sources()) all += std::string(source.name) + '\0' + source.text + '\0';
-  return sha256_hex(all);
-}
-
-}  // namespace
-
 Result<std::vector<char>> jit_image(const JitRequest& request) {
   auto nvrtc = Nvrtc::open();
   if (!nvrtc) return nvrtc.error();
   const ImageKind kind = nvrtc->can_compile_for(request.architecture) ? ImageKind::cubin : ImageKind::ptx;
-  const std::vector<std::string> options = options_of(request, kind);
+  const std::vector<std::string> options = compile_options(request, kind);
   const ImageCache cache(default_cache_directory());
   return cache.get(key_of(options, nvrtc->version()),
                    [&] { return nvrtc->compile(main_source_name, device_sources(), options, kind); });

@@ -2,8 +2,10 @@
 // makes an image of it, and a cache on disk keeps that for every later process.
 #pragma once
 
+#include <string>
 #include <vector>
 
+#include "kernels/cuda/jit/nvrtc.hpp"
 #include "support/result.hpp"
 
 namespace flashmoe::cuda {
@@ -17,6 +19,9 @@ struct JitRequest {
   bool is_paged, is_modified;
   int architecture;  // 89: a cubin of sm_89; 0: PTX of compute_80, which every driver can compile
 };
+
+// What NVRTC is told for a request.
+[[nodiscard]] std::vector<std::string> compile_options(const JitRequest& request, ImageKind kind);
 
 // An image as the driver takes it. An architecture newer than NVRTC gets the PTX, which ends in a zero byte as the
 // driver wants it. Any number of threads and processes may ask at once: one compiles, the others wait for it.
