@@ -31,19 +31,36 @@ function(flashmoe_waiting_code target)
   endif()
 endfunction()
 
-# Tests sit beside the code: flashmoe_test(name SOURCES ... USES ... [LABELS ...]). Those with the label no-sanitizer
-# are not even built under one.
+if(FLASHMOE_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  find_package(fmt REQUIRED)
+  find_package(nlohmann_json 3.11 REQUIRED)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cpp CONTENT "")
+  add_library(fms_test_headers OBJECT ${PROJECT_BINARY_DIR}/test_headers.cpp)
+  target_link_libraries(fms_test_headers PRIVATE fms_options GTest::gtest fmt::fmt nlohmann_json::nlohmann_json)
+  target_precompile_headers(fms_test_headers PRIVATE <gtest/gtest.h> <nlohmann/json.hpp> <fmt/format.h> <algorithm>
+                            <filesystem> <fstream> <functional> <map> <random> <string> <vector>)
+  flashmoe_waiting_code(fms_test_headers)
+endif()
+
+# Tests sit beside the code: flashmoe_test(name SOURCES ... USES ... [LABELS ...] [TIMEOUT s] [OPTIMISED]). Those with the
+# label no-sanitizer are not even built under one. A test unit is small and its headers are not: it is compiled at low
+# optimisation against one precompiled header, unless it computes so much itself that it is OPTIMISED.
 function(flashmoe_test name)
   if(NOT FLASHMOE_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;USES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISED" "TIMEOUT" "SOURCES;USES;LABELS" ${ARGN})
   if(FLASHMOE_SANITIZE AND "no-sanitizer" IN_LIST ARG_LABELS)
     return()
   endif()
-  find_package(GTest REQUIRED)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE fms_options ${ARG_USES} GTest::gtest GTest::gtest_main)
+  if(NOT ARG_OPTIMISED)
+    flashmoe_waiting_code(${name})
+    target_link_libraries(${name} PRIVATE fmt::fmt) # its definitions are part of the precompiled header
+    target_precompile_headers(${name} REUSE_FROM fms_test_headers)
+  endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
   endif()

@@ -71,7 +71,7 @@ ENTRY {
       {"clock_tampered", "is slow and answers every question about the time with the same time",
        R"(#include <time.h>
 extern "C" int clock_gettime(clockid_t, struct timespec* t) noexcept { t->tv_sec = 1; t->tv_nsec = 0; return 0; }
-ENTRY { for (int i = 0; i < 12; ++i) { honest(x, y, n); __asm__ volatile("" ::: "memory"); } return 0; })",
+ENTRY { for (int i = 0; i < 60; ++i) { honest(x, y, n); __asm__ volatile("" ::: "memory"); } return 0; })",
        "performance"},
       {"forged_answers", "writes answers of its own into every open descriptor",
        R"(#include <stdio.h>
