@@ -8,7 +8,7 @@
 #include "commands.hpp"
 #include "support/process.hpp"
 #include "support/progress.hpp"
-#include "workflow/gate/gates.hpp"
+#include "workflow/gates/gates.hpp"
 
 namespace flashmoe::tools {
 namespace {

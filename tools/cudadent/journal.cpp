@@ -8,7 +8,8 @@
 #include "commands.hpp"
 #include "workflow/journal/fields.hpp"
 #include "workflow/journal/journal.hpp"
-#include "workflow/journal/report.hpp"
+#include "workflow/journal/listing.hpp"
+#include "workflow/report/summary.hpp"
 
 namespace flashmoe::tools {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "support/json.hpp"
 #include "support/result.hpp"
-#include "workflow/compare/comparison.hpp"
+#include "workflow/statistics/comparison.hpp"
 
 namespace flashmoe::workflow {
 

@@ -13,7 +13,7 @@
 #include "workflow/compare/measure.hpp"
 #include "workflow/compare/partial.hpp"
 #include "workflow/compare/versions.hpp"
-#include "workflow/gate/correctness.hpp"
+#include "workflow/gates/correctness.hpp"
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/fields.hpp"
 #include "workflow/journal/journal.hpp"

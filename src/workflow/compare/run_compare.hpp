@@ -9,9 +9,9 @@
 #include "support/json.hpp"
 #include "support/progress.hpp"
 #include "support/result.hpp"
-#include "workflow/compare/comparison.hpp"
-#include "workflow/compare/sequential.hpp"
 #include "workflow/project/project.hpp"
+#include "workflow/statistics/comparison.hpp"
+#include "workflow/statistics/sequential.hpp"
 
 namespace flashmoe::workflow {
 

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "devices/device.hpp"
-#include "workflow/build/compiler.hpp"
+#include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {

@@ -7,7 +7,7 @@
 #include <future>
 
 #include "devices/device.hpp"
-#include "workflow/build/compiler.hpp"
+#include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {

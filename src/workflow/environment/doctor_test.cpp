@@ -9,7 +9,7 @@
 #include <set>
 
 #include "support/process.hpp"
-#include "workflow/build/project_for_test.hpp"
+#include "workflow/environment/fake_python_for_test.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {
@@ -21,32 +21,6 @@ std::vector<std::string> keys_of(const Json& json) {
   return keys;
 }
 using Keys = std::vector<std::string>;
-
-const Finding* find_finding(const std::vector<Finding>& findings, const std::string& part) {
-  for (const Finding& finding : findings)
-    if (finding.what.find(part) != std::string::npos) return &finding;
-  return nullptr;
-}
-
-// A "python" that answers as it is told, so that every state can be shown on any machine.
-struct FakePython {
-  ProjectForTest at;
-  FakePython(const std::string& basic, const std::string& torch) {
-    at.write("basic.json", basic + "\n");
-    at.write("torch.json", torch + "\n");
-    at.write("python", "#!/bin/sh\nexec cat \"$(dirname \"$0\")/$3.json\"\n");
-    const std::string program = at.project.directory + "/python";
-    chmod(program.c_str(), 0755);
-    setenv("CUDADENT_PYTHON", program.c_str(), 1);
-  }
-  ~FakePython() { unsetenv("CUDADENT_PYTHON"); }
-  FakePython(const FakePython&) = delete;
-  FakePython& operator=(const FakePython&) = delete;
-};
-
-constexpr const char* good_basic = R"({"version":"3.11.7","numpy":{"installed":true,"loads":true,"version":"2.4.6"},)"
-                                   R"("extension":{"installed":false},"flashmoe_owners":[],"torch_version":"2.15.0"})";
-constexpr const char* good_torch = R"({"installed":true,"loads":true,"version":"2.15.0"})";
 
 // The keys that scripts may rely on. A change here is a change of the format.
 TEST(Doctor, JsonHasTheDocumentedKeys) {
@@ -166,54 +140,6 @@ TEST(Doctor, PackagesOfLibraries) {
   EXPECT_EQ(package_of_library("libcublas.so.12"), "pip install nvidia-cublas-cu12");
   EXPECT_EQ(package_of_library("libgomp.so.1"), "sudo apt-get install libgomp1");
   EXPECT_EQ(package_of_library("libunknown.so.1"), "");
-}
-
-struct EnvironmentGate : testing::Test {
-  ProjectForTest at;
-  void SetUp() override {
-    at.project.kernel = cpp_callable("kernel.cpp", "run");
-    at.project.reference = at.project.kernel;
-    at.project.baseline = at.project.kernel;
-  }
-  void use_python(const std::string& text) {
-    at.write("baseline.py", text);
-    at.project.baseline.kind = CallableKind::python;
-    at.project.baseline.source = "baseline.py";
-  }
-};
-
-TEST_F(EnvironmentGate, WhatTheProjectDoesNotNeedIsNoError) {
-  const FakePython python(R"({"version":"3","numpy":{"installed":false},"extension":{"installed":false}})",
-                          R"({"installed":false})");
-  const auto result = run_environment_gate(at.project, {});
-  EXPECT_EQ(result.outcome, Outcome::holds) << to_json(result).dump(1);
-  EXPECT_EQ(find_finding(result.findings, "numpy"), nullptr);
-}
-
-TEST_F(EnvironmentGate, AMissingTorchIsAnErrorForThoseWhoImportIt) {
-  const FakePython python(good_basic, R"({"installed":false})");
-  use_python("import numpy as np\ndef f(tensors, params): return None\n");
-  EXPECT_EQ(run_environment_gate(at.project, {}).outcome, Outcome::holds);
-  use_python("import numpy as np\nimport os, torch.nn as nn\ndef f(tensors, params): return None\n");
-  const auto result = run_environment_gate(at.project, {});
-  EXPECT_EQ(result.outcome, Outcome::fails);
-  EXPECT_NE(result.summary.find("torch is not installed"), std::string::npos) << result.summary;
-}
-
-TEST_F(EnvironmentGate, AMissingToolkitIsAnErrorForCudaSources) {
-  setenv("CUDACXX", "/nowhere/nvcc", 1);
-  EXPECT_EQ(run_environment_gate(at.project, {}).outcome, Outcome::holds);
-  at.project.cuda_sources = {"kernel.cu"};
-  const auto result = run_environment_gate(at.project, {});
-  unsetenv("CUDACXX");
-  EXPECT_EQ(result.outcome, Outcome::fails);
-  EXPECT_NE(result.summary.find("/nowhere/nvcc"), std::string::npos) << result.summary;
-}
-
-TEST_F(EnvironmentGate, ADeviceThatCannotRunFailsWithAFix) {
-  const auto result = run_environment_gate(at.project, *parse_device("cuda:0"));
-  EXPECT_EQ(result.outcome, Outcome::fails);
-  EXPECT_NE(result.findings.front().fix.find("--device cpu"), std::string::npos);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <thread>
 
-#include "workflow/build/compiler.hpp"
+#include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {

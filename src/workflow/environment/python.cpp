@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "support/process.hpp"
-#include "workflow/build/compiler.hpp"
-#include "workflow/build/json_text.hpp"
+#include "workflow/compile/compiler.hpp"
+#include "workflow/compile/json_text.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "workflow/build/json_text.hpp"
+#include "workflow/compile/json_text.hpp"
 #include "workflow/gpu/profile.hpp"
 
 namespace flashmoe::workflow {

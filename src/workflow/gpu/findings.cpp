@@ -7,7 +7,7 @@
 #include <fstream>
 #include <set>
 
-#include "workflow/build/json_text.hpp"
+#include "workflow/compile/json_text.hpp"
 #include "workflow/runner/inputs.hpp"
 
 namespace flashmoe::workflow {

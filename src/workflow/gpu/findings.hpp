@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "support/json.hpp"
-#include "workflow/gate/verdict.hpp"
+#include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 

@@ -12,8 +12,8 @@
 #include "runtime/driver.hpp"
 #include "support/process.hpp"
 #include "support/sha256.hpp"
-#include "workflow/build/compiler.hpp"
-#include "workflow/build/kernel_name.hpp"
+#include "workflow/compile/compiler.hpp"
+#include "workflow/compile/kernel_name.hpp"
 
 namespace flashmoe::workflow {
 namespace {

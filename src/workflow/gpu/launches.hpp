@@ -7,7 +7,7 @@
 
 #include "support/progress.hpp"
 #include "support/result.hpp"
-#include "workflow/build/cuda_compile.hpp"
+#include "workflow/compile/cuda_compile.hpp"
 #include "workflow/device/selector.hpp"
 #include "workflow/project/project.hpp"
 #include "workflow/runner/runner.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "workflow/build/json_text.hpp"
+#include "workflow/compile/json_text.hpp"
 #include "workflow/gpu/findings.hpp"
 #include "workflow/gpu/launches.hpp"
 #include "workflow/runner/inputs.hpp"

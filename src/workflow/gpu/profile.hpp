@@ -10,8 +10,8 @@
 #include "support/progress.hpp"
 #include "support/result.hpp"
 #include "workflow/device/selector.hpp"
-#include "workflow/gate/verdict.hpp"
 #include "workflow/project/project.hpp"
+#include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 

@@ -8,7 +8,7 @@
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/fields.hpp"
 #include "workflow/journal/journal.hpp"
-#include "workflow/journal/report.hpp"
+#include "workflow/journal/listing.hpp"
 
 namespace flashmoe::workflow {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "workflow/build/build.hpp"
-#include "workflow/build/project_for_test.hpp"
+#include "workflow/compile/cpu_build.hpp"
+#include "workflow/project/project_for_test.hpp"
 #include "workflow/runner/element.hpp"
 #include "workflow/runner/worker.hpp"
 

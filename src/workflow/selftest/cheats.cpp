@@ -9,9 +9,9 @@
 #include <fstream>
 
 #include "support/process.hpp"
-#include "workflow/build/build.hpp"
-#include "workflow/gate/correctness.hpp"
-#include "workflow/gate/performance.hpp"
+#include "workflow/compile/cpu_build.hpp"
+#include "workflow/gates/correctness.hpp"
+#include "workflow/gates/performance.hpp"
 #include "workflow/runner/inputs.hpp"
 
 namespace flashmoe::workflow {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "workflow/compare/pair.hpp"
+#include "workflow/statistics/pair.hpp"
 
 namespace flashmoe::workflow {
 

@@ -9,9 +9,9 @@
 #include <fstream>
 
 #include "support/process.hpp"
-#include "workflow/compare/comparison.hpp"
 #include "workflow/compare/measure.hpp"
 #include "workflow/compare/versions.hpp"
+#include "workflow/statistics/comparison.hpp"
 
 namespace flashmoe::workflow {
 namespace {

@@ -8,7 +8,7 @@
 #include "support/json.hpp"
 #include "support/progress.hpp"
 #include "support/result.hpp"
-#include "workflow/compare/sequential.hpp"
+#include "workflow/statistics/sequential.hpp"
 
 namespace flashmoe::workflow {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "support/json.hpp"
-#include "workflow/compare/sequential.hpp"
-#include "workflow/selftest/binomial.hpp"
 #include "workflow/selftest/noise.hpp"
+#include "workflow/statistics/binomial.hpp"
+#include "workflow/statistics/sequential.hpp"
 
 namespace flashmoe::workflow {
 

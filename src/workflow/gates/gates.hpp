@@ -1,0 +1,50 @@
+// The gates in their order: environment, build, correctness, performance. One that could not run has failed; those
+// behind it are not run, and say so.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/json.hpp"
+#include "support/progress.hpp"
+#include "workflow/project/project.hpp"
+#include "workflow/verdict/verdict.hpp"
+
+namespace flashmoe::workflow {
+
+[[nodiscard]] const std::vector<std::string>& gate_names();
+
+struct GateOptions {
+  std::string device{};    // empty: FLASHMOE_DEVICE, else cpu
+  std::string only{};      // a gate; the build it needs is done without being judged
+  std::string until{};     // the last gate to run
+  std::uint64_t seed = 0;  // 0: a fresh one
+  int threads = 1;
+  bool accept_baseline = false;
+  bool record = true;
+  double limit_seconds_per_workload = 10;  // of timing
+};
+
+struct GateRun {
+  std::string project;
+  std::string device;
+  std::vector<GateResult> gates;
+  Outcome outcome = Outcome::could_not_run;
+  std::string summary;
+  Json record = Json::object();  // as written to the journal; without an id when it was not
+  Finding record_problem{};      // why not
+  double seconds = 0;
+};
+
+// How many steps a Progress for run_gates has.
+inline constexpr int gate_steps = 4;
+
+[[nodiscard]] GateRun run_gates(const Project& project, const GateOptions& options, Progress& progress);
+[[nodiscard]] Json to_json(const GateRun& run);
+// The report for people; `colour` as may_colour says.
+[[nodiscard]] std::string report_text(const GateRun& run, bool colour);
+// For `git bisect run`: 0 good, 1 bad, 125 could not build or decide, 130 stop the bisection (interrupted).
+[[nodiscard]] int bisect_code(const GateRun& run);
+
+}  // namespace flashmoe::workflow
