@@ -237,7 +237,7 @@ def check_targets(root: Path) -> list[Violation]:
 
 def check(root: Path) -> int:
     violations, files = check_includes(root)
-    violations += check_targets(root)
+    violations += check_targets(root) + check_json(root)
     for violation in violations:
         print(violation)
     if files == 0:

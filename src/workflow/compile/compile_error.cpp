@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "workflow/compile/json_text.hpp"
+#include "support/json_fields.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -26,8 +26,8 @@ bool take_from_json(const std::string& text, const std::string& directory, Diagn
         caret->front().contains("caret")) {
       const Json& at = caret->front()["caret"];
       why.file = (std::filesystem::path(directory) / text_in(at, "file")).string();
-      why.line = number_in(at, "line");
-      why.column = number_in(at, "column");
+      why.line = integer_in(at, "line");
+      why.column = integer_in(at, "column");
     }
     return !why.message.empty();
   }

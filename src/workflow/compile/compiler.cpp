@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "workflow/compile/json_text.hpp"
+#include "support/json_fields.hpp"
 
 namespace flashmoe::workflow {
 namespace {

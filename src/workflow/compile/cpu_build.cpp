@@ -3,16 +3,15 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 
 #include "support/process.hpp"
 #include "support/sha256.hpp"
+#include "workflow/compile/cache.hpp"
 #include "workflow/compile/compile_error.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/compile/cpu_build.hpp"
-#include "workflow/compile/json_text.hpp"
 #include "workflow/compile/scratch.hpp"
 #include "workflow/compile/symbols.hpp"
 
@@ -156,17 +155,6 @@ Diagnostic explain_link_error(const Plan& plan, const Project& project, const Ca
   return explain_undefined(undefined, objects, candidates, callable, role, project);
 }
 
-// A cached library counts only while it still is, byte for byte, what was built.
-bool take_from_cache(BuiltCallable& built, const fs::path& record) {
-  std::ifstream file(record);
-  const Json json = Json::parse(file, nullptr, false);
-  const auto hash = sha256_of_file(built.library);
-  if (!hash || *hash != text_in(json, "content_hash")) return false;
-  built.content_hash = *hash;
-  built.from_cache = true;
-  return true;
-}
-
 }  // namespace
 
 Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable, const std::string& role,
@@ -184,17 +172,17 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
   const auto hash = hash_build(*plan, project, callable, options);
   if (!hash) return hash.error();
 
-  const fs::path root = options.output_root.empty() ? fs::path(project.directory) / ".cudadent" / "build"
-                                                    : absolute_path(options.output_root);
-  const fs::path directory = root / *hash;
+  const fs::path directory = cache_root(project, options) / *hash;
   BuiltCallable built{.role = role,
                       .entry = callable.entry,
                       .library = (directory / (role + ".so")).string(),
                       .build_hash = *hash,
                       .compiler = plan->compiler.version,
                       .libraries = plan->libraries};
-  const fs::path record = directory / (role + ".json");
-  if (take_from_cache(built, record)) {
+  const fs::path note = directory / (role + ".json");
+  if (auto kept = cached_hash(built.library, note)) {
+    built.content_hash = std::move(*kept);
+    built.from_cache = true;
     built.seconds = seconds();
     return built;
   }
@@ -222,9 +210,7 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
   built.content_hash = *content;
   std::error_code failed;
   fs::rename(linked, built.library, failed);
-  std::ofstream(record)
-      << Json{{"content_hash", built.content_hash}, {"entry", built.entry}, {"compiler", built.compiler}}.dump()
-      << "\n";
+  note_built(note, built.content_hash, {{"entry", built.entry}, {"compiler", built.compiler}});
   if (failed) return Diagnostic{.message = "cannot write " + built.library + ": " + failed.message()};
   built.seconds = seconds();
   return built;

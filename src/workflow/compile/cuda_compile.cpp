@@ -14,8 +14,8 @@
 #include "images/elf.hpp"
 #include "support/process.hpp"
 #include "support/sha256.hpp"
+#include "workflow/compile/cache.hpp"
 #include "workflow/compile/compile_error.hpp"
-#include "workflow/compile/json_text.hpp"
 #include "workflow/compile/ptx_facts.hpp"
 #include "workflow/compile/scratch.hpp"
 
@@ -83,16 +83,6 @@ Diagnostic explain_nvcc_failure(const Project& project, const CudaTarget& target
   return why;
 }
 
-bool take_from_cache(const fs::path& cubin, const fs::path& record, CompiledTarget& result) {
-  std::ifstream file(record);
-  const Json json = Json::parse(file, nullptr, false);
-  const auto hash = sha256_of_file(cubin.string());
-  if (!hash || text_in(json, "content_hash") != *hash) return false;
-  result.content_hash = *hash;
-  result.from_cache = true;
-  return true;
-}
-
 void compile_one(const Project& project, const CudaToolkit& toolkit, const BuildOptions& options,
                  CompiledTarget& result) {
   const CudaTarget& target = result.target;
@@ -107,14 +97,15 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
   }
   std::string identity = toolkit.version + "\n" + target.architecture + "\n" + sha256_hex(text->out);
   for (const std::string& flag : project.cuda_flags) identity += "\n" + flag;
-  const fs::path root = options.output_root.empty() ? fs::path(project.directory) / ".cudadent" / "build"
-                                                    : absolute_path(options.output_root);
   const std::string stem = fs::path(target.source).stem().string();
-  const fs::path directory = root / sha256_hex(identity);
+  const fs::path directory = cache_root(project, options) / sha256_hex(identity);
   const fs::path cubin = directory / fmt::format("{}.{}.cubin", stem, target.architecture);
-  const fs::path record = directory / fmt::format("{}.{}.json", stem, target.architecture);
+  const fs::path note = directory / fmt::format("{}.{}.json", stem, target.architecture);
   result.path = cubin.string();
-  if (!take_from_cache(cubin, record, result)) {
+  if (auto kept = cached_hash(cubin, note)) {
+    result.content_hash = std::move(*kept);
+    result.from_cache = true;
+  } else {
     const ScratchDirectory scratch(directory / fmt::format("nvcc.{}.tmp", getpid()));
     const fs::path fresh = scratch.path / "out.cubin";
     Command compile = nvcc_command(project, toolkit, target, options);
@@ -138,7 +129,7 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
     std::error_code ignored;
     fs::rename(scratch.path / (stem + ".ptx"), directory / fmt::format("{}.{}.ptx", stem, target.architecture),
                ignored);
-    std::ofstream(record) << Json{{"content_hash", result.content_hash}, {"toolkit", toolkit.version}}.dump() << "\n";
+    note_built(note, result.content_hash, {{"toolkit", toolkit.version}});
   }
   const auto bytes = read_bytes(result.path);
   if (!bytes) {

@@ -16,7 +16,7 @@ struct Driver {
   void* library = nullptr;
   int version = 0;  // 13000 for 13.0
   int result = 0;   // of cuInit
-  Json gpus = Json::array();
+  std::vector<CudaGpuFacts> gpus{};
 
   Driver() = default;
   Driver(const Driver&) = delete;
@@ -59,7 +59,7 @@ void ask_driver(Driver& driver) {
     attribute(&sms, attribute_sm_count, device);
     attribute(&major, attribute_major, device);
     attribute(&minor, attribute_minor, device);
-    driver.gpus.push_back({{"name", text}, {"architecture", fmt::format("sm_{}{}", major, minor)}, {"sm_count", sms}});
+    driver.gpus.push_back({.name = text, .architecture = fmt::format("sm_{}{}", major, minor), .sm_count = sms});
   }
 }
 
@@ -91,15 +91,11 @@ void examine_driver(const Driver& driver, const Result<CudaToolkit>& toolkit, Ob
   }
   if (driver.gpus.empty())
     seen.warn("gpu", "the driver sees no GPU", "attach one, or unset CUDA_VISIBLE_DEVICES", Need::gpu);
-  for (const Json& gpu : driver.gpus) {
-    const auto architecture = gpu["architecture"].get<std::string>();
-    if (find_architecture(architecture))
-      seen.ok("gpu",
-              fmt::format("{}, {}, {} SMs", gpu["name"].get<std::string>(), architecture, gpu["sm_count"].get<int>()),
-              Need::gpu);
+  for (const CudaGpuFacts& gpu : driver.gpus) {
+    if (find_architecture(gpu.architecture))
+      seen.ok("gpu", fmt::format("{}, {}, {} SMs", gpu.name, gpu.architecture, gpu.sm_count), Need::gpu);
     else
-      seen.warn("gpu",
-                fmt::format("{} is {}, whose limits are unknown here", gpu["name"].get<std::string>(), architecture),
+      seen.warn("gpu", fmt::format("{} is {}, whose limits are unknown here", gpu.name, gpu.architecture),
                 "its CUDA builds cannot be checked before they run", Need::gpu);
   }
 }
@@ -119,14 +115,15 @@ Observations examine_cuda() {
   std::ifstream module_version("/sys/module/nvidia/version");
   std::string kernel_module;
   std::getline(module_version, kernel_module);
-  seen.facts["cuda"] = {{"toolkit", toolkit ? Json(toolkit->version) : Json(nullptr)},
-                        {"nvcc", toolkit ? Json(toolkit->nvcc) : Json(nullptr)},
-                        {"driver_cuda", driver.version > 0 ? Json(dotted(driver.version)) : Json(nullptr)},
-                        {"kernel_module", kernel_module.empty() ? Json(nullptr) : Json(kernel_module)}};
-  seen.facts["gpus"] = driver.gpus;
+  CudaFacts facts;
+  if (toolkit) facts.toolkit = toolkit->version;
+  if (toolkit) facts.nvcc = toolkit->nvcc;
+  if (driver.version > 0) facts.driver_cuda = dotted(driver.version);
+  if (!kernel_module.empty()) facts.kernel_module = kernel_module;
+  facts.gpus = driver.gpus;
   // The library has no CUDA kernels yet, so there is no image a GPU could lack.
   seen.ok("gpu", "embedded images: none in this version, so none is missing for any SM");
-  seen.facts["embedded_images"] = Json::array();
+  seen.facts.cuda = std::move(facts);
   return seen;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
+#include "workflow/verdict/environment_facts.hpp"
 #include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
@@ -16,13 +16,12 @@ struct DoctorOptions {
 
 struct DoctorReport {
   std::vector<Finding> findings;  // grouped: cpu, compilers, cuda, gpu, python, counters, clocks, disk
-  Json facts = Json::object();    // the same as data: versions, paths, sizes
+  EnvironmentFacts facts;         // the same as data: versions, paths, sizes
   std::string verdict;            // one line
   double seconds = 0;
   [[nodiscard]] Outcome outcome() const;  // fails with an error, inconclusive (degraded) with a warning
 };
 
 [[nodiscard]] DoctorReport examine_machine(const DoctorOptions& options = {});
-[[nodiscard]] Json to_json(const DoctorReport& report);
 
 }  // namespace flashmoe::workflow

@@ -15,34 +15,6 @@
 namespace flashmoe::workflow {
 namespace {
 
-std::vector<std::string> keys_of(const Json& json) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : json.items()) keys.push_back(key);
-  return keys;
-}
-using Keys = std::vector<std::string>;
-
-// The keys that scripts may rely on. A change here is a change of the format.
-TEST(Doctor, JsonHasTheDocumentedKeys) {
-  const FakePython python(good_basic, good_torch);
-  const Json json = to_json(examine_machine());
-  EXPECT_EQ(keys_of(json), (Keys{"gate", "outcome", "summary", "seconds", "findings", "data"}));
-  EXPECT_EQ(json["gate"], "environment");
-  EXPECT_EQ(keys_of(json["data"]), (Keys{"cpu", "compilers", "cuda", "gpus", "embedded_images", "counters", "clocks",
-                                         "disk", "python", "devices"}));
-  EXPECT_EQ(keys_of(json["data"]["cpu"]), (Keys{"model", "cores", "isa"}));
-  EXPECT_EQ(keys_of(json["data"]["compilers"]), (Keys{"cxx", "flashmoe_library", "headers"}));
-  EXPECT_EQ(keys_of(json["data"]["cuda"]), (Keys{"toolkit", "nvcc", "driver_cuda", "kernel_module"}));
-  EXPECT_EQ(keys_of(json["data"]["counters"]), (Keys{"perf_event_paranoid", "nvidia_profiling_admin_only"}));
-  EXPECT_EQ(keys_of(json["data"]["clocks"]), (Keys{"governor", "clocksource", "load"}));
-  EXPECT_EQ(keys_of(json["data"]["disk"]), (Keys{"directory", "free_gb", "writable"}));
-  EXPECT_EQ(json["data"]["devices"].size(), 5U);
-  for (const Json& finding : json["findings"]) {
-    EXPECT_TRUE(finding.contains("severity") && finding.contains("group") && finding.contains("what"));
-    EXPECT_EQ(finding["severity"] == "ok", !finding.contains("fix")) << finding.dump();
-  }
-}
-
 TEST(Doctor, GroupsStandTogetherAndTheVerdictCounts) {
   const FakePython python(good_basic, good_torch);
   const auto report = examine_machine();
@@ -97,9 +69,9 @@ TEST(Doctor, TheRealPythonAnswers) {
   unsetenv("CUDADENT_PYTHON");
   if (find_python().empty()) FAIL() << "no python3 on PATH: the probe cannot be shown to work";
   const auto seen = examine_python({.limit_seconds = 200, .torch = true, .extension = true});
-  EXPECT_TRUE(seen.facts["python"].is_object()) << seen.facts.dump();
-  EXPECT_EQ(seen.facts["python"]["version"].get<std::string>().substr(0, 2), "3.");
-  EXPECT_TRUE(seen.facts["python"]["torch"].contains("installed")) << seen.facts.dump();
+  ASSERT_TRUE(seen.facts.python);
+  EXPECT_EQ(seen.facts.python->version.value_or("").substr(0, 2), "3.");
+  EXPECT_TRUE(seen.facts.python->torch) << "installed or not, it is said";
 }
 
 // A package whose module needs a library that nobody has: named from the ELF files, not from an error text.

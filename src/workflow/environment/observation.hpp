@@ -1,10 +1,10 @@
-// What one examination of the machine returns: findings with what they are needed for, and the same as data.
+// What one examination of the machine returns: findings with what they are needed for, and the same as facts.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
+#include "workflow/verdict/environment_facts.hpp"
 #include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
@@ -18,7 +18,7 @@ struct Observation {
 
 struct Observations {
   std::vector<Observation> all;
-  Json facts = Json::object();
+  EnvironmentFacts facts{};
 
   void ok(const std::string& group, const std::string& what, Need need = Need::nothing) {
     all.push_back({{Severity::ok, group, what, {}, {}}, need});
@@ -29,10 +29,7 @@ struct Observations {
   void fail(const std::string& group, const std::string& what, const std::string& fix, Need need = Need::nothing) {
     all.push_back({{Severity::error, group, what, {}, fix}, need});
   }
-  void add(Observations other) {
-    for (Observation& one : other.all) all.push_back(std::move(one));
-    for (auto& [key, value] : other.facts.items()) facts[key] = value;
-  }
+  void add(Observations other);
 };
 
 // Each looks at one thing and changes nothing.

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <chrono>
 
+#include "support/clock.hpp"
 #include "support/process.hpp"
 #include "workflow/compile/cuda_compile.hpp"
+#include "workflow/gates/context.hpp"
 #include "workflow/gates/cuda_gate.hpp"
+#include "workflow/gates/stopped.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -20,7 +23,7 @@ void build_cpu_callables(const Project& project, const BuildOptions& options, Pr
     could_run = false;
     return;
   }
-  Json built_data = Json::array();
+  std::vector<LibraryFacts> libraries;
   for (const auto& [role, callable] : {std::pair<std::string, const Callable*>{"kernel", &project.kernel},
                                        {"reference", &project.reference},
                                        {"baseline", &project.baseline}}) {
@@ -41,19 +44,17 @@ void build_cpu_callables(const Project& project, const BuildOptions& options, Pr
          fmt::format("{}: {}, {} ({})", role, callable->source, built->content_hash.substr(0, 12),
                      built->from_cache ? "unchanged" : fmt::format("{:.1f} s", built->seconds)),
          built->library, ""});
-    Json libraries = Json::object();
-    for (const auto& [path, hash] : built->libraries) libraries[path] = hash;
-    built_data.push_back({{"role", role},
-                          {"library", built->library},
-                          {"sha256", built->content_hash},
-                          {"build_hash", built->build_hash},
-                          {"compiler", built->compiler},
-                          {"libraries", std::move(libraries)},
-                          {"from_cache", built->from_cache},
-                          {"seconds", built->seconds}});
+    libraries.push_back({.role = role,
+                         .library = built->library,
+                         .sha256 = built->content_hash,
+                         .build_hash = built->build_hash,
+                         .compiler = built->compiler,
+                         .libraries = built->libraries,
+                         .from_cache = built->from_cache,
+                         .seconds = built->seconds});
     gate.built[role] = std::move(*built);
   }
-  gate.result.data["cpu"] = std::move(built_data);
+  gate.result.facts_as<BuildFacts>().cpu = std::move(libraries);
 }
 
 void build_cuda_sources(const Project& project, const BuildOptions& options, Progress& progress, GateResult& result,
@@ -65,7 +66,7 @@ void build_cuda_sources(const Project& project, const BuildOptions& options, Pro
     could_run = false;
     return;
   }
-  result.data["cuda_toolkit"] = toolkit->version;
+  result.facts_as<BuildFacts>().cuda_toolkit = toolkit->version;
   check_cuda_targets(project, compile_cuda(project, *toolkit, options, progress), result);
 }
 
@@ -75,7 +76,7 @@ BuildGate run_build_gate(const Project& project, const BuildOptions& options, Pr
   const auto begin = std::chrono::steady_clock::now();
   BuildGate gate;
   GateResult& result = gate.result;
-  result.gate = "build";
+  result.gate = BuildFacts::gate;
   bool could_run = true;
   build_cpu_callables(project, options, progress, gate, could_run);
   build_cuda_sources(project, options, progress, result, could_run);
@@ -86,7 +87,7 @@ BuildGate run_build_gate(const Project& project, const BuildOptions& options, Pr
   };
   const auto errors = count(Severity::error);
   const auto warnings = count(Severity::warning);
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.seconds = seconds_since(begin);
   if (interrupted()) {
     result.outcome = Outcome::could_not_run;
     result.summary = "interrupted";
@@ -98,7 +99,8 @@ BuildGate run_build_gate(const Project& project, const BuildOptions& options, Pr
                                  errors > 1 ? fmt::format(" (and {} more)", errors - 1) : std::string());
   } else {
     result.outcome = Outcome::holds;
-    const auto instances = result.data.contains("instances") ? result.data["instances"].size() : 0;
+    const auto& cuda = result.facts_as<BuildFacts>().cuda;
+    const auto instances = cuda ? cuda->instances.size() : 0;
     result.summary = fmt::format(
         "{} C++ callables built{}{}", gate.built.size(),
         project.cuda_sources.empty()
@@ -108,5 +110,20 @@ BuildGate run_build_gate(const Project& project, const BuildOptions& options, Pr
   }
   return gate;
 }
+
+const Gate build_gate{.name = BuildFacts::gate,
+                      .needs = GateNeeds::device,
+                      .expected_seconds =
+                          [](const Project& project) {
+                            const auto cubins = project.instances.size() * project.cuda_architectures.size();
+                            return 4.0 * static_cast<double>(3 + cubins);
+                          },
+                      .run =
+                          [](GateContext& context) {
+                            BuildGate gate = run_build_gate(context.project, {}, context.progress);
+                            context.built = std::move(gate.built);
+                            if (interrupted()) mark_stopped(gate.result);
+                            return gate.result;
+                          }};
 
 }  // namespace flashmoe::workflow

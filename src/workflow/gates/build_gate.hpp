@@ -7,8 +7,9 @@
 
 #include "support/progress.hpp"
 #include "workflow/compile/cpu_build.hpp"
+#include "workflow/gates/gate.hpp"
 #include "workflow/project/project.hpp"
-#include "workflow/verdict/verdict.hpp"
+#include "workflow/verdict/gate_result.hpp"
 
 namespace flashmoe::workflow {
 
@@ -19,5 +20,7 @@ struct BuildGate {
 
 // Builds kernel, reference and baseline (what of them is C++), then every CUDA source for every architecture.
 [[nodiscard]] BuildGate run_build_gate(const Project& project, const BuildOptions& options, Progress& progress);
+
+extern const Gate build_gate;
 
 }  // namespace flashmoe::workflow

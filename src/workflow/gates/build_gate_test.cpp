@@ -21,6 +21,18 @@ template __global__ void softmax_kernel<float, 256>(const float*, float*, int);
 template __global__ void softmax_kernel<__half, 128>(const __half*, __half*, int);
 )";
 
+CudaBuildFacts cuda_facts(const GateResult& result) {
+  const auto* facts = std::get_if<BuildFacts>(&result.facts);
+  return facts != nullptr ? facts->cuda.value_or(CudaBuildFacts{}) : CudaBuildFacts{};
+}
+
+// Everything the gate said, for a test that fails.
+std::string said(const GateResult& result) {
+  std::string text = result.summary;
+  for (const Finding& finding : result.findings) text += "\n" + finding.what + " at " + finding.where;
+  return text;
+}
+
 struct CudaBuild : testing::Test {
   ProjectForTest at;
 
@@ -54,7 +66,7 @@ struct CudaBuild : testing::Test {
   }
   // The gate fails with exactly one error, which is returned.
   Finding only_error(const GateResult& result) {
-    EXPECT_EQ(result.outcome, Outcome::fails) << to_json(result).dump(1);
+    EXPECT_EQ(result.outcome, Outcome::fails) << said(result);
     Finding found;
     int errors = 0;
     for (const Finding& finding : result.findings)
@@ -62,7 +74,7 @@ struct CudaBuild : testing::Test {
         found = finding;
         ++errors;
       }
-    EXPECT_EQ(errors, 1) << to_json(result).dump(1);
+    EXPECT_EQ(errors, 1) << said(result);
     return found;
   }
 };
@@ -74,18 +86,19 @@ TEST_F(CudaBuild, WhatIsDeclaredAndFitsHolds) {
   declare("softmax_kernel<float, 256>", "rows", "256");
   declare("softmax_kernel<half, 128u>", "rows", "128");  // another way to write the same instance
   const auto result = run(softmax_source);
-  EXPECT_EQ(result.outcome, Outcome::holds) << to_json(result).dump(1);
-  ASSERT_EQ(result.data["instances"].size(), 6U);
-  for (const Json& instance : result.data["instances"]) {
-    const bool wide = instance["instance"] == "softmax_kernel<float, 256>";
-    EXPECT_EQ(instance["static_shared_bytes"], wide ? 1024 : 512) << instance.dump();
-    EXPECT_EQ(instance["max_threads"], wide ? 256 : 128);
-    EXPECT_EQ(instance["spill_store_bytes"], 0);
-    EXPECT_GT(instance["registers"].get<int>(), 4);
-    EXPECT_LT(instance["registers"].get<int>(), 64);
-    EXPECT_DOUBLE_EQ(instance["workloads"][0]["occupancy"].get<double>(), 1.0);
+  EXPECT_EQ(result.outcome, Outcome::holds) << said(result);
+  const CudaBuildFacts facts = cuda_facts(result);
+  ASSERT_EQ(facts.instances.size(), 6U);
+  for (const InstanceFacts& instance : facts.instances) {
+    const bool wide = instance.instance == "softmax_kernel<float, 256>";
+    EXPECT_EQ(instance.static_shared_bytes, wide ? 1024 : 512) << instance.instance;
+    EXPECT_EQ(instance.max_threads, wide ? 256 : 128);
+    EXPECT_EQ(instance.spill_store_bytes, 0);
+    EXPECT_GT(instance.registers, 4);
+    EXPECT_LT(instance.registers, 64);
+    EXPECT_DOUBLE_EQ(instance.workloads.at(0).occupancy, 1.0);
   }
-  for (const Json& cubin : result.data["cubins"]) EXPECT_EQ(cubin["sha256"].get<std::string>().size(), 64U);
+  for (const CubinFacts& cubin : facts.cubins) EXPECT_EQ(cubin.sha256.size(), 64U);
 }
 
 TEST_F(CudaBuild, TheSecondRunTakesTheSameCubinsFromTheCache) {
@@ -94,9 +107,9 @@ TEST_F(CudaBuild, TheSecondRunTakesTheSameCubinsFromTheCache) {
   Progress progress(1, true);
   const auto first = run_build_gate(at.project, {}, progress).result;
   const auto second = run_build_gate(at.project, {}, progress).result;
-  EXPECT_FALSE(first.data["cubins"][0]["from_cache"].get<bool>());
-  EXPECT_TRUE(second.data["cubins"][0]["from_cache"].get<bool>());
-  EXPECT_EQ(first.data["cubins"][0]["sha256"], second.data["cubins"][0]["sha256"]);
+  EXPECT_FALSE(cuda_facts(first).cubins.at(0).from_cache);
+  EXPECT_TRUE(cuda_facts(second).cubins.at(0).from_cache);
+  EXPECT_EQ(cuda_facts(first).cubins.at(0).sha256, cuda_facts(second).cubins.at(0).sha256);
 }
 
 TEST_F(CudaBuild, AMissingInstantiationNamesTheLineToAdd) {
@@ -216,11 +229,11 @@ TEST_F(CudaBuild, ASpillingInstanceIsStopped) {
   EXPECT_CONTAINS(error.what, "heavy spills ");
   EXPECT_CONTAINS(error.what, "__launch_bounds__ 1024");
   EXPECT_CONTAINS(error.fix, "max_spill_bytes = ");
-  const Json figures = run(spilling_source).data["instances"][0];
-  EXPECT_EQ(figures["registers"], 65536 / 1024);                      // all that 1024 threads leave for each
-  EXPECT_GE(figures["spill_store_bytes"].get<int>(), 4 * (80 - 64));  // 80 values are live at once
-  EXPECT_GE(figures["spill_load_bytes"].get<int>(), 4 * (80 - 64));
-  EXPECT_GE(figures["frame_bytes"].get<int>(), 4 * (80 - 64));
+  const InstanceFacts figures = cuda_facts(run(spilling_source)).instances.at(0);
+  EXPECT_EQ(figures.registers, 65536 / 1024);           // all that 1024 threads leave for each
+  EXPECT_GE(figures.spill_store_bytes, 4 * (80 - 64));  // 80 values are live at once
+  EXPECT_GE(figures.spill_load_bytes, 4 * (80 - 64));
+  EXPECT_GE(figures.frame_bytes, 4 * (80 - 64));
   heavy.max_spill_bytes = 4096;
   EXPECT_EQ(run(spilling_source).outcome, Outcome::holds);
 }
@@ -235,9 +248,9 @@ __global__ void indexed(const float* a, float* b, int n) {
   for (int i = 0; i < 60; i++) b[i] = r[(i * n) % 60];
 }
 )");
-  EXPECT_EQ(result.outcome, Outcome::holds) << to_json(result).dump(1);
-  EXPECT_EQ(result.data["instances"][0]["spill_store_bytes"], 0);
-  EXPECT_EQ(result.data["instances"][0]["frame_bytes"], 240);
+  EXPECT_EQ(result.outcome, Outcome::holds) << said(result);
+  EXPECT_EQ(cuda_facts(result).instances.at(0).spill_store_bytes, 0);
+  EXPECT_EQ(cuda_facts(result).instances.at(0).frame_bytes, 240);
 }
 
 TEST_F(CudaBuild, OccupancyBelowTheDeclaredIsStopped) {

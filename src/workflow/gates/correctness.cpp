@@ -8,8 +8,10 @@
 #include "support/clock.hpp"
 #include "support/process.hpp"
 #include "support/sha256.hpp"
+#include "workflow/gates/context.hpp"
 #include "workflow/gates/diagnose.hpp"
 #include "workflow/gates/stopped.hpp"
+#include "workflow/gpu/findings.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/runner/judge.hpp"
 #include "workflow/runner/session.hpp"
@@ -26,7 +28,9 @@ constexpr milliseconds reference_limit{120'000};
 class Checker {
  public:
   Checker(const Project& project, const CorrectnessOptions& options, GateResult& result)
-      : project_(project), options_(options), result_(result) {}
+      : project_(project), options_(options), result_(result), facts_(result.facts_as<CorrectnessFacts>()) {
+    facts_.seed = options.seed;
+  }
 
   bool start(const Runnable& kernel, const Runnable& reference) {
     kernel_runnable_ = kernel;
@@ -47,7 +51,7 @@ class Checker {
     }
     result_.findings.push_back(
         {.severity = Severity::ok, .group = one.name, .what = fmt::format("right, max_diff {:.3g}", max_diff)});
-    result_.data["cases"].push_back({{"name", one.name}, {"values", one.values}, {"max_diff", max_diff}});
+    facts_.cases.push_back({.name = one.name, .values = one.values, .max_diff = max_diff});
     return true;
   }
 
@@ -81,7 +85,7 @@ class Checker {
     }
     const bool judged = !of_reference && error.failure != Failure::could_not_start;
     fail(judged ? Outcome::fails : Outcome::could_not_run, group, error.diagnostic.message, error.diagnostic.fix);
-    result_.data["failure"] = name_of(error.failure);
+    facts_.failure = name_of(error.failure);
     return false;
   }
 
@@ -146,25 +150,26 @@ class Checker {
                                 .what = describe(first),
                                 .where = place_of(one, first),
                                 .fix = fmt::format("{}: {}", diagnosis.cause, diagnosis.fix)});
-    result_.data["failure"] = "wrong";
-    result_.data["wrong"] = {{"case", one.name},
-                             {"values", one.values},
-                             {"input_seed", seed},
-                             {"tensor", first.tensor},
-                             {"position", first.first_wrong},
-                             {"expected", first.expected},
-                             {"got", first.got},
-                             {"max_diff", first.max_diff},
-                             {"wrong", first.wrong},
-                             {"unwritten", first.unwritten},
-                             {"count", first.count}};
-    result_.data["diagnosis"] = diagnosis.to_json();
+    facts_.failure = "wrong";
+    facts_.wrong = WrongFacts{.case_name = one.name,
+                              .values = one.values,
+                              .input_seed = seed,
+                              .tensor = first.tensor,
+                              .position = first.first_wrong,
+                              .expected = first.expected,
+                              .got = first.got,
+                              .max_diff = first.max_diff,
+                              .wrong = first.wrong,
+                              .unwritten = first.unwritten,
+                              .count = first.count};
+    facts_.diagnosis = diagnosis;
     return false;
   }
 
   const Project& project_;
   const CorrectnessOptions& options_;
   GateResult& result_;
+  CorrectnessFacts& facts_;  // of the result
   Runnable kernel_runnable_;
   Runnable reference_runnable_;
   Session kernel_;
@@ -172,15 +177,26 @@ class Checker {
   std::uint64_t calls_ = 0;
 };
 
+// What the checks of a virtual GPU found is a failure, also where the numbers came out right.
+void add_virtual_findings(VirtualFindings found, GateResult& result) {
+  result.findings.insert(result.findings.end(), found.findings.begin(), found.findings.end());
+  auto& facts = result.facts_as<CorrectnessFacts>();
+  facts.virtual_faults = std::move(found.faults);
+  facts.virtual_findings = std::move(found.as_reported);
+  if (found.first.empty()) return;
+  // A wrong result or a fault came first and said so; the finding says why.
+  const bool failed_before = result.outcome == Outcome::fails;
+  result.summary = failed_before ? fmt::format("{} ({})", found.first, result.summary) : found.first;
+  result.outcome = Outcome::fails;
+}
+
 }  // namespace
 
 GateResult run_correctness_gate(const Project& project, const Runnable& kernel, const Runnable& reference,
                                 const CorrectnessOptions& options, Progress& progress) {
   const auto start = Clock::now();
   GateResult result;
-  result.gate = "correctness";
-  result.data["seed"] = options.seed;
-  result.data["cases"] = Json::array();
+  result.gate = CorrectnessFacts::gate;
   const auto cases = correctness_cases(project, options.seed);
   Checker checker(project, options, result);
   bool going = checker.start(kernel, reference);
@@ -214,5 +230,19 @@ GateResult run_correctness_gate(const Project& project, const Runnable& kernel, 
   result.seconds = seconds_since(start);
   return result;
 }
+
+const Gate correctness_gate{
+    .name = CorrectnessFacts::gate,
+    .needs = GateNeeds::runnables,
+    .expected_seconds = [](const Project&) { return 20.0; },
+    .run =
+        [](GateContext& context) {
+          const CorrectnessOptions options{.seed = mix_seed(context.seed, 1), .repeat_with = context.seed};
+          GateResult result =
+              run_correctness_gate(context.project, context.kernel, context.reference, options, context.progress);
+          add_virtual_findings(virtual_findings(read_launches(context.report.path())), result);
+          return result;
+        },
+    .judges_kernel = true};
 
 }  // namespace flashmoe::workflow

@@ -5,9 +5,10 @@
 #include <cstdint>
 
 #include "support/progress.hpp"
+#include "workflow/gates/gate.hpp"
 #include "workflow/project/project.hpp"
 #include "workflow/runner/runner.hpp"
-#include "workflow/verdict/verdict.hpp"
+#include "workflow/verdict/gate_result.hpp"
 
 namespace flashmoe::workflow {
 
@@ -19,6 +20,8 @@ struct CorrectnessOptions {
 
 [[nodiscard]] GateResult run_correctness_gate(const Project& project, const Runnable& kernel, const Runnable& reference,
                                               const CorrectnessOptions& options, Progress& progress);
+
+extern const Gate correctness_gate;
 
 // One thing to check: a workload, and what is in its inputs.
 struct CorrectnessCase {

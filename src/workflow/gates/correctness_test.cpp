@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "workflow/compile/cpu_build.hpp"
+#include "workflow/gates/runnable.hpp"
 #include "workflow/project/project_for_test.hpp"
 #include "workflow/runner/worker.hpp"
 
@@ -103,7 +104,7 @@ struct AttentionWith {
       problem = made.error().to_string();
       return {};
     }
-    return {.label = role, .library = made->library, .entry = callable.entry, .content_hash = made->content_hash};
+    return library_runnable(*made, role);
   }
 
   GateResult check() {
@@ -118,7 +119,7 @@ struct AttentionWith {
 TEST(CorrectnessGate, HoldsForAPlainAttention) {
   const GateResult result = AttentionWith("none").check();
   EXPECT_EQ(result.outcome, Outcome::holds) << result.summary;
-  EXPECT_GE(result.data["cases"].size(), 5u);
+  EXPECT_GE(std::get<CorrectnessFacts>(result.facts).cases.size(), 5u);
 }
 
 class NamedMistake : public testing::TestWithParam<const char*> {};
@@ -127,10 +128,11 @@ TEST_P(NamedMistake, IsStoppedAtTheTinyWorkloadWithItsFix) {
   AttentionWith attention(GetParam());
   const GateResult result = attention.check();
   EXPECT_EQ(result.outcome, Outcome::fails) << result.summary;
-  ASSERT_TRUE(result.data.contains("diagnosis")) << result.summary;
-  EXPECT_EQ(result.data["diagnosis"]["kind"], "hypothesis");
-  EXPECT_EQ(result.data["diagnosis"]["name"], GetParam()) << result.summary;
-  EXPECT_EQ(result.data["wrong"]["case"], "tiny");
+  const auto& facts = std::get<CorrectnessFacts>(result.facts);
+  ASSERT_TRUE(facts.diagnosis && facts.wrong) << result.summary;
+  EXPECT_EQ(facts.diagnosis->kind, "hypothesis");
+  EXPECT_EQ(facts.diagnosis->name, GetParam()) << result.summary;
+  EXPECT_EQ(facts.wrong->case_name, "tiny");
   ASSERT_FALSE(result.findings.empty());
   for (const Hypothesis& hypothesis : attention.project.hypotheses) {
     if (hypothesis.variant != GetParam()) continue;
@@ -147,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(Attention, NamedMistake,
 TEST(CorrectnessGate, NamesAHang) {
   const GateResult result = AttentionWith("hang").check();
   EXPECT_EQ(result.outcome, Outcome::fails);
-  EXPECT_EQ(result.data["failure"], "hung");
+  EXPECT_EQ(std::get<CorrectnessFacts>(result.facts).failure, "hung");
   EXPECT_NE(result.summary.find("hung in workload tiny"), std::string::npos) << result.summary;
   EXPECT_NE(result.findings.back().fix.find("call_limit_seconds"), std::string::npos);
 }
@@ -155,7 +157,7 @@ TEST(CorrectnessGate, NamesAHang) {
 TEST(CorrectnessGate, NamesACrash) {
   const GateResult result = AttentionWith("crash").check();
   EXPECT_EQ(result.outcome, Outcome::fails);
-  EXPECT_EQ(result.data["failure"], "crashed");
+  EXPECT_EQ(std::get<CorrectnessFacts>(result.facts).failure, "crashed");
   EXPECT_NE(result.summary.find("SIGSEGV"), std::string::npos) << result.summary;
   EXPECT_NE(result.findings.back().fix.find("[cpu] flags"), std::string::npos) << "a key that cudadent.toml has";
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -16,9 +17,9 @@
 namespace flashmoe::workflow {
 namespace {
 
-struct Launch {
-  std::int64_t grid[3] = {1, 1, 1};
-  std::int64_t block[3] = {1, 1, 1};
+struct Geometry {
+  std::array<std::int64_t, 3> grid{1, 1, 1};
+  std::array<std::int64_t, 3> block{1, 1, 1};
   std::int64_t dynamic_shared_bytes = 0;
   [[nodiscard]] std::int64_t threads() const { return block[0] * block[1] * block[2]; }
   [[nodiscard]] std::int64_t ctas() const { return grid[0] * grid[1] * grid[2]; }
@@ -28,7 +29,7 @@ constexpr std::int64_t largest_grid[3] = {2147483647, 65535, 65535};
 constexpr std::int64_t largest_block[3] = {1024, 1024, 64};
 
 // One instance on one architecture: everything the findings need.
-struct Check {
+struct InstanceCheck {
   const Project& project;
   const CudaInstance& instance;
   const CompiledTarget& compiled;
@@ -46,8 +47,8 @@ struct Check {
   }
 };
 
-Result<Launch> launch_of(const CudaInstance& instance, const Values& values) {
-  Launch launch;
+Result<Geometry> launch_of(const CudaInstance& instance, const Values& values) {
+  Geometry launch;
   const std::pair<const std::string*, std::int64_t*> all[] = {
       {&instance.grid_x, &launch.grid[0]},
       {&instance.grid_y, &launch.grid[1]},
@@ -67,8 +68,8 @@ Result<Launch> launch_of(const CudaInstance& instance, const Values& values) {
 }
 
 // False when the launch is impossible on any GPU; the finding says why.
-bool check_geometry(const Check& check, const Launch& launch, const std::string& workload) {
-  for (int axis = 0; axis < 3; ++axis) {
+bool check_geometry(const InstanceCheck& check, const Geometry& launch, const std::string& workload) {
+  for (std::size_t axis = 0; axis < 3; ++axis) {
     const char name = "xyz"[axis];
     if (launch.grid[axis] < 1 || launch.grid[axis] > largest_grid[axis]) {
       check.add(Severity::error,
@@ -105,7 +106,7 @@ bool check_geometry(const Check& check, const Launch& launch, const std::string&
   return true;
 }
 
-void check_spills(const Check& check) {
+void check_spills(const InstanceCheck& check) {
   if (check.kernel.spill_store_bytes > check.instance.max_spill_bytes)
     check.add(
         Severity::error,
@@ -130,20 +131,21 @@ std::string target_workload(const Project& project) {
 }
 
 // Waves: how often the whole machine is filled. Below one, part of it has nothing to do.
-Json check_workload(const Check& check, const Launch& launch, const Workload& workload, const Gpu* gpu) {
+LaunchFacts check_workload(const InstanceCheck& check, const Geometry& launch, const Workload& workload,
+                           const Gpu* gpu) {
   const KernelResources resources{.registers = check.kernel.registers,
                                   .threads = static_cast<int>(launch.threads()),
                                   .static_shared_bytes = check.kernel.static_shared_bytes,
                                   .dynamic_shared_bytes = launch.dynamic_shared_bytes,
                                   .barriers = check.kernel.barriers};
   const Occupancy held = occupancy(check.limits, resources);
-  Json data = {{"workload", workload.name},
-               {"grid", {launch.grid[0], launch.grid[1], launch.grid[2]}},
-               {"block", {launch.block[0], launch.block[1], launch.block[2]}},
-               {"dynamic_shared_bytes", launch.dynamic_shared_bytes},
-               {"ctas_per_sm", held.ctas_per_sm},
-               {"occupancy", held.share_of_warps},
-               {"limiter", held.limiter}};
+  LaunchFacts facts{.workload = workload.name,
+                    .grid = launch.grid,
+                    .block = launch.block,
+                    .dynamic_shared_bytes = launch.dynamic_shared_bytes,
+                    .ctas_per_sm = held.ctas_per_sm,
+                    .occupancy = held.share_of_warps,
+                    .limiter = held.limiter};
   const auto shared = check.kernel.static_shared_bytes + launch.dynamic_shared_bytes;
   if (shared > check.limits.shared_bytes_per_cta_optin) {
     check.add(Severity::error,
@@ -154,7 +156,7 @@ Json check_workload(const Check& check, const Launch& launch, const Workload& wo
               fmt::format("use smaller tiles or fewer stages: at least {} bytes less",
                           shared - check.limits.shared_bytes_per_cta_optin),
               workload.name);
-    return data;
+    return facts;
   }
   if (held.ctas_per_sm == 0) {
     check.add(
@@ -162,7 +164,7 @@ Json check_workload(const Check& check, const Launch& launch, const Workload& wo
         fmt::format("use fewer threads per CTA, or __launch_bounds__({}) in {} so that ptxas keeps to the registers",
                     launch.threads(), check.instance.source),
         workload.name);
-    return data;
+    return facts;
   }
   if (held.share_of_warps < check.instance.min_occupancy)
     check.add(
@@ -170,9 +172,9 @@ Json check_workload(const Check& check, const Launch& launch, const Workload& wo
         fmt::format("occupancy {:.0f} % ({} CTAs per SM); at least {:.0f} % is required; limited by {}",
                     100 * held.share_of_warps, held.ctas_per_sm, 100 * check.instance.min_occupancy, held.limiter),
         "relieve that limit, or lower min_occupancy", workload.name);
-  if (gpu == nullptr) return data;
+  if (gpu == nullptr) return facts;
   const double waves = static_cast<double>(launch.ctas()) / (gpu->sm_count.value * held.ctas_per_sm);
-  data["waves"] = waves;
+  facts.waves = waves;
   // Tiny workloads are there to be checked, not to fill a machine: only the one that counts is worth a warning.
   if (workload.name == target_workload(check.project) && static_cast<double>(launch.ctas()) < gpu->sm_count.value)
     check.add(Severity::warning,
@@ -181,27 +183,26 @@ Json check_workload(const Check& check, const Launch& launch, const Workload& wo
                           100 * static_cast<double>(launch.ctas()) / gpu->sm_count.value, waves),
               "more parallelism first: split another axis over the grid (rows, heads, or the keys with a combine)",
               workload.name);
-  return data;
+  return facts;
 }
 
-Json check_instance(const Check& check, const Gpu* gpu) {
+InstanceFacts check_instance(const InstanceCheck& check, const Gpu* gpu) {
   const auto errors = [&] {
     return std::count_if(check.result.findings.begin(), check.result.findings.end(),
                          [](const Finding& finding) { return finding.severity == Severity::error; });
   };
   const auto errors_before = errors();
-  Json data = {{"instance", check.instance.name},
-               {"symbol", check.kernel.name},
-               {"architecture", check.compiled.target.architecture},
-               {"registers", check.kernel.registers},
-               {"static_shared_bytes", check.kernel.static_shared_bytes},
-               {"frame_bytes", check.kernel.frame_bytes},
-               {"spill_store_bytes", check.kernel.spill_store_bytes},
-               {"spill_load_bytes", check.kernel.spill_load_bytes},
-               {"max_threads", check.kernel.max_threads},
-               {"barriers", check.kernel.barriers},
-               {"code_bytes", check.kernel.code_bytes},
-               {"workloads", Json::array()}};
+  InstanceFacts facts{.instance = check.instance.name,
+                      .symbol = check.kernel.name,
+                      .architecture = check.compiled.target.architecture,
+                      .registers = check.kernel.registers,
+                      .static_shared_bytes = check.kernel.static_shared_bytes,
+                      .frame_bytes = check.kernel.frame_bytes,
+                      .spill_store_bytes = check.kernel.spill_store_bytes,
+                      .spill_load_bytes = check.kernel.spill_load_bytes,
+                      .max_threads = check.kernel.max_threads,
+                      .barriers = check.kernel.barriers,
+                      .code_bytes = check.kernel.code_bytes};
   check_spills(check);
   double least = 1;
   for (const Workload& workload : check.project.workloads) {
@@ -211,8 +212,8 @@ Json check_instance(const Check& check, const Gpu* gpu) {
       continue;
     }
     if (!check_geometry(check, *launch, workload.name)) continue;
-    data["workloads"].push_back(check_workload(check, *launch, workload, gpu));
-    least = std::min(least, data["workloads"].back()["occupancy"].get<double>());
+    facts.workloads.push_back(check_workload(check, *launch, workload, gpu));
+    least = std::min(least, facts.workloads.back().occupancy);
   }
   if (errors() == errors_before)
     check.add(Severity::ok,
@@ -220,10 +221,10 @@ Json check_instance(const Check& check, const Gpu* gpu) {
                           check.instance.name, check.kernel.registers, check.kernel.static_shared_bytes,
                           check.kernel.spill_store_bytes, 100 * least),
               "");
-  return data;
+  return facts;
 }
 
-std::string text_of(const Project& project, const std::string& source) {
+std::string source_text(const Project& project, const std::string& source) {
   std::ifstream file(std::filesystem::path(project.directory) / source);
   std::stringstream text;
   text << file.rdbuf();
@@ -250,19 +251,21 @@ void check_undefined(const std::vector<CompiledTarget>& targets, GateResult& res
   }
 }
 
-void check_target(const Project& project, const CompiledTarget& target, const Gpu* gpu, GateResult& result) {
-  Json data = {{"source", target.target.source}, {"architecture", target.target.architecture},
-               {"sha256", target.content_hash},  {"from_cache", target.from_cache},
-               {"seconds", target.seconds},      {"kernels", target.cubin.kernels.size()}};
+void check_target(const Project& project, const CompiledTarget& target, const Gpu* gpu, CudaBuildFacts& facts,
+                  GateResult& result) {
+  facts.cubins.push_back({.source = target.target.source,
+                          .architecture = target.target.architecture,
+                          .sha256 = target.content_hash,
+                          .from_cache = target.from_cache,
+                          .seconds = target.seconds,
+                          .kernels = target.cubin.kernels.size(),
+                          .failed = !target.compiled});
   if (!target.compiled) {
-    data["failed"] = true;
-    result.data["cubins"].push_back(std::move(data));
     result.findings.push_back(
         {Severity::error, target.target.architecture, target.interrupted ? "interrupted" : target.failure.message,
          target.failure.file.empty() ? target.target.source : target.failure.file, target.failure.fix});
     return;
   }
-  result.data["cubins"].push_back(std::move(data));
   const auto limits = find_architecture(target.target.architecture);
   if (!limits) {
     result.findings.push_back(
@@ -278,27 +281,26 @@ void check_target(const Project& project, const CompiledTarget& target, const Gp
     const CubinKernel* kernel = find_kernel(target.cubin, instance.name);
     if (kernel == nullptr) {
       const auto missing =
-          explain_missing_kernel(target.cubin, instance.name, instance.source, text_of(project, instance.source));
+          explain_missing_kernel(target.cubin, instance.name, instance.source, source_text(project, instance.source));
       result.findings.push_back({Severity::error, target.target.architecture, missing.what,
                                  fmt::format("{}:{}", project.file, instance.line), missing.fix});
       continue;
     }
-    const Check check{project, instance, target, *kernel, *limits, result};
+    const InstanceCheck check{project, instance, target, *kernel, *limits, result};
     const bool on_device = gpu != nullptr && gpu->architecture == limits->name;
-    result.data["instances"].push_back(check_instance(check, on_device ? gpu : nullptr));
+    facts.instances.push_back(check_instance(check, on_device ? gpu : nullptr));
   }
 }
 
 }  // namespace
 
 void check_cuda_targets(const Project& project, const std::vector<CompiledTarget>& targets, GateResult& result) {
-  result.data["cubins"] = Json::array();
-  result.data["instances"] = Json::array();
+  CudaBuildFacts facts;
   const auto gpu = find_gpu(project.cuda_device);
   if (!gpu) {
     result.findings.push_back({Severity::error, "device", gpu.error().message, project.file, gpu.error().fix});
   } else {
-    result.data["device"] = to_json(*gpu);
+    facts.device = gpu->id;
     if (std::find(project.cuda_architectures.begin(), project.cuda_architectures.end(), gpu->architecture) ==
         project.cuda_architectures.end())
       result.findings.push_back(
@@ -308,8 +310,9 @@ void check_cuda_targets(const Project& project, const std::vector<CompiledTarget
                gpu->name, gpu->architecture),
            project.file, fmt::format("add \"{}\" to cuda.architectures", gpu->architecture)});
   }
-  for (const CompiledTarget& target : targets) check_target(project, target, gpu ? &*gpu : nullptr, result);
+  for (const CompiledTarget& target : targets) check_target(project, target, gpu ? &*gpu : nullptr, facts, result);
   check_undefined(targets, result);
+  result.facts_as<BuildFacts>().cuda = std::move(facts);
 }
 
 }  // namespace flashmoe::workflow

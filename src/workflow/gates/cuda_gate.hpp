@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "workflow/compile/cuda_compile.hpp"
-#include "workflow/verdict/verdict.hpp"
+#include "workflow/verdict/gate_result.hpp"
 
 namespace flashmoe::workflow {
 

@@ -99,10 +99,6 @@ Diagnosis first_diverging_stage(const Project& project, const WrongResult& wrong
 
 }  // namespace
 
-Json Diagnosis::to_json() const {
-  return {{"kind", kind}, {"name", name}, {"cause", cause}, {"fix", fix}};
-}
-
 Tensors copy_outputs(const Session& session, int set) {
   Tensors copies;
   for (std::size_t i = 0; i < session.layout().tensors.size(); ++i) {

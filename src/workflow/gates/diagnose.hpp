@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
 #include "workflow/project/project.hpp"
 #include "workflow/runner/judge.hpp"
 #include "workflow/runner/session.hpp"
+#include "workflow/verdict/correctness_facts.hpp"
 
 namespace flashmoe::workflow {
 
@@ -21,14 +21,6 @@ struct WrongResult {
   const Tensors& got;
   std::vector<Judgement> judgements;  // of the outputs that are wrong
   bool magnitude_matters = false;
-};
-
-struct Diagnosis {
-  std::string kind;   // "hypothesis", "pattern", "stage", "unknown"
-  std::string name;   // the variant, the pattern or the stage
-  std::string cause;  // one sentence
-  std::string fix;
-  [[nodiscard]] Json to_json() const;
 };
 
 // `reference` is bound to the workload and holds the inputs of the wrong call in set 0; it is left in any state.

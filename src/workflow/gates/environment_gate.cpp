@@ -9,7 +9,9 @@
 #include <set>
 #include <sstream>
 
+#include "support/clock.hpp"
 #include "workflow/environment/observation.hpp"
+#include "workflow/gates/context.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -49,7 +51,7 @@ std::set<Need> needs_of(const Project& project, const DeviceSelector& device) {
 GateResult run_environment_gate(const Project& project, const DeviceSelector& device) {
   const auto begin = std::chrono::steady_clock::now();
   GateResult result;
-  result.gate = "environment";
+  result.gate = EnvironmentFacts::gate;
   const auto needs = needs_of(project, device);
   Observations seen;
   if (const auto available = device_available(device); available)
@@ -77,9 +79,9 @@ GateResult run_environment_gate(const Project& project, const DeviceSelector& de
   }
   for (const Finding& finding : result.findings)
     if (finding.severity == Severity::error && first == nullptr) first = &finding;
-  result.data = std::move(seen.facts);
-  result.data["device"] = device.to_string();
-  result.data["device_from"] = device.from;
+  seen.facts.device = device.to_string();
+  seen.facts.device_from = device.from;
+  result.facts = std::move(seen.facts);
   if (first != nullptr) {
     result.outcome = Outcome::fails;
     result.summary = first->what.substr(0, first->what.find('\n'));
@@ -87,8 +89,15 @@ GateResult run_environment_gate(const Project& project, const DeviceSelector& de
     result.outcome = Outcome::holds;
     result.summary = fmt::format("all that {} needs on {} is there", project.name, device.to_string());
   }
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.seconds = seconds_since(begin);
   return result;
 }
+
+const Gate environment_gate{
+    .name = EnvironmentFacts::gate,
+    .needs = GateNeeds::nothing,
+    .expected_seconds = [](const Project&) { return 3.0; },
+    .run = [](GateContext& context) { return run_environment_gate(context.project, context.device); },
+    .degraded_goes_on = true};
 
 }  // namespace flashmoe::workflow

@@ -6,14 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
 #include "support/progress.hpp"
+#include "workflow/gates/gate.hpp"
+#include "workflow/journal/record.hpp"
 #include "workflow/project/project.hpp"
-#include "workflow/verdict/verdict.hpp"
+#include "workflow/verdict/gate_result.hpp"
 
 namespace flashmoe::workflow {
-
-[[nodiscard]] const std::vector<std::string>& gate_names();
 
 struct GateOptions {
   std::string device{};    // empty: FLASHMOE_DEVICE, else cpu
@@ -32,16 +31,13 @@ struct GateRun {
   std::vector<GateResult> gates;
   Outcome outcome = Outcome::could_not_run;
   std::string summary;
-  Json record = Json::object();  // as written to the journal; without an id when it was not
-  Finding record_problem{};      // why not
+  Record record{};           // as written to the journal; without an id when it was not
+  Finding record_problem{};  // why not
   double seconds = 0;
 };
 
-// How many steps a Progress for run_gates has.
-inline constexpr int gate_steps = 4;
-
+// A Progress for it has as many steps as there are gates.
 [[nodiscard]] GateRun run_gates(const Project& project, const GateOptions& options, Progress& progress);
-[[nodiscard]] Json to_json(const GateRun& run);
 // The report for people; `colour` as may_colour says.
 [[nodiscard]] std::string report_text(const GateRun& run, bool colour);
 // For `git bisect run`: 0 good, 1 bad, 125 could not build or decide, 130 stop the bisection (interrupted).

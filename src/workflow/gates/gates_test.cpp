@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "workflow/gates/performance.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/project/project_for_test.hpp"
@@ -42,7 +44,7 @@ struct SleepingProject : ProjectForTest {
     auto loaded = load_project(project.directory);
     EXPECT_TRUE(loaded) << loaded.error().to_string();
     if (!loaded) return {};
-    Progress quiet(gate_steps, true);
+    Progress quiet(static_cast<int>(all_gates().size()), true);
     return run_gates(*loaded, options, quiet);
   }
 };
@@ -64,22 +66,24 @@ TEST(Gates, AllHoldAndAreRecordedAndADriftedBaselineStopsTheNextRun) {
   const auto records = journal.read();
   ASSERT_TRUE(records);
   ASSERT_EQ(records->size(), 1u);
-  const Json& record = records->front();
-  EXPECT_EQ(record["kind"], "gate");
-  EXPECT_EQ(record["verdict"], "holds");
-  EXPECT_EQ(record["gates"].size(), 4u);
-  ASSERT_TRUE(record["baselines"].contains("tiny"));
+  EXPECT_EQ(records->front().verdict, "holds");
+  const auto* record = records->front().as<GateRecord>();
+  ASSERT_NE(record, nullptr);
+  EXPECT_EQ(record->gates.size(), 4u);
+  EXPECT_TRUE(record->gates == first.gates) << "what is read is what was written";
+  const BaselineRecord* measured = find_named(record->baselines, "tiny");
+  ASSERT_NE(measured, nullptr);
   constexpr double slept_seconds = baseline_microseconds * 1e-6;
-  EXPECT_GE(record["baselines"]["tiny"]["seconds"].get<double>(), slept_seconds);
+  EXPECT_GE(measured->seconds, slept_seconds);
 
   // As if an earlier commit had measured a baseline that slept a tenth.
-  Json drifted = {{"kind", "gate"}, {"device", "cpu"}, {"verdict", "holds"}, {"seconds", 1.0}};
-  drifted["baselines"]["tiny"] = {{"seconds", slept_seconds / 10}, {"facts", {{"commit", "0123abcd"}}}};
+  Record drifted;
+  drifted.body = GateRecord{.baselines = {{"tiny", {.seconds = slept_seconds / 10, .facts = {.commit = "0123abcd"}}}}};
   ASSERT_TRUE(journal.append(drifted));
   const GateRun second = sleeping.run();
   const GateResult& stopped = gate(second, "performance");
   EXPECT_EQ(stopped.outcome, Outcome::could_not_run) << report_text(second, false);
-  EXPECT_EQ(stopped.data["failure"], "baseline drift");
+  EXPECT_EQ(std::get<PerformanceFacts>(stopped.facts).failure, "baseline drift");
   EXPECT_NE(stopped.summary.find("the baseline drifted +"), std::string::npos) << stopped.summary;
   EXPECT_NE(stopped.summary.find("per call now, 2 ms in record"), std::string::npos) << stopped.summary;
   EXPECT_NE(stopped.summary.find("commit: 0123abcd then"), std::string::npos) << stopped.summary;
@@ -87,7 +91,7 @@ TEST(Gates, AllHoldAndAreRecordedAndADriftedBaselineStopsTheNextRun) {
   EXPECT_EQ(exit_code(second.outcome), 1);
   EXPECT_EQ(bisect_code(second), 125);
   // The stopped run leaves no baseline to compare with.
-  EXPECT_TRUE(second.record["baselines"].empty());
+  EXPECT_TRUE(second.record.as<GateRecord>()->baselines.empty());
 
   GateOptions accept;
   accept.accept_baseline = true;
@@ -100,7 +104,7 @@ TEST(Gates, AWrongKernelIsNeverTimed) {
   const GateRun run = sleeping.run();
   EXPECT_EQ(gate(run, "correctness").outcome, Outcome::fails);
   EXPECT_NE(gate(run, "correctness").summary.find("1.5 times"), std::string::npos) << report_text(run, false);
-  EXPECT_TRUE(gate(run, "performance").data.contains("not_run"));
+  EXPECT_TRUE(gate(run, "performance").not_run);
   EXPECT_NE(gate(run, "performance").summary.find("not run"), std::string::npos);
   EXPECT_EQ(run.outcome, Outcome::fails);
   EXPECT_EQ(bisect_code(run), 1);
@@ -145,6 +149,17 @@ TEST(Gates, AKernelThatDoesNotBuildIsSkippedByBisect) {
   const GateRun run = sleeping.run();
   EXPECT_NE(gate(run, "build").outcome, Outcome::holds);
   EXPECT_EQ(bisect_code(run), 125);
+}
+
+// Facts that no gate of the table has would be read into nobody's result.
+TEST(GateTable, HasARowForEveryKindOfFacts) {
+  const auto names = gate_names();
+  for (const char* facts : {EnvironmentFacts::gate, BuildFacts::gate, CorrectnessFacts::gate, PerformanceFacts::gate}) {
+    EXPECT_EQ(std::count(names.begin(), names.end(), facts), 1) << facts;
+    EXPECT_NE(find_gate(facts), nullptr) << facts;
+  }
+  EXPECT_EQ(find_gate("none"), nullptr);
+  EXPECT_EQ(names.size() + 1, std::variant_size_v<GateFacts>);
 }
 
 TEST(Ladder, NamesTheRung) {

@@ -9,9 +9,12 @@
 
 #include "support/clock.hpp"
 #include "support/process.hpp"
+#include "workflow/gates/context.hpp"
+#include "workflow/gates/record.hpp"
 #include "workflow/gates/stopped.hpp"
 #include "workflow/runner/contest.hpp"
 #include "workflow/runner/inputs.hpp"
+#include "workflow/statistics/sequential.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -47,6 +50,7 @@ class Measurer {
       : project_(project),
         options_(options),
         result_(result),
+        facts_(result.facts_as<PerformanceFacts>()),
         progress_(progress),
         contest_(project, {.seed = mix_seed(options.seed, 3)}) {}
 
@@ -59,7 +63,7 @@ class Measurer {
   bool measure(const Workload& workload, double needed, bool is_target) {
     progress_.update(workload.name + ": baseline first");
     if (!accept(contest_.open(workload), workload.name)) return false;
-    result_.data["workloads"][workload.name]["values"] = workload.values;
+    put_named(facts_.workloads, workload.name, MeasuredWorkload{.values = workload.values});
     if (!check_drift(workload)) return false;
     progress_.update(workload.name + ": is all the work done?");
     if (!accept(contest_.audit(), workload.name)) return false;
@@ -78,7 +82,7 @@ class Measurer {
     const bool kernel_judged = error.side == Side::candidate && error.error.failure != Failure::could_not_start;
     decide(kernel_judged ? Outcome::fails : Outcome::could_not_run, group, error.error.diagnostic.message,
            error.error.diagnostic.fix);
-    result_.data["failure"] = name_of(error.error.failure);
+    facts_.failure = name_of(error.error.failure);
     return false;
   }
 
@@ -96,9 +100,9 @@ class Measurer {
     const std::string& name = workload.name;
     const auto recorded = options_.recorded.find(name);
     if (recorded == options_.recorded.end()) return true;
-    const Json& facts_then = recorded->second.facts;
+    const BaselineFacts& facts_then = recorded->second.facts;
     // The workload was edited: what was recorded is another one's baseline.
-    if (facts_then.contains("values") && facts_then["values"] != Json(workload.values)) return true;
+    if (facts_then.values && *facts_then.values != workload.values) return true;
     const double then = recorded->second.seconds;
     const double most = project_.thresholds.baseline_drift;
     double now = 0;
@@ -118,25 +122,25 @@ class Measurer {
       std::sort(seconds.begin(), seconds.end());
       drifted = seconds[1] > then * (1 + most) || seconds[seconds.size() - 2] < then * (1 - most);
     }
-    Json& data = result_.data["workloads"][name];
-    data["baseline_recorded"] = {{"seconds", then}, {"record", recorded->second.record_id}, {"drift", drift}};
+    MeasuredWorkload& measured = facts_.workloads.back().second;
+    measured.baseline_recorded = DriftFacts{.seconds = then, .record = recorded->second.record_id, .drift = drift};
     if (!drifted) return true;
-    Json facts = options_.facts_now;
-    if (!contest_.base_version().empty()) facts["baseline_version"] = contest_.base_version();
+    BaselineFacts facts = options_.facts_now;
+    if (!contest_.base_version().empty()) facts.baseline_version = contest_.base_version();
     const auto differs = differences(facts_then, facts);
     std::string why = "nothing recorded differs: clocks, power or other load of the machine";
     if (!differs.empty()) why = fmt::format("{}", fmt::join(differs, "; "));
     const std::string what = fmt::format(
         "the baseline drifted {:+.0f} % (allowed ±{:.0f} %): {} per call now, {} in record {}; what differs: {}",
         drift * 100, most * 100, time_text(now), time_text(then), recorded->second.record_id, why);
-    data["baseline_differences"] = differs;
+    measured.baseline_differences = differs;
     if (options_.accept_baseline) {
       result_.findings.push_back({.severity = Severity::warning, .group = name, .what = what + " (accepted)"});
       return true;
     }
     decide(Outcome::could_not_run, name, what,
            "restore what differs and run again, or take the new baseline: cudadent gate --accept-baseline");
-    result_.data["failure"] = "baseline drift";
+    facts_.failure = "baseline drift";
     return false;
   }
 
@@ -174,18 +178,18 @@ class Measurer {
     const double upper = std::exp(figures.interval.upper);
     const double base = undisturbed(figures.base_seconds);
     const double kernel = undisturbed(figures.kernel_seconds);
-    Json& data = result_.data["workloads"][name];
-    data["ratio"] = {{"mean", mean}, {"lower", lower}, {"upper", upper}, {"alpha", options_.alpha}};
-    data["rung"] = rung_of(project_.thresholds, lower);
-    data["needed"] = needed;
-    data["baseline_seconds"] = base;
-    data["kernel_seconds"] = kernel;
-    data["log_ratios"] = figures.log_ratios;
-    data["baseline_samples"] = figures.base_seconds;
-    data["kernel_samples"] = figures.kernel_seconds;
-    data["calls_per_block"] = contest_.sets();
-    data["outputs_compared"] = contest_.outputs_compared();
-    result_.data["baseline_version"] = contest_.base_version();
+    facts_.workloads.back().second.speed =
+        SpeedFacts{.ratio = {.mean = mean, .lower = lower, .upper = upper, .alpha = options_.alpha},
+                   .rung = rung_of(project_.thresholds, lower),
+                   .needed = needed,
+                   .baseline_seconds = base,
+                   .kernel_seconds = kernel,
+                   .log_ratios = figures.log_ratios,
+                   .baseline_samples = figures.base_seconds,
+                   .kernel_samples = figures.kernel_seconds,
+                   .calls_per_block = contest_.sets(),
+                   .outputs_compared = contest_.outputs_compared()};
+    facts_.baseline_version = contest_.base_version();
     const std::string what =
         fmt::format("{:.2f}x the baseline, at least {:.2f}x ({} against {} per call, measured): {}", mean, lower,
                     time_text(kernel), time_text(base), rung_of(project_.thresholds, lower));
@@ -213,6 +217,7 @@ class Measurer {
   const Project& project_;
   const PerformanceOptions& options_;
   GateResult& result_;
+  PerformanceFacts& facts_;  // of the result; the workload that is measured is the last one
   Progress& progress_;
   Contest contest_;
 };
@@ -233,24 +238,12 @@ const char* rung_of(const Thresholds& thresholds, double ratio) {
   return names[rung];
 }
 
-std::vector<std::string> differences(const Json& then, const Json& now) {
-  std::vector<std::string> found;
-  const auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); };
-  for (const auto& [key, value] : now.items()) {
-    if (!then.contains(key) || then[key] == value) continue;
-    found.push_back(fmt::format("{}: {} then, {} now", key, text(then[key]), text(value)));
-  }
-  return found;
-}
-
 GateResult run_performance_gate(const Project& project, const Runnable& kernel, const Runnable& baseline,
                                 const Runnable& reference, const PerformanceOptions& options, Progress& progress) {
   const auto start = Clock::now();
   GateResult result;
-  result.gate = "performance";
-  result.data["seed"] = options.seed;
-  result.data["baseline"] = baseline.label;
-  result.data["workloads"] = Json::object();
+  result.gate = PerformanceFacts::gate;
+  result.facts = PerformanceFacts{.seed = options.seed, .baseline = baseline.label};
   const Thresholds& thresholds = project.thresholds;
   const Workload* small = find_workload(project, thresholds.small_workload);
   const Workload* target = find_workload(project, thresholds.target_workload);
@@ -265,5 +258,43 @@ GateResult run_performance_gate(const Project& project, const Runnable& kernel, 
   result.seconds = seconds_since(start);
   return result;
 }
+
+namespace {
+
+// Its time would be a prediction; this version makes none.
+GateResult not_timed(const GateContext& context) {
+  GateResult result;
+  result.gate = PerformanceFacts::gate;
+  result.outcome = Outcome::inconclusive;
+  result.summary = fmt::format("not timed: {} is no device with a clock", context.device.to_string());
+  result.findings.push_back({.severity = Severity::warning,
+                             .group = result.gate,
+                             .what = result.summary,
+                             .fix = fmt::format("cudadent profile {} --device {} shows what it does there",
+                                                context.project.directory, context.device.to_string())});
+  return result;
+}
+
+GateResult run_row(GateContext& context) {
+  if (!has_clock(context.device)) return not_timed(context);
+  if (!*context.baseline) return could_not_run(PerformanceFacts::gate, context.baseline->error());
+  const Runnable& baseline = **context.baseline;
+  context.facts = baseline_facts(context.project, baseline);
+  const PerformanceOptions options{.seed = mix_seed(context.seed, 2),
+                                   .limit_seconds_per_workload = context.options.limit_seconds_per_workload,
+                                   .accept_baseline = context.options.accept_baseline,
+                                   .recorded = recorded_baselines(context.history, context.device.to_string()),
+                                   .facts_now = context.facts};
+  return run_performance_gate(context.project, context.kernel, baseline, context.reference, options, context.progress);
+}
+
+}  // namespace
+
+const Gate performance_gate{.name = PerformanceFacts::gate,
+                            .needs = GateNeeds::runnables,
+                            .expected_seconds = [](const Project&) { return 20.0; },
+                            .run = run_row,
+                            .judges_kernel = true,
+                            .shows_what_is_ok = true};
 
 }  // namespace flashmoe::workflow

@@ -7,10 +7,11 @@
 #include <string>
 
 #include "support/progress.hpp"
+#include "workflow/gates/gate.hpp"
+#include "workflow/journal/baseline.hpp"
 #include "workflow/project/project.hpp"
 #include "workflow/runner/runner.hpp"
-#include "workflow/statistics/sequential.hpp"
-#include "workflow/verdict/verdict.hpp"
+#include "workflow/verdict/gate_result.hpp"
 
 namespace flashmoe::workflow {
 
@@ -18,7 +19,7 @@ namespace flashmoe::workflow {
 struct RecordedBaseline {
   double seconds = 0;
   std::string record_id{};
-  Json facts = Json::object();  // what may explain a difference: commit, versions, clocks
+  BaselineFacts facts{};  // what may explain a difference: commit, versions, clocks
 };
 
 struct PerformanceOptions {
@@ -27,7 +28,7 @@ struct PerformanceOptions {
   double alpha = 0.05;
   bool accept_baseline = false;                        // a drifted baseline is the new one
   std::map<std::string, RecordedBaseline> recorded{};  // by workload
-  Json facts_now = Json::object();
+  BaselineFacts facts_now{};
 };
 
 // Where a ratio (baseline time over kernel time) stands: "broken", "bottleneck", "success", "target", "stretch".
@@ -37,7 +38,6 @@ struct PerformanceOptions {
                                               const Runnable& reference, const PerformanceOptions& options,
                                               Progress& progress);
 
-// What differs between two sets of facts, as sentences: "commit: a1b2c3 then, d4e5f6 now".
-[[nodiscard]] std::vector<std::string> differences(const Json& then, const Json& now);
+extern const Gate performance_gate;
 
 }  // namespace flashmoe::workflow

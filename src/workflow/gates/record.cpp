@@ -1,36 +1,33 @@
 #include "workflow/gates/record.hpp"
 
-#include <fmt/format.h>
-
 #include "support/sha256.hpp"
+#include "workflow/gates/context.hpp"
+#include "workflow/gates/gates.hpp"
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/journal.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
-bool is_gate_record(const Json& record) {
-  return record.value("kind", "") == "gate";
-}
-
-// Baselines that a run measured and kept: only those may be compared with later.
-Json accepted_baselines(const GateRun& run, const Json& facts,
-                        const std::map<std::string, RecordedBaseline>& recorded) {
-  Json baselines = Json::object();
+// Baselines that a run measured and kept: only those may be compared with later. A recorded one stays what it was
+// until someone accepts another: many small drifts would add up unseen.
+Named<BaselineRecord> accepted_baselines(const GateContext& context, const GateRun& run) {
+  const auto recorded = context.options.accept_baseline ? std::map<std::string, RecordedBaseline>{}
+                                                        : recorded_baselines(context.history, run.device);
+  Named<BaselineRecord> baselines;
   for (const GateResult& gate : run.gates) {
-    if (gate.gate != "performance" || !gate.data.contains("workloads") || gate.data.contains("stopped")) continue;
-    for (const auto& [name, workload] : gate.data["workloads"].items()) {
-      if (!workload.contains("baseline_seconds")) continue;
-      Json kept = {{"seconds", workload["baseline_seconds"]}, {"facts", facts}};
-      if (const std::string version = gate.data.value("baseline_version", ""); !version.empty()) {
-        kept["facts"]["baseline_version"] = version;
-      }
-      kept["facts"]["values"] = workload.value("values", Json::object());
+    const auto* measured = std::get_if<PerformanceFacts>(&gate.facts);
+    if (measured == nullptr || !gate.stopped.empty()) continue;
+    for (const auto& [name, workload] : measured->workloads) {
+      if (!workload.speed) continue;
+      BaselineRecord kept{.seconds = workload.speed->baseline_seconds, .facts = context.facts};
+      if (!measured->baseline_version.value_or("").empty()) kept.facts.baseline_version = measured->baseline_version;
+      kept.facts.values = workload.values;
       const auto before = recorded.find(name);
-      if (before != recorded.end() && before->second.facts.value("values", Json()) == kept["facts"]["values"]) {
-        kept = {{"seconds", before->second.seconds}, {"facts", before->second.facts}};
+      if (before != recorded.end() && before->second.facts.values == kept.facts.values) {
+        kept = {.seconds = before->second.seconds, .facts = before->second.facts};
       }
-      baselines[name] = std::move(kept);
+      put_named(baselines, name, std::move(kept));
     }
   }
   return baselines;
@@ -38,74 +35,69 @@ Json accepted_baselines(const GateRun& run, const Json& facts,
 
 }  // namespace
 
-std::vector<Json> read_history(const Project& project) {
+std::vector<Record> read_history(const Project& project) {
   auto records = Journal(project.directory).read();
-  return records ? std::move(*records) : std::vector<Json>{};
+  return records ? std::move(*records) : std::vector<Record>{};
 }
 
-double recorded_seconds(const std::vector<Json>& history, const std::string& gate) {
+double recorded_seconds(const std::vector<Record>& history, const std::string& gate) {
   for (auto record = history.rbegin(); record != history.rend(); ++record) {
-    if (!is_gate_record(*record) || !record->contains("gates") || !(*record)["gates"].is_array()) continue;
-    for (const Json& one : (*record)["gates"]) {
-      if (!one.is_object() || one.value("gate", "") != gate || !one.contains("seconds")) continue;
-      if (one["seconds"].is_number() && one["seconds"] > 0) return one["seconds"];
+    const auto* run = record->as<GateRecord>();
+    if (run == nullptr) continue;
+    for (const GateResult& one : run->gates) {
+      if (one.gate == gate && one.seconds > 0) return one.seconds;
     }
   }
   return 0;
 }
 
-std::map<std::string, RecordedBaseline> recorded_baselines(const std::vector<Json>& history,
+std::map<std::string, RecordedBaseline> recorded_baselines(const std::vector<Record>& history,
                                                            const std::string& device) {
   std::map<std::string, RecordedBaseline> baselines;
-  for (const Json& record : history) {
-    if (!is_gate_record(record) || record.value("device", Json()) != device) continue;
-    if (!record.contains("baselines") || !record["baselines"].is_object()) continue;
-    for (const auto& [name, baseline] : record["baselines"].items()) {
-      if (!baseline.is_object() || !baseline.contains("seconds") || !baseline["seconds"].is_number()) continue;
-      if (!(baseline["seconds"] > 0.0)) continue;
-      baselines[name] = {baseline["seconds"], record.value("id", "?"), baseline.value("facts", Json::object())};
+  for (const Record& record : history) {
+    const auto* run = record.as<GateRecord>();
+    if (run == nullptr || record.device != device) continue;
+    for (const auto& [name, baseline] : run->baselines) {
+      if (baseline.seconds > 0) baselines[name] = {baseline.seconds, record.id, baseline.facts};
     }
   }
   return baselines;
 }
 
-Json baseline_facts(const Project& project, const Runnable& baseline) {
+BaselineFacts baseline_facts(const Project& project, const Runnable& baseline) {
   const TreeState tree = tree_state(project.directory);
-  const Json& machine = machine_facts();
-  Json facts = {{"commit", tree.commit.empty() ? "none" : tree.commit + (tree.dirty ? " (changed)" : "")},
-                {"baseline_file", baseline.content_hash.substr(0, 12)},
-                {"threads", baseline.threads}};
-  for (const char* key : {"host", "cpu", "cores", "kernel", "compilers"}) {
-    if (machine.contains(key)) facts[key] = machine[key];
-  }
-  return facts;
+  const MachineFacts& machine = machine_facts();
+  return {.commit = tree.commit.empty() ? "none" : tree.commit + (tree.dirty ? " (changed)" : ""),
+          .baseline_file = baseline.content_hash.substr(0, 12),
+          .threads = baseline.threads,
+          .host = machine.host,
+          .cpu = machine.cpu,
+          .cores = machine.cores,
+          .kernel = machine.kernel,
+          .compilers = machine.compilers};
 }
 
-Json gate_record(const Project& project, const GateRun& run, std::uint64_t seed, int threads,
-                 const std::map<std::string, BuiltCallable>& built, const Json& facts,
-                 const std::map<std::string, RecordedBaseline>& recorded) {
-  Json gates = Json::array();
-  for (const GateResult& gate : run.gates) gates.push_back(to_json(gate));
-  Json hashes = Json::object();
-  for (const auto& [role, callable] : built) hashes[role] = callable.content_hash;
+Record gate_record(const GateContext& context, const GateRun& run) {
+  const Project& project = context.project;
+  Record record;
+  record.project = project.name;
+  record.device = run.device;
+  record.verdict = name_of(run.outcome);
+  record.seconds = run.seconds;
+  for (const auto& [role, callable] : context.built) put_named(record.hashes, role, callable.content_hash);
   for (const auto& [role, callable] :
        {std::pair{"reference", &project.reference}, std::pair{"baseline", &project.baseline}}) {
     if (callable->kind != CallableKind::python) continue;
-    if (const auto hash = sha256_of_file(project.directory + "/" + callable->source)) hashes[role] = *hash;
+    if (auto hash = sha256_of_file(project.directory + "/" + callable->source)) put_named(record.hashes, role, *hash);
   }
-  if (const auto hash = sha256_of_file(project.file)) hashes["cudadent.toml"] = *hash;
-  return {{"kind", "gate"},
-          {"project", project.name},
-          {"device", run.device},
-          {"verdict", name_of(run.outcome)},
-          {"summary", run.summary},
-          {"seconds", run.seconds},
-          {"cost_per_hour", {{"machine", project.cost.machine_per_hour}, {"agent", project.cost.agent_per_hour}}},
-          {"seed", seed},
-          {"threads", threads},
-          {"hashes", hashes},
-          {"baselines", accepted_baselines(run, facts, recorded)},
-          {"gates", gates}};
+  if (auto hash = sha256_of_file(project.file)) put_named(record.hashes, "cudadent.toml", *hash);
+  record.body = GateRecord{.summary = run.summary,
+                           .cost_per_hour = Prices{project.cost.machine_per_hour, project.cost.agent_per_hour},
+                           .seed = context.seed,
+                           .threads = context.options.threads,
+                           .baselines = accepted_baselines(context, run),
+                           .gates = run.gates};
+  return record;
 }
 
 }  // namespace flashmoe::workflow

@@ -5,25 +5,25 @@
 #include <string>
 #include <vector>
 
-#include "workflow/compile/cpu_build.hpp"
-#include "workflow/gates/gates.hpp"
 #include "workflow/gates/performance.hpp"
+#include "workflow/journal/record.hpp"
+#include "workflow/project/project.hpp"
 #include "workflow/runner/runner.hpp"
 
 namespace flashmoe::workflow {
 
+struct GateRun;
+
 // Records of this project, oldest first; none when there is no journal or it does not read.
-[[nodiscard]] std::vector<Json> read_history(const Project& project);
+[[nodiscard]] std::vector<Record> read_history(const Project& project);
 // Seconds the last recorded run of this gate took; 0: never ran.
-[[nodiscard]] double recorded_seconds(const std::vector<Json>& history, const std::string& gate);
+[[nodiscard]] double recorded_seconds(const std::vector<Record>& history, const std::string& gate);
 // The last accepted baseline of each workload on this device.
-[[nodiscard]] std::map<std::string, RecordedBaseline> recorded_baselines(const std::vector<Json>& history,
+[[nodiscard]] std::map<std::string, RecordedBaseline> recorded_baselines(const std::vector<Record>& history,
                                                                          const std::string& device);
 // What may explain that a baseline is faster or slower than it was.
-[[nodiscard]] Json baseline_facts(const Project& project, const Runnable& baseline);
+[[nodiscard]] BaselineFacts baseline_facts(const Project& project, const Runnable& baseline);
 
-[[nodiscard]] Json gate_record(const Project& project, const GateRun& run, std::uint64_t seed, int threads,
-                               const std::map<std::string, BuiltCallable>& built, const Json& facts,
-                               const std::map<std::string, RecordedBaseline>& recorded);
+[[nodiscard]] Record gate_record(const GateContext& context, const GateRun& run);
 
 }  // namespace flashmoe::workflow

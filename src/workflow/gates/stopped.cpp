@@ -10,7 +10,7 @@ void mark_stopped(GateResult& result) {
   const bool preempted = interrupt_signal() == SIGTERM || interrupt_signal() == SIGHUP;
   result.outcome = Outcome::could_not_run;
   result.summary = preempted ? "preempted: the machine asked to stop" : "interrupted";
-  result.data["stopped"] = preempted ? "preempted" : "interrupted";
+  result.stopped = preempted ? "preempted" : "interrupted";
   result.findings.push_back({.severity = Severity::warning,
                              .group = "machine",
                              .what = result.summary,

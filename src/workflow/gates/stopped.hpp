@@ -1,7 +1,7 @@
 // An interrupted gate: by a person, or by a machine that goes away. Neither is a verdict on the kernel.
 #pragma once
 
-#include "workflow/verdict/verdict.hpp"
+#include "workflow/verdict/gate_result.hpp"
 
 namespace flashmoe::workflow {
 

@@ -1,3 +1,4 @@
+// A gate run for people.
 #include <fmt/format.h>
 
 #include "workflow/gates/gates.hpp"
@@ -5,38 +6,17 @@
 namespace flashmoe::workflow {
 namespace {
 
-struct Mark {
-  const char* text;
-  const char* colour;
-};
-
-Mark mark_of(Severity severity) {
-  switch (severity) {
-    case Severity::ok:
-      return {"✓", "32"};
-    case Severity::warning:
-      return {"!", "33"};
-    case Severity::error:
-      return {"✗", "31"};
-  }
-  return {"?", "0"};
-}
-
-std::string painted(const std::string& text, const char* colour, bool on) {
-  return on ? fmt::format("\033[{}m{}\033[0m", colour, text) : text;
-}
-
-Severity severity_of(const GateResult& gate) {
-  if (gate.outcome == Outcome::holds) return Severity::ok;
-  return gate.outcome == Outcome::inconclusive ? Severity::warning : Severity::error;
+Severity severity_of(const GateResult& result) {
+  if (result.outcome == Outcome::holds) return Severity::ok;
+  return result.outcome == Outcome::inconclusive ? Severity::warning : Severity::error;
 }
 
 // Findings that are fine are one line together; the others are shown whole.
-void add_findings(std::string& out, const GateResult& gate, bool colour) {
-  for (const Finding& finding : gate.findings) {
-    if (finding.severity == Severity::ok && gate.gate != "performance") continue;
-    const Mark mark = mark_of(finding.severity);
-    out += fmt::format("    {} {}: {}\n", painted(mark.text, mark.colour, colour), finding.group, finding.what);
+void add_findings(std::string& out, const GateResult& result, bool colour) {
+  const Gate* gate = find_gate(result.gate);
+  for (const Finding& finding : result.findings) {
+    if (finding.severity == Severity::ok && (gate == nullptr || !gate->shows_what_is_ok)) continue;
+    out += fmt::format("    {} {}: {}\n", mark_of(finding.severity, colour), finding.group, finding.what);
     if (!finding.where.empty()) out += fmt::format("      at  {}\n", finding.where);
     if (!finding.fix.empty()) out += fmt::format("      fix {}\n", finding.fix);
   }
@@ -46,31 +26,21 @@ void add_findings(std::string& out, const GateResult& gate, bool colour) {
 
 std::string report_text(const GateRun& run, bool colour) {
   std::string out = fmt::format("{} on {}\n", run.project, run.device);
-  for (const GateResult& gate : run.gates) {
-    if (gate.data.contains("not_run")) {
-      out += fmt::format("  - {:<12} {}\n", gate.gate, gate.summary);
+  for (const GateResult& result : run.gates) {
+    if (result.not_run) {
+      out += fmt::format("  - {:<12} {}\n", result.gate, result.summary);
       continue;
     }
-    const Mark mark = mark_of(severity_of(gate));
-    out += fmt::format("  {} {:<12} {} ({:.1f} s): {}\n", painted(mark.text, mark.colour, colour), gate.gate,
-                       name_of(gate.outcome), gate.seconds, gate.summary);
-    add_findings(out, gate, colour);
+    out += fmt::format("  {} {:<12} {} ({:.1f} s): {}\n", mark_of(severity_of(result), colour), result.gate,
+                       name_of(result.outcome), result.seconds, result.summary);
+    add_findings(out, result, colour);
   }
   if (!run.record_problem.what.empty()) {
     out += fmt::format("  ! {}\n      fix {}\n", run.record_problem.what, run.record_problem.fix);
   }
-  const std::string id = run.record.value("id", "");
-  out += fmt::format("{} {} in {:.1f} s{}\n", run.project, name_of(run.outcome), run.seconds,
-                     id.empty() ? "" : fmt::format(", record {}", id));
-  return out;
-}
-
-Json to_json(const GateRun& run) {
-  Json json = run.record;
-  json["outcome"] = name_of(run.outcome);
-  json["exit_code"] = exit_code(run.outcome);
-  if (!run.record_problem.what.empty()) json["record_problem"] = run.record_problem.what;
-  return json;
+  const std::string& id = run.record.id;
+  return out + fmt::format("{} {} in {:.1f} s{}\n", run.project, name_of(run.outcome), run.seconds,
+                           id.empty() ? "" : fmt::format(", record {}", id));
 }
 
 }  // namespace flashmoe::workflow

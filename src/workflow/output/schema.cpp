@@ -1,7 +1,8 @@
-// project_schema(): the table of keys as JSON Schema (draft 2020-12), for editors and validators.
+// The table of keys as JSON Schema (draft 2020-12), for editors and validators.
+#include "support/json.hpp"
+#include "workflow/output/output.hpp"
 #include "workflow/project/keys.hpp"
 #include "workflow/project/patterns.hpp"
-#include "workflow/project/project.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -102,10 +103,10 @@ Json schema_of(const KeyNode& node) {
 
 }  // namespace
 
-Json project_schema() {
+std::string schema_json() {
   Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "cudadent.toml"}};
   schema.update(schema_of(key_tree()));
-  return schema;
+  return schema.dump(2) + "\n";
 }
 
 }  // namespace flashmoe::workflow

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "cudadent/kernel.h"
-#include "support/json.hpp"
 #include "support/result.hpp"
 
 namespace flashmoe::workflow {
@@ -147,8 +146,5 @@ struct LaunchArgument {
   std::string expression{};
 };
 [[nodiscard]] std::optional<LaunchArgument> parse_argument(const Project& project, const std::string& text);
-
-// The JSON Schema of cudadent.toml, from the same table the reader uses.
-[[nodiscard]] Json project_schema();
 
 }  // namespace flashmoe::workflow

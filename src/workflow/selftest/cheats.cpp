@@ -8,10 +8,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/clock.hpp"
 #include "support/process.hpp"
 #include "workflow/compile/cpu_build.hpp"
 #include "workflow/gates/correctness.hpp"
 #include "workflow/gates/performance.hpp"
+#include "workflow/gates/runnable.hpp"
 #include "workflow/runner/inputs.hpp"
 
 namespace flashmoe::workflow {
@@ -94,10 +96,7 @@ struct Playground {
     callable.entry = "kernel";
     const auto built = build_cpu(project, callable, role);
     if (!built) return built.error();
-    return Runnable{.label = role == "kernel" ? name : role,
-                    .library = built->library,
-                    .entry = "kernel",
-                    .content_hash = built->content_hash};
+    return library_runnable(*built, role == "kernel" ? name : role);
   }
 
   // Anew for every cheat: one of them overwrites it.
@@ -120,15 +119,15 @@ struct Playground {
 
 CheatOutcome run_one(Playground& playground, const Cheat& cheat) {
   const auto start = Clock::now();
-  CheatOutcome outcome{
-      .name = cheat.name, .what = cheat.what, .expected_gate = cheat.expected_gate, .stopped_at = {}, .message = {}};
+  CheatOutcome outcome{.name = cheat.name, .what = cheat.what};
+  if (!cheat.expected_gate.empty()) outcome.expected_gate = cheat.expected_gate;
   const auto finish = [&](const GateResult& gate) {
     // A gate that could not run or decide has refused nothing.
     const bool judged = gate.outcome == Outcome::fails;
     if (gate.outcome != Outcome::holds) outcome.stopped_at = judged ? gate.gate : gate.gate + " (not decided)";
     outcome.message = gate.summary;
-    outcome.as_expected = outcome.stopped_at == cheat.expected_gate;
-    outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    outcome.as_expected = outcome.stopped_at == outcome.expected_gate;
+    outcome.seconds = seconds_since(start);
     return outcome;
   };
   GateResult failed;
@@ -154,16 +153,6 @@ CheatOutcome run_one(Playground& playground, const Cheat& cheat) {
 }
 
 }  // namespace
-
-Json to_json(const CheatOutcome& outcome) {
-  return {{"name", outcome.name},
-          {"what", outcome.what},
-          {"expected_gate", outcome.expected_gate.empty() ? Json(nullptr) : Json(outcome.expected_gate)},
-          {"stopped_at", outcome.stopped_at.empty() ? Json(nullptr) : Json(outcome.stopped_at)},
-          {"message", outcome.message},
-          {"as_expected", outcome.as_expected},
-          {"seconds", outcome.seconds}};
-}
 
 std::vector<CheatOutcome> run_cheats(Progress& progress, const std::vector<std::string>& only) {
   std::vector<CheatOutcome> outcomes;

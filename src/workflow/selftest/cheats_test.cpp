@@ -14,8 +14,9 @@ TEST(Cheats, AreRefusedWhereTheyShouldBeAndTheHonestKernelPasses) {
   EXPECT_GE(outcomes.size(), 13u);  // twelve and the control
   EXPECT_EQ(outcomes.front().name, "honest");
   for (const CheatOutcome& outcome : outcomes) {
-    EXPECT_TRUE(outcome.as_expected) << outcome.name << ": expected '" << outcome.expected_gate << "', stopped at '"
-                                     << outcome.stopped_at << "': " << outcome.message;
+    EXPECT_TRUE(outcome.as_expected) << outcome.name << ": expected '" << outcome.expected_gate.value_or("")
+                                     << "', stopped at '" << outcome.stopped_at.value_or("")
+                                     << "': " << outcome.message;
   }
 }
 

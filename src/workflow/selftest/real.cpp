@@ -196,14 +196,13 @@ Result<std::vector<RealComparison>> run_real(const RealOptions& options, Progres
   return results;
 }
 
-Json to_json(const RealComparison& comparison) {
-  Json json = {{"injected_gain", std::expm1(comparison.injected)},
-               {"verdict", comparison.measured() ? name_of(comparison.verdict.decision) : "not measured"},
-               {"gain", to_json(comparison.verdict.interval)},
-               {"pairs", comparison.verdict.pairs},
-               {"pair_spread", comparison.pair_spread}};
-  if (!comparison.measured()) json["problem"] = comparison.problem;
-  return json;
+RealResult result_of(const RealComparison& comparison) {
+  return {.injected_gain = std::expm1(comparison.injected),
+          .verdict = comparison.measured() ? name_of(comparison.verdict.decision) : "not measured",
+          .gain = gain_of(comparison.verdict.interval),
+          .pairs = comparison.verdict.pairs,
+          .pair_spread = comparison.pair_spread,
+          .problem = comparison.problem};
 }
 
 }  // namespace flashmoe::workflow

@@ -117,24 +117,4 @@ std::vector<PowerCell> simulate_power(const SimulationOptions& options, const st
   return cells;
 }
 
-Json to_json(const RateInterval& interval) {
-  return {{"rate", interval.rate}, {"lower_95", interval.lower}, {"upper_95", interval.upper}};
-}
-
-Json to_json(const NullResult& result) {
-  return {{"runs", result.runs},
-          {"false_keeps", to_json(result.false_keeps)},
-          {"false_keeps_of_naive_rule", to_json(result.false_keeps_of_naive)},
-          {"pair_spread", result.pair_spread},
-          {"mean_pairs", result.mean_pairs}};
-}
-
-Json to_json(const PowerCell& cell) {
-  return {{"pair_spread", cell.spread},
-          {"gain", cell.gain},
-          {"index", cell.index},
-          {"kept", to_json(cell.kept)},
-          {"mean_pairs", cell.mean_pairs}};
-}
-
 }  // namespace flashmoe::workflow

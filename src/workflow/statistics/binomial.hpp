@@ -5,6 +5,7 @@ namespace flashmoe::workflow {
 
 struct RateInterval {
   double rate = 0, lower = 0, upper = 1;
+  bool operator==(const RateInterval&) const = default;
 };
 
 // Clopper and Pearson's interval: it covers the true rate with at least `confidence`, however small the counts.

@@ -177,38 +177,4 @@ Comparison compare_versions(const PairSource& equal_pair, const PairSource& pair
   return result;
 }
 
-Json to_json(const ConfidenceInterval& interval) {
-  const auto gain = [](double log_ratio) {
-    return std::isfinite(log_ratio) ? Json(std::expm1(log_ratio)) : Json(nullptr);
-  };
-  return {{"mean", gain(interval.mean)}, {"lower", gain(interval.lower)}, {"upper", gain(interval.upper)}};
-}
-
-Json to_json(const Calibration& calibration) {
-  return {{"pairs", calibration.pairs},
-          {"pair_spread", calibration.pair_spread},
-          {"noise_floor", calibration.noise_floor},
-          {"minimum_detectable_gain", calibration.minimum_detectable_gain},
-          {"equal_versions", to_json(calibration.interval)},
-          {"biased", calibration.biased}};
-}
-
-Json to_json(const Comparison& comparison) {
-  Json json = {{"verdict", comparison.word()},
-               {"gain", to_json(comparison.verdict.interval)},
-               {"pairs_used", comparison.pairs.size()},
-               {"calibration", to_json(comparison.calibration)},
-               {"samples", Json::array()},
-               {"calibration_samples", Json::array()},
-               {"seconds", comparison.seconds}};
-  if (comparison.pairs.size() < 2) json["gain"] = nullptr;
-  for (const PairSample& pair : comparison.pairs) json["samples"].push_back(to_json(pair));
-  for (const PairSample& pair : comparison.calibration_pairs) json["calibration_samples"].push_back(to_json(pair));
-  if (comparison.ending != Ending::decided) {
-    json["problem"] = comparison.problem.message;
-    json["fix"] = comparison.problem.fix;
-  }
-  return json;
-}
-
 }  // namespace flashmoe::workflow

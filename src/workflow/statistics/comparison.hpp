@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
 #include "support/result.hpp"
 #include "workflow/statistics/pair.hpp"
 #include "workflow/statistics/sequential.hpp"
@@ -66,9 +65,5 @@ struct ComparisonHooks {
 [[nodiscard]] Comparison compare_versions(const PairSource& equal_pair, const PairSource& pair,
                                           const ComparisonPlan& plan, Comparison earlier = {},
                                           const ComparisonHooks& hooks = {});
-
-[[nodiscard]] Json to_json(const ConfidenceInterval& interval);  // as gains (ratio - 1); null where unbounded
-[[nodiscard]] Json to_json(const Calibration& calibration);
-[[nodiscard]] Json to_json(const Comparison& comparison);
 
 }  // namespace flashmoe::workflow

@@ -2,10 +2,12 @@
 // that what the self-test judges is what runs.
 #pragma once
 
+#include <array>
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "support/json.hpp"
 #include "support/result.hpp"
 
 namespace flashmoe::workflow {
@@ -16,12 +18,21 @@ struct AbbaBlock {
   [[nodiscard]] double log_ratio() const;  // of base over candidate
 };
 
+// Clocks and load at one moment, as far as they can be read.
+struct CpuState {
+  std::optional<double> load_1min{};
+  std::optional<std::array<double, 2>> cpu_mhz{};  // the slowest and the fastest core
+  std::optional<std::string> governor{};
+  bool operator==(const CpuState&) const = default;
+};
+
 struct PairSample {
-  std::vector<double> block_log_ratios;
+  std::vector<double> block_log_ratios{};
   double log_ratio = 0;  // the median block
   double base_seconds = 0;
   double candidate_seconds = 0;
-  Json machine_state = Json::object();  // clocks and load around the pair, as far as they can be read
+  std::optional<CpuState> before{}, after{};
+  bool operator==(const PairSample&) const = default;
 };
 
 enum class PairProblem {
@@ -40,10 +51,7 @@ struct PairOutcome {
 
 using PairSource = std::function<PairOutcome(int pair_index)>;
 
-[[nodiscard]] const char* name_of(PairProblem problem);
 [[nodiscard]] double median_of(std::vector<double> values);  // NaN of none
 [[nodiscard]] PairSample pair_of(const std::vector<AbbaBlock>& blocks);
-[[nodiscard]] Json to_json(const PairSample& sample);
-[[nodiscard]] Result<PairSample> pair_from_json(const Json& json);
 
 }  // namespace flashmoe::workflow

@@ -42,6 +42,13 @@ const char* name_of(Decision decision) {
   return "INCONCLUSIVE";
 }
 
+Gain gain_of(const ConfidenceInterval& interval) {
+  const auto gain = [](double log_ratio) {
+    return std::isfinite(log_ratio) ? std::optional(std::expm1(log_ratio)) : std::nullopt;
+  };
+  return {.mean = gain(interval.mean), .lower = gain(interval.lower), .upper = gain(interval.upper)};
+}
+
 Moments moments_of(const std::vector<double>& x) {
   if (x.empty()) return {};
   const double n = static_cast<double>(x.size());

@@ -2,6 +2,7 @@
 // pairs. Valid whenever one looks, so that sampling may stop as soon as it is decided.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,12 @@ struct ConfidenceInterval {
   double mean = 0, lower = 0, upper = 0;  // of log(time of base / time of candidate): above 0 the candidate is faster
 };
 
+// The same as people read it, ratio - 1; a bound that is not finite is unset.
+struct Gain {
+  std::optional<double> mean{}, lower{}, upper{};
+  bool operator==(const Gain&) const = default;
+};
+
 struct Verdict {
   Decision decision = Decision::inconclusive;
   bool final = false;  // more pairs may still change it while false
@@ -34,6 +41,7 @@ struct Moments {
 };
 
 [[nodiscard]] const char* name_of(Decision decision);
+[[nodiscard]] Gain gain_of(const ConfidenceInterval& interval);
 [[nodiscard]] Moments moments_of(const std::vector<double>& x);
 // `variance` with n - 1; 1 where nothing can be said (n < 2).
 [[nodiscard]] double e_value(double mean, double variance, int n, double null_mean, double g);

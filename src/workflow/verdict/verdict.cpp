@@ -1,6 +1,30 @@
 #include "workflow/verdict/verdict.hpp"
 
+#include <array>
+#include <utility>
+
 namespace flashmoe::workflow {
+namespace {
+
+constexpr std::array outcomes{std::pair{Outcome::holds, "holds"}, std::pair{Outcome::fails, "fails"},
+                              std::pair{Outcome::inconclusive, "inconclusive"},
+                              std::pair{Outcome::could_not_run, "could not run"}};
+
+struct SeverityWords {
+  Severity severity;
+  const char* name;
+  const char* mark;
+  const char* colour;  // of the terminal: green, yellow, red
+};
+constexpr std::array severities{SeverityWords{Severity::ok, "ok", "✓", "32"},
+                                SeverityWords{Severity::warning, "warning", "!", "33"},
+                                SeverityWords{Severity::error, "error", "✗", "31"}};
+
+const SeverityWords& words_of(Severity severity) {
+  return severities[static_cast<std::size_t>(severity)];
+}
+
+}  // namespace
 
 int exit_code(Outcome outcome) {
   switch (outcome) {
@@ -16,30 +40,30 @@ int exit_code(Outcome outcome) {
 }
 
 const char* name_of(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::holds:
-      return "holds";
-    case Outcome::fails:
-      return "fails";
-    case Outcome::inconclusive:
-      return "inconclusive";
-    case Outcome::could_not_run:
-      return "could not run";
-  }
-  return "unknown";
+  return outcomes[static_cast<std::size_t>(outcome)].second;
 }
 
-Json to_json(const GateResult& result) {
-  constexpr const char* severities[] = {"ok", "warning", "error"};
-  Json findings = Json::array();
-  for (const Finding& f : result.findings) {
-    Json one = {{"severity", severities[static_cast<int>(f.severity)]}, {"group", f.group}, {"what", f.what}};
-    if (!f.where.empty()) one["where"] = f.where;
-    if (!f.fix.empty()) one["fix"] = f.fix;
-    findings.push_back(std::move(one));
+std::optional<Outcome> outcome_named(std::string_view name) {
+  for (const auto& [outcome, word] : outcomes) {
+    if (name == word) return outcome;
   }
-  return {{"gate", result.gate},       {"outcome", name_of(result.outcome)}, {"summary", result.summary},
-          {"seconds", result.seconds}, {"findings", std::move(findings)},    {"data", result.data}};
+  return std::nullopt;
+}
+
+const char* name_of(Severity severity) {
+  return words_of(severity).name;
+}
+
+std::optional<Severity> severity_named(std::string_view name) {
+  for (const SeverityWords& words : severities) {
+    if (name == words.name) return words.severity;
+  }
+  return std::nullopt;
+}
+
+std::string mark_of(Severity severity, bool colour) {
+  const SeverityWords& words = words_of(severity);
+  return colour ? std::string("\033[") + words.colour + "m" + words.mark + "\033[0m" : words.mark;
 }
 
 }  // namespace flashmoe::workflow

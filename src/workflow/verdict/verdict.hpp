@@ -1,10 +1,9 @@
-// What every gate answers, and what records keep. A gate that could not run has failed, and says what to do.
+// The words of a verdict: how a question ended, what was seen on the way, and what to do about it.
 #pragma once
 
+#include <optional>
 #include <string>
-#include <vector>
-
-#include "support/json.hpp"
+#include <string_view>
 
 namespace flashmoe::workflow {
 
@@ -13,8 +12,14 @@ enum class Outcome { holds, fails, inconclusive, could_not_run };
 // The exit codes people script against: 0 holds, 1 does not (or could not run), 2 usage, 3 inconclusive or degraded.
 [[nodiscard]] int exit_code(Outcome outcome);
 [[nodiscard]] const char* name_of(Outcome outcome);
+[[nodiscard]] std::optional<Outcome> outcome_named(std::string_view name);
 
 enum class Severity { ok, warning, error };
+
+[[nodiscard]] const char* name_of(Severity severity);
+[[nodiscard]] std::optional<Severity> severity_named(std::string_view name);
+// "✓", "!" or "✗", painted if `colour`.
+[[nodiscard]] std::string mark_of(Severity severity, bool colour);
 
 struct Finding {
   Severity severity = Severity::ok;
@@ -22,17 +27,7 @@ struct Finding {
   std::string what{};   // what was seen, with its value and the limit
   std::string where{};  // file:line, instance, workload and element; may be empty
   std::string fix{};    // the exact command, or the line to add or change; empty for ok
+  bool operator==(const Finding&) const = default;
 };
-
-struct GateResult {
-  std::string gate{};  // "environment", "build", "correctness", "performance"
-  Outcome outcome = Outcome::could_not_run;
-  std::string summary{};  // one line
-  std::vector<Finding> findings{};
-  Json data = Json::object();  // figures, samples, hashes: everything a record keeps
-  double seconds = 0;
-};
-
-[[nodiscard]] Json to_json(const GateResult& result);
 
 }  // namespace flashmoe::workflow

@@ -1,0 +1,30 @@
+// The table of commands: one row here, and one file each.
+#pragma once
+
+#include <vector>
+
+#include "command.hpp"
+
+namespace flashmoe::tools {
+
+[[nodiscard]] Command doctor_command();
+[[nodiscard]] Command new_command();
+[[nodiscard]] Command gate_command();
+[[nodiscard]] Command profile_command();
+[[nodiscard]] Command run_command();
+[[nodiscard]] Command compare_command();
+[[nodiscard]] Command journal_command();
+[[nodiscard]] Command reproduce_command();
+[[nodiscard]] Command selftest_command();
+[[nodiscard]] Command schema_command();
+[[nodiscard]] Command completion_command();
+[[nodiscard]] Command worker_command();
+
+// In the order in which a newcomer meets them: --help lists them so.
+[[nodiscard]] inline std::vector<Command> all_commands() {
+  return {doctor_command(),   new_command(),     gate_command(),       profile_command(),
+          run_command(),      compare_command(), journal_command(),    reproduce_command(),
+          selftest_command(), schema_command(),  completion_command(), worker_command()};
+}
+
+}  // namespace flashmoe::tools
