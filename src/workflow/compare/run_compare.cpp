@@ -242,14 +242,8 @@ Result<double> least_gain_of(const Project& project, const std::string& phase) {
 }
 
 Result<Workload> workload_of(const Project& project, const std::string& name) {
-  const std::string wanted = name.empty() ? project.thresholds.target_workload : name;
-  for (const Workload& workload : project.workloads) {
-    if (workload.name == wanted) return workload;
-  }
-  if (wanted.empty() && !project.workloads.empty()) return project.workloads.back();
-  std::string known;
-  for (const Workload& workload : project.workloads) known += (known.empty() ? "" : ", ") + workload.name;
-  return Diagnostic{.message = "no workload '" + wanted + "'; the project has " + known,
+  if (const Workload* found = name.empty() ? target_workload(project) : find_workload(project, name)) return *found;
+  return Diagnostic{.message = "no workload '" + name + "'; the project has " + workload_names(project),
                     .fix = "--workload with one of them",
                     .file = project.file};
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "support/clock.hpp"
 #include "support/process.hpp"
 #include "support/sha256.hpp"
 #include "workflow/compile/cache.hpp"
@@ -160,9 +161,6 @@ Diagnostic explain_link_error(const Plan& plan, const Project& project, const Ca
 Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable, const std::string& role,
                                 const BuildOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto seconds = [begin] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
   if (callable.kind != CallableKind::cpp)
     return Diagnostic{.message = fmt::format("the {} is not a C++ callable: there is nothing to build", role),
                       .file = project.file,
@@ -183,7 +181,7 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
   if (auto kept = cached_hash(built.library, note)) {
     built.content_hash = std::move(*kept);
     built.from_cache = true;
-    built.seconds = seconds();
+    built.seconds = seconds_since(begin);
     return built;
   }
 
@@ -212,7 +210,7 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
   fs::rename(linked, built.library, failed);
   note_built(note, built.content_hash, {{"entry", built.entry}, {"compiler", built.compiler}});
   if (failed) return Diagnostic{.message = "cannot write " + built.library + ": " + failed.message()};
-  built.seconds = seconds();
+  built.seconds = seconds_since(begin);
   return built;
 }
 

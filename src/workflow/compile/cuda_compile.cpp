@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -12,6 +13,8 @@
 
 #include "devices/device.hpp"
 #include "images/elf.hpp"
+#include "support/clock.hpp"
+#include "support/kernel_files.hpp"
 #include "support/process.hpp"
 #include "support/sha256.hpp"
 #include "workflow/compile/cache.hpp"
@@ -150,15 +153,9 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
 unsigned parallel_compilers(unsigned wanted) {
   if (wanted > 0) return wanted;
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  std::uint64_t kilobytes = 0;
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    if (words >> key >> kilobytes && key == "MemAvailable:")
-      return std::clamp(static_cast<unsigned>(kilobytes >> 21), 1U, cores);
-  }
-  return cores;
+  const std::string available = value_in_file("/proc/meminfo", "MemAvailable");  // "12345 kB"
+  const std::uint64_t kilobytes = std::strtoull(available.c_str(), nullptr, 10);
+  return available.empty() ? cores : std::clamp(static_cast<unsigned>(kilobytes >> 21), 1U, cores);
 }
 
 std::vector<CompiledTarget> compile_cuda(const Project& project, const CudaToolkit& toolkit,
@@ -175,7 +172,7 @@ std::vector<CompiledTarget> compile_cuda(const Project& project, const CudaToolk
     for (std::size_t i = next++; i < results.size() && !interrupted(); i = next++) {
       const auto begin = std::chrono::steady_clock::now();
       compile_one(project, toolkit, options, results[i]);
-      results[i].seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      results[i].seconds = seconds_since(begin);
       const std::size_t done = ++finished;
       progress.update(fmt::format("{}/{} {}", done, results.size(), results[i].target.architecture),
                       static_cast<double>(done) / static_cast<double>(results.size()));

@@ -8,17 +8,13 @@
 #include <charconv>
 #include <string_view>
 
+#include "support/text.hpp"
+
 namespace flashmoe::workflow {
 namespace {
 
 bool part_of_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-
-std::string trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
-  return std::string(text);
 }
 
 // Splits at `separator` outside of any brackets.

@@ -2,9 +2,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "devices/device.hpp"
+#include "support/kernel_files.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
 
@@ -112,9 +111,7 @@ Observations examine_cuda() {
   Driver driver;
   ask_driver(driver);
   examine_driver(driver, toolkit, seen);
-  std::ifstream module_version("/sys/module/nvidia/version");
-  std::string kernel_module;
-  std::getline(module_version, kernel_module);
+  const std::string kernel_module = first_line_of("/sys/module/nvidia/version");
   CudaFacts facts;
   if (toolkit) facts.toolkit = toolkit->version;
   if (toolkit) facts.nvcc = toolkit->nvcc;

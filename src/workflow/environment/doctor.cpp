@@ -7,6 +7,7 @@
 #include <future>
 
 #include "devices/device.hpp"
+#include "support/clock.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
 
@@ -60,7 +61,7 @@ DoctorReport examine_machine(const DoctorOptions& options) {
     if (report.facts.cuda && !report.facts.cuda->gpus.empty()) report.verdict += ", a GPU is here";
     if (warnings > 0) report.verdict += fmt::format("; {} that would be better (!)", warnings);
   }
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  report.seconds = seconds_since(begin);
   return report;
 }
 

@@ -10,36 +10,15 @@
 #include <sstream>
 #include <thread>
 
+#include "support/kernel_files.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
-std::string first_line_of(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-// The value of "key : value" or "key: value" in a file of such lines; empty when it is not there.
-std::string value_in(const std::string& path, const std::string& key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    const auto colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    std::string name = line.substr(0, colon);
-    while (!name.empty() && (name.back() == ' ' || name.back() == '\t')) name.pop_back();
-    if (name != key) continue;
-    const auto begin = line.find_first_not_of(" \t", colon + 1);
-    return begin == std::string::npos ? std::string() : line.substr(begin);
-  }
-  return {};
-}
-
 std::set<std::string> cpu_flags() {
-  std::istringstream words(value_in("/proc/cpuinfo", "flags"));
+  std::istringstream words(value_in_file("/proc/cpuinfo", "flags"));
   std::set<std::string> flags;
   for (std::string word; words >> word;) flags.insert(word);
   return flags;
@@ -55,7 +34,7 @@ Observations examine_cpu() {
   if (has("avx2") && has("fma") && has("f16c")) isa.emplace_back("avx2");
   if (has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq")) isa.emplace_back("avx512");
   if (has("amx_tile") && has("amx_bf16")) isa.emplace_back("amx");
-  const std::string model = value_in("/proc/cpuinfo", "model name");
+  const std::string model = value_in_file("/proc/cpuinfo", "model name");
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   const std::string best = isa.back();
   seen.facts.cpu = CpuFacts{.model = model, .cores = cores, .isa = std::move(isa)};
@@ -107,7 +86,7 @@ Observations examine_counters() {
               "sudo sysctl kernel.perf_event_paranoid=2");
   else
     seen.ok("counters", fmt::format("CPU counters: perf_event_paranoid {}{}", paranoid, root ? ", root" : ""));
-  const std::string admin_only = value_in("/proc/driver/nvidia/params", "RmProfilingAdminOnly");
+  const std::string admin_only = value_in_file("/proc/driver/nvidia/params", "RmProfilingAdminOnly");
   if (!admin_only.empty()) facts.nvidia_profiling_admin_only = admin_only != "0";
   if (admin_only.empty())
     seen.ok("counters", "GPU counters: no NVIDIA driver, nothing to permit");

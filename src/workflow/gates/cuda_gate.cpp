@@ -125,11 +125,6 @@ void check_spills(const InstanceCheck& check) {
               "unroll the loops over that array so that every index is a constant");
 }
 
-std::string target_workload(const Project& project) {
-  if (!project.thresholds.target_workload.empty()) return project.thresholds.target_workload;
-  return project.workloads.empty() ? std::string() : project.workloads.back().name;
-}
-
 // Waves: how often the whole machine is filled. Below one, part of it has nothing to do.
 LaunchFacts check_workload(const InstanceCheck& check, const Geometry& launch, const Workload& workload,
                            const Gpu* gpu) {
@@ -176,7 +171,8 @@ LaunchFacts check_workload(const InstanceCheck& check, const Geometry& launch, c
   const double waves = static_cast<double>(launch.ctas()) / (gpu->sm_count.value * held.ctas_per_sm);
   facts.waves = waves;
   // Tiny workloads are there to be checked, not to fill a machine: only the one that counts is worth a warning.
-  if (workload.name == target_workload(check.project) && static_cast<double>(launch.ctas()) < gpu->sm_count.value)
+  const Workload* target = target_workload(check.project);
+  if (target != nullptr && workload.name == target->name && static_cast<double>(launch.ctas()) < gpu->sm_count.value)
     check.add(Severity::warning,
               fmt::format("{} {} on {} SMs of the {}: {:.1f} % of the machine, {:.2f} waves", launch.ctas(),
                           launch.ctas() == 1 ? "CTA" : "CTAs", gpu->sm_count.value, gpu->name,

@@ -222,13 +222,6 @@ class Measurer {
   Contest contest_;
 };
 
-const Workload* find_workload(const Project& project, const std::string& name) {
-  for (const Workload& workload : project.workloads) {
-    if (workload.name == name) return &workload;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 const char* rung_of(const Thresholds& thresholds, double ratio) {
@@ -246,8 +239,7 @@ GateResult run_performance_gate(const Project& project, const Runnable& kernel, 
   result.facts = PerformanceFacts{.seed = options.seed, .baseline = baseline.label};
   const Thresholds& thresholds = project.thresholds;
   const Workload* small = find_workload(project, thresholds.small_workload);
-  const Workload* target = find_workload(project, thresholds.target_workload);
-  if (!target && !project.workloads.empty()) target = &project.workloads.back();
+  const Workload* target = target_workload(project);
   Measurer measurer(project, options, result, progress);
   const double least = thresholds.ladder.front();
   const double success = thresholds.ladder.size() > 1 ? thresholds.ladder[1] : least;

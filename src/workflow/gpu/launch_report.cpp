@@ -7,14 +7,11 @@
 #include <fstream>
 
 #include "support/json_fields.hpp"
+#include "support/json_text.hpp"
 #include "workflow/runner/inputs.hpp"
 
 namespace flashmoe::workflow {
 namespace {
-
-std::string compact(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 std::optional<ReportedParty> party_in(const Json& finding, const char* key) {
   const Json* json = field_in(finding, key);
@@ -38,7 +35,7 @@ LaunchReport launch_from(const Json& json) {
                       .ctas_per_sm = number_in(json, "ctas_per_sm"),
                       .occupancy_limiter = text_in(json, "occupancy_limiter"),
                       .summary = text_in(json, "summary"),
-                      .json = compact(json)};
+                      .json = one_line(json)};
   for (const Json& axis : list_in(json, "grid")) launch.grid.push_back(axis.is_number() ? axis.get<std::int64_t>() : 0);
   for (const Json& metric : list_in(json, "metrics"))
     launch.metrics.emplace(text_in(metric, "name"), number_in(metric, "value"));
@@ -57,7 +54,7 @@ LaunchReport launch_from(const Json& json) {
                                .advice = text_in(finding, "advice"),
                                .at = party_in(finding, "at"),
                                .other = party_in(finding, "other"),
-                               .json = compact(finding)});
+                               .json = one_line(finding)});
   return launch;
 }
 

@@ -16,13 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 
 Result<Workload> chosen_workload(const Project& project, const std::string& name) {
-  const std::string wanted = name.empty() ? project.thresholds.target_workload : name;
-  std::string known;
-  for (const Workload& workload : project.workloads) {
-    if (workload.name == wanted) return workload;
-    known += (known.empty() ? "" : ", ") + workload.name;
-  }
-  return Diagnostic{.message = fmt::format("no workload is called {}; there are {}", wanted, known)};
+  if (const Workload* found = name.empty() ? target_workload(project) : find_workload(project, name)) return *found;
+  return Diagnostic{.message = fmt::format("no workload is called {}; there are {}", name, workload_names(project))};
 }
 
 }  // namespace

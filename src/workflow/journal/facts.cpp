@@ -3,19 +3,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <thread>
 
+#include "support/kernel_files.hpp"
 #include "support/process.hpp"
 
 namespace flashmoe::workflow {
 namespace {
-
-std::string trimmed(const std::string& text) {
-  const auto begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
 
 std::optional<std::string> unless_empty(std::string text) {
   return text.empty() ? std::nullopt : std::optional(std::move(text));
@@ -27,16 +21,6 @@ std::optional<std::string> answer_of(std::vector<std::string> argv) {
   return finished && finished->ok() ? unless_empty(trimmed(finished->out)) : std::nullopt;
 }
 
-// The value behind the first "key : value" of a file of the kernel.
-std::string kernel_file_value(const char* path, const std::string& key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    const auto colon = line.find(':');
-    if (colon != std::string::npos && trimmed(line.substr(0, colon)) == key) return trimmed(line.substr(colon + 1));
-  }
-  return "";
-}
-
 MachineFacts ask_machine() {
   MachineFacts facts;
   utsname names{};
@@ -44,7 +28,7 @@ MachineFacts ask_machine() {
     facts.host = names.nodename;
     facts.kernel = std::string(names.sysname) + " " + names.release;
   }
-  facts.cpu = unless_empty(kernel_file_value("/proc/cpuinfo", "model name"));
+  facts.cpu = unless_empty(value_in_file("/proc/cpuinfo", "model name"));
   facts.cores = std::thread::hardware_concurrency();
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   const long page_bytes = ::sysconf(_SC_PAGESIZE);

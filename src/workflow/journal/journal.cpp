@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "support/json_fields.hpp"
+#include "support/json_text.hpp"
 #include "support/sha256.hpp"
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/line_file.hpp"
@@ -55,8 +56,10 @@ void complete(Record& record, const std::string& directory) {
     if (!record.commit) record.commit = tree.commit;
     if (!record.dirty) record.dirty = tree.dirty;
   }
+  if (record.commit->empty()) record.commit.reset();
   record.cost = cost_of(record.seconds, prices_of(record.body));
   if (!record.environment) record.environment = machine_facts();
+  record.process = ::getpid();
 }
 
 // Build products and records are nobody's commit by accident.
@@ -93,7 +96,7 @@ Journal::Journal(std::string project_directory) {
 Result<Record> Journal::append(Record record) {
   keep_out_of_git(std::filesystem::path(path_).parent_path());
   complete(record, directory_);
-  const Json full = complete_json(record, ::getpid());
+  const Json full = complete_json(record);
   record.id = sha256_hex(one_line(full)).substr(0, id_digits);
   Json identified = {{"version", record_version}, {"id", record.id}};
   for (const auto& [key, value] : full.items()) identified[key] = value;

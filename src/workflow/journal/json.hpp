@@ -2,7 +2,6 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <string>
 
 namespace flashmoe {
 using Json = nlohmann::ordered_json;
@@ -31,8 +30,5 @@ struct SelftestRecord;
 
 // False when there is no log-ratio in it: then it is no pair.
 [[nodiscard]] bool pair_from(const Json& json, PairSample& sample);
-
-// One line. Bytes that are no UTF-8 (a compiler's message in another encoding) must not cost the record.
-[[nodiscard]] std::string one_line(const Json& json);
 
 }  // namespace flashmoe::workflow

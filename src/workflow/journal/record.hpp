@@ -55,7 +55,7 @@ struct Record {
   // What a writer leaves out of these the journal learns by itself.
   std::string run{};                    // CUDADENT_RUN, else the UTC day
   std::string project{};                // else the name of the directory
-  std::optional<std::string> commit{};  // unset: git is asked; empty: there is none
+  std::optional<std::string> commit{};  // unset: git is asked; empty: there is none. Written: unset where there is none
   std::optional<bool> dirty{};
   std::string device = "cpu";
   std::string verdict = "none";
@@ -63,6 +63,7 @@ struct Record {
   Spent cost{};  // computed from the seconds and the body's prices
   Named<std::string> hashes{};
   std::optional<MachineFacts> environment{};
+  int process = 0;  // who wrote it
   RecordBody body{};
   std::string line{};  // the whole record as JSON, with fields that only other versions know
 

@@ -1,5 +1,6 @@
 #include "workflow/journal/record_json.hpp"
 
+#include "support/json_text.hpp"
 #include "workflow/journal/bodies.hpp"
 
 namespace flashmoe::workflow {
@@ -79,6 +80,24 @@ void describe(Io& io, Of<OtherRecord> auto& record) {
   io.if_any("note", record.note);
 }
 
+// The head, in the order in which people read it.
+template <class Io>
+void describe(Io& io, Of<Record> auto& record) {
+  io("kind", record.kind);
+  io("time", record.time);
+  io("run", record.run);
+  io("project", record.project);
+  io("commit", record.commit);
+  io("dirty", record.dirty);
+  io("device", record.device);
+  io("verdict", record.verdict);
+  io("seconds", record.seconds);
+  io("cost", record.cost);
+  io("hashes", record.hashes);
+  io("environment", record.environment);
+  io("process", record.process);
+}
+
 void write_body(Json& to, const KnownGoodRecord& body) {
   write_fields(to, body);
 }
@@ -127,10 +146,6 @@ std::vector<std::string> record_kinds() {
   return journal_json::kinds_of(static_cast<const RecordBody*>(nullptr));
 }
 
-std::string one_line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 Json to_json(const MachineFacts& facts) {
   Json json;
   journal_json::write(json, facts);
@@ -156,23 +171,9 @@ Json to_json(const Record& record) {
   return json;
 }
 
-Json complete_json(const Record& record, int process) {
-  Json json = Json::object();
-  journal_json::Writer io(json);
-  io("version", record_version);
-  io("kind", record.kind);
-  io("time", record.time);
-  io("run", record.run);
-  io("project", record.project);
-  json["commit"] = record.commit.value_or("").empty() ? Json(nullptr) : Json(*record.commit);
-  io("dirty", record.dirty.value_or(false));
-  io("device", record.device);
-  io("verdict", record.verdict);
-  io("seconds", record.seconds);
-  io("cost", record.cost);
-  io("hashes", record.hashes);
-  io("environment", record.environment);
-  io("process", process);
+Json complete_json(const Record& record) {
+  Json json = {{"version", record_version}};
+  journal_json::write_fields(json, record);
   std::visit([&](const auto& body) { journal_json::write_body(json, body); }, record.body);
   return json;
 }
@@ -182,20 +183,8 @@ Record record_from(const Json& json) {
   record.device.clear();
   record.verdict.clear();
   if (!json.is_object()) return record;
-  journal_json::Reader io(json);
-  io("id", record.id);
-  io("kind", record.kind);
-  io("time", record.time);
-  io("run", record.run);
-  io("project", record.project);
-  io("commit", record.commit);
-  io("dirty", record.dirty);
-  io("device", record.device);
-  io("verdict", record.verdict);
-  io("seconds", record.seconds);
-  io("cost", record.cost);
-  io("hashes", record.hashes);
-  io("environment", record.environment);
+  journal_json::read_fields(json, record);
+  static_cast<void>(journal_json::read(json.value("id", Json()), record.id));
   journal_json::read_kind(json, record.kind, record.body);
   record.line = one_line(json);
   return record;

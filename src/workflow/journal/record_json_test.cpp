@@ -8,7 +8,7 @@
 #include <fstream>
 #include <map>
 
-#include "support/json.hpp"
+#include "support/json_text.hpp"
 #include "workflow/journal/difference.hpp"
 #include "workflow/journal/listing.hpp"
 #include "workflow/journal/partial.hpp"
@@ -57,8 +57,8 @@ TEST(FirstRecords, AreTheSameWhenTheyAreWrittenAgain) {
   const auto records = first_records();
   ASSERT_FALSE(records.empty());
   for (const Record& record : records) {
-    Unordered before = Unordered::parse(record.line);
-    Json again = complete_json(record, before["process"].get<int>());
+    const Unordered before = Unordered::parse(record.line);
+    Json again = complete_json(record);
     again["id"] = record.id;
     const Unordered after = Unordered::parse(again.dump());
     EXPECT_EQ(after, before) << record.kind << " " << record.id << ": " << Unordered::diff(before, after).dump(1);
@@ -178,7 +178,7 @@ TEST(RecordJson, FactsOfEveryKindSurvive) {
   Record record;
   record.kind = GateRecord::kind;
   record.body = run;
-  const Record again = record_from(Json::parse(one_line(complete_json(record, 1))));
+  const Record again = record_from(Json::parse(one_line(complete_json(record))));
   ASSERT_NE(again.as<GateRecord>(), nullptr);
   EXPECT_TRUE(*again.as<GateRecord>() == run);
 }
@@ -187,7 +187,7 @@ TEST(RecordJson, BytesThatAreNoTextCostNothing) {
   Record record;
   record.body = GateRecord{.summary = "\xff\xfe not UTF-8"};
   record.seconds = std::nan("");
-  const Record again = record_from(Json::parse(one_line(complete_json(record, 1))));
+  const Record again = record_from(Json::parse(one_line(complete_json(record))));
   EXPECT_EQ(again.seconds, 0);
 }
 

@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "support/json.hpp"
+#include "support/json_text.hpp"
 #include "workflow/journal/record_json.hpp"
 
 namespace flashmoe::workflow {
 
 [[nodiscard]] inline Record with_line(Record record) {
-  record.line = one_line(complete_json(record, 1));
+  record.line = one_line(complete_json(record));
   return record;
 }
 

@@ -1,7 +1,7 @@
 #include "workflow/output/output.hpp"
 
 #include "devices/device.hpp"
-#include "support/json.hpp"
+#include "support/json_text.hpp"
 #include "workflow/compare/run_compare.hpp"
 #include "workflow/environment/doctor.hpp"
 #include "workflow/gates/gates.hpp"
@@ -10,10 +10,6 @@
 
 namespace flashmoe::workflow {
 namespace {
-
-std::string text_of(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
 
 Json parsed(const std::string& text) {
   return Json::parse(text, nullptr, false);
@@ -26,23 +22,23 @@ std::string problem_json(const std::string& key, const std::string& word, const 
   if (!key.empty()) json[key] = word;
   json["problem"] = problem.message;
   json["fix"] = problem.fix;
-  return text_of(json);
+  return indented(json);
 }
 
 std::string doctor_json(const DoctorReport& report) {
   // The same shape as a gate's, so that one reader serves both.
-  return text_of(to_json(GateResult{.gate = EnvironmentFacts::gate,
-                                    .outcome = report.outcome(),
-                                    .summary = report.verdict,
-                                    .findings = report.findings,
-                                    .facts = report.facts,
-                                    .seconds = report.seconds}));
+  return indented(to_json(GateResult{.gate = EnvironmentFacts::gate,
+                                     .outcome = report.outcome(),
+                                     .summary = report.verdict,
+                                     .findings = report.findings,
+                                     .facts = report.facts,
+                                     .seconds = report.seconds}));
 }
 
 std::string devices_json() {
   Json list = Json::array();
   for (const Gpu& gpu : all_gpus()) list.push_back(to_json(gpu));
-  return text_of(list);
+  return indented(list);
 }
 
 std::string new_project_json(const std::string& name, const std::string& directory,
@@ -55,7 +51,7 @@ std::string gate_json(const GateRun& run) {
   json["outcome"] = name_of(run.outcome);
   json["exit_code"] = exit_code(run.outcome);
   if (!run.record_problem.what.empty()) json["record_problem"] = run.record_problem.what;
-  return text_of(json);
+  return indented(json);
 }
 
 std::string profile_json(const ProfileRun& run) {
@@ -71,46 +67,46 @@ std::string profile_json(const ProfileRun& run) {
   for (const Finding& finding : run.findings)
     findings.push_back(
         {{"check", finding.group}, {"what", finding.what}, {"where", finding.where}, {"fix", finding.fix}});
-  return text_of({{"project", run.project},
-                  {"device", run.device},
-                  {"workload", run.workload},
-                  {"findings", findings},
-                  {"launches", launches}});
+  return indented({{"project", run.project},
+                   {"device", run.device},
+                   {"workload", run.workload},
+                   {"findings", findings},
+                   {"launches", launches}});
 }
 
 std::string program_json(const std::string& device, int exit_code, const std::vector<LaunchReport>& launches) {
   Json list = Json::array();
   for (const LaunchReport& launch : launches) list.push_back(parsed(launch.json));
-  return text_of({{"device", device}, {"exit_code", exit_code}, {"launches", list}});
+  return indented({{"device", device}, {"exit_code", exit_code}, {"launches", list}});
 }
 
 std::string compare_json(const CompareReport& report) {
   Json json = parsed(report.record.line);
   json["notes"] = report.notes;
-  return text_of(json);
+  return indented(json);
 }
 
 std::string selftest_json(const Record& record) {
   Json json = {{"verdict", record.verdict}, {"seconds", record.seconds}};
   json.update(to_json(std::get<SelftestRecord>(record.body)));
-  return text_of(json);
+  return indented(json);
 }
 
 std::string record_json(const Record& record) {
-  return text_of(parsed(record.line));
+  return indented(parsed(record.line));
 }
 
 std::string records_json(const std::vector<Record>& records) {
   Json list = Json::array();
   for (const Record& record : records) list.push_back(parsed(record.line));
-  return text_of(list);
+  return indented(list);
 }
 
 std::string side_by_side_json(const SideBySide& difference) {
   const auto id = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   Json rows = Json::array();
   for (const Difference& row : difference.differs) rows.push_back(to_json(row));
-  return text_of(
+  return indented(
       {{"a", id(difference.a)}, {"b", id(difference.b)}, {"same", difference.same}, {"differs", std::move(rows)}});
 }
 

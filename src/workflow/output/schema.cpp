@@ -1,5 +1,5 @@
 // The table of keys as JSON Schema (draft 2020-12), for editors and validators.
-#include "support/json.hpp"
+#include "support/json_text.hpp"
 #include "workflow/output/output.hpp"
 #include "workflow/project/keys.hpp"
 #include "workflow/project/patterns.hpp"
@@ -106,7 +106,7 @@ Json schema_of(const KeyNode& node) {
 std::string schema_json() {
   Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "cudadent.toml"}};
   schema.update(schema_of(key_tree()));
-  return schema.dump(2) + "\n";
+  return indented(schema);
 }
 
 }  // namespace flashmoe::workflow

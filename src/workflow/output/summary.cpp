@@ -1,7 +1,7 @@
 // --json of `cudadent journal --summary`.
 #include "workflow/report/summary.hpp"
 
-#include "support/json.hpp"
+#include "support/json_text.hpp"
 #include "workflow/journal/json.hpp"
 #include "workflow/output/output.hpp"
 
@@ -69,7 +69,7 @@ std::string summary_json(const RunSummary& summary) {
   json["cost"] = {{"machine", summary.cost.machine}, {"agent", summary.cost.agent}, {"total", summary.cost.total}};
   json["next_goals"] = summary.next_goals;
   if (!summary.machine_advice.empty()) json["machine_advice"] = summary.machine_advice;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return indented(json);
 }
 
 }  // namespace flashmoe::workflow

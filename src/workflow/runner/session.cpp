@@ -8,6 +8,7 @@
 #include <ctime>
 #include <thread>
 
+#include "support/clock.hpp"
 #include "support/json.hpp"
 #include "support/process.hpp"
 #include "workflow/runner/element.hpp"
@@ -307,7 +308,7 @@ Block Session::run(int first, int count, milliseconds limit, const std::string& 
   const double cpu_before = cpu_seconds();
   const auto start = Clock::now();
   block.error = state.ask(range, limit, reply);
-  block.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  block.seconds = seconds_since(start);
   const double cpu_after = cpu_seconds();
   block.cpu_seconds = cpu_before < 0 || cpu_after < 0 ? -1 : cpu_after - cpu_before;
   if (!block.ok()) return block;

@@ -7,7 +7,7 @@
 #include "workflow/compile/cpu_build.hpp"
 #include "workflow/project/project_for_test.hpp"
 #include "workflow/runner/element.hpp"
-#include "workflow/runner/worker.hpp"
+#include "workflow/runner/worker_for_test.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -175,7 +175,5 @@ TEST(Session, RunsAPythonCallable) {
 }  // namespace flashmoe::workflow
 
 int main(int argc, char** argv) {
-  if (flashmoe::workflow::is_worker_call(argc, argv)) return flashmoe::workflow::worker_main();
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+  return flashmoe::workflow::run_tests_or_worker(argc, argv);
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "cudadent/kernel.h"
+#include "support/clock.hpp"
 #include "support/json.hpp"
 #include "support/sha256.hpp"
 #include "workflow/runner/gpu_entry.hpp"
@@ -266,8 +267,7 @@ class Worker {
         return reply;
       }
     }
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return Json{{"ok", true}, {"seconds", seconds}};
+    return Json{{"ok", true}, {"seconds", seconds_since(start)}};
   }
 
   std::FILE* requests_;

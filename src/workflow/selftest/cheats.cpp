@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -15,6 +14,7 @@
 #include "workflow/gates/performance.hpp"
 #include "workflow/gates/runnable.hpp"
 #include "workflow/runner/inputs.hpp"
+#include "workflow/selftest/temporary_directory.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -49,18 +49,18 @@ constexpr const char* reference_source = R"(ENTRY {
 })";
 
 struct Playground {
+  TemporaryDirectory directory;
   Project project;
   std::string problem;
   Runnable reference, baseline;
 
   Playground() {
-    std::string pattern = (fs::temp_directory_path() / "cudadent-cheats-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) {
+    if (directory.path().empty()) {
       problem = "no temporary directory under " + fs::temp_directory_path().string();
       return;
     }
-    project.directory = pattern;
-    project.file = pattern + "/cudadent.toml";
+    project.directory = directory.path().string();
+    project.file = project.directory + "/cudadent.toml";
     project.name = "cheats";
     project.cpu_flags = {"-O2"};
     project.tensors.resize(2);
@@ -79,12 +79,6 @@ struct Playground {
     project.hard_values.clear();
     project.call_limit_seconds = 5;
   }
-  ~Playground() {
-    std::error_code ignored;
-    if (!project.directory.empty()) fs::remove_all(project.directory, ignored);
-  }
-  Playground(const Playground&) = delete;
-  Playground& operator=(const Playground&) = delete;
 
   Result<Runnable> build(const std::string& name, const std::string& source, const std::string& role) {
     const std::string file = name + ".cpp";

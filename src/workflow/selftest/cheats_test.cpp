@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "workflow/runner/worker.hpp"
+#include "workflow/runner/worker_for_test.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -24,7 +24,5 @@ TEST(Cheats, AreRefusedWhereTheyShouldBeAndTheHonestKernelPasses) {
 }  // namespace flashmoe::workflow
 
 int main(int argc, char** argv) {
-  if (flashmoe::workflow::is_worker_call(argc, argv)) return flashmoe::workflow::worker_main();
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+  return flashmoe::workflow::run_tests_or_worker(argc, argv);
 }

@@ -1,7 +1,6 @@
 #include "workflow/selftest/real.hpp"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <chrono>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include "support/process.hpp"
 #include "workflow/compare/measure.hpp"
 #include "workflow/compare/versions.hpp"
+#include "workflow/selftest/temporary_directory.hpp"
 #include "workflow/statistics/comparison.hpp"
 
 namespace flashmoe::workflow {
@@ -76,24 +76,6 @@ flags = ["-O2", "-DSTEPS={}"]
 )",
                      steps);
 }
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (fs::temp_directory_path() / "cudadent-selftest-XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~TemporaryDirectory() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 struct Built {
   Project project;

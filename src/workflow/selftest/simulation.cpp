@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "support/process.hpp"
+#include "workflow/runner/inputs.hpp"
+#include "workflow/statistics/sequential.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -47,7 +49,7 @@ struct NullRun {
 
 NullRun one_null_run(const SimulationOptions& options, int run) {
   NullRun result;
-  SimulatedMachine machine(options.noise, stream_seed(options.seed, static_cast<std::uint64_t>(run)));
+  SimulatedMachine machine(options.noise, mix_seed(options.seed, static_cast<std::uint64_t>(run)));
   for (int k = 1; k <= options.candidates; ++k) {
     std::vector<double> x;
     const Verdict verdict = sample_until_final(policy_of(options, k), x, [&] { return machine.pair_log_ratio(0); });
@@ -101,7 +103,7 @@ std::vector<PowerCell> simulate_power(const SimulationOptions& options, const st
   for_each_item(static_cast<int>(cells.size()), options.threads, tick, [&](int item) {
     PowerCell& cell = cells[static_cast<std::size_t>(item)];
     std::mt19937_64 random(
-        stream_seed(options.seed, 1'000'000ULL * static_cast<std::uint64_t>(index) + static_cast<std::uint64_t>(item)));
+        mix_seed(options.seed, 1'000'000ULL * static_cast<std::uint64_t>(index) + static_cast<std::uint64_t>(item)));
     int kept = 0;
     double pairs = 0;
     for (int trial = 0; trial < options.trials_per_cell; ++trial) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "support/clock.hpp"
+
 namespace flashmoe::workflow {
 namespace {
 
@@ -129,9 +131,7 @@ Comparison compare_versions(const PairSource& equal_pair, const PairSource& pair
   result.ending = Ending::decided;
   const auto start = Clock::now();
   const double seconds_before = result.seconds;
-  const auto update_time = [&] {
-    result.seconds = seconds_before + std::chrono::duration<double>(Clock::now() - start).count();
-  };
+  const auto update_time = [&] { result.seconds = seconds_before + seconds_since(start); };
   const auto stop = [&](Ending ending, Diagnostic problem) {
     update_time();
     result.ending = ending;
