@@ -149,11 +149,6 @@ std::string one_form(const std::string& argument) {
   return text + (constant ? " const" : "") + suffix;
 }
 
-std::string last_part(const std::string& name) {
-  const auto at = name.rfind("::");
-  return at == std::string::npos ? name : name.substr(at + 2);
-}
-
 // Every whole word of `text` that has a replacement.
 std::string with_words_replaced(const std::string& text,
                                 const std::vector<std::pair<std::string, std::string>>& replacements) {
@@ -206,6 +201,11 @@ std::size_t equal_arguments(const KernelName& a, const KernelName& b) {
 }
 
 }  // namespace
+
+std::string last_part(const std::string& name) {
+  const auto at = name.rfind("::");
+  return at == std::string::npos ? name : name.substr(at + 2);
+}
 
 std::string KernelName::to_string() const {
   return arguments.empty() ? base : fmt::format("{}<{}>", base, fmt::join(arguments, ", "));

@@ -20,6 +20,9 @@ struct KernelName {
 // "softmax_kernel<half, 256u>" and "void softmax_kernel<__half, 256>(__half const*)" give the same base and arguments.
 [[nodiscard]] KernelName parse_kernel_name(const std::string& text);
 
+// "softmax_kernel" of "ops::softmax_kernel".
+[[nodiscard]] std::string last_part(const std::string& name);
+
 // The kernel that was declared: the same name, or the only one with that name in any namespace.
 [[nodiscard]] const CubinKernel* find_kernel(const Cubin& cubin, const std::string& declared);
 

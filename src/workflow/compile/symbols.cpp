@@ -7,6 +7,7 @@
 #include <set>
 
 #include "images/elf.hpp"
+#include "workflow/compile/kernel_name.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -33,11 +34,6 @@ std::vector<SymbolName> symbols_of(const std::string& path, std::uint32_t table)
 // "ns::foo" of "ns::foo<int>(float)": what a person would call it.
 std::string base_name(const std::string& demangled_name) {
   return demangled_name.substr(0, demangled_name.find_first_of("(<"));
-}
-
-std::string last_part(const std::string& name) {
-  const auto at = name.rfind("::");
-  return at == std::string::npos ? name : name.substr(at + 2);
 }
 
 bool mangled(const std::string& name) {

@@ -14,6 +14,7 @@
 
 #include "support/json.hpp"
 #include "workflow/journal/difference.hpp"
+#include "workflow/verdict/named.hpp"
 #include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow::journal_json {
@@ -27,32 +28,11 @@ concept Number = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
 
 // ---- writing -----------------------------------------------------------------------------------------------------
 
-class Writer;
-
-// Structs; the overloads below are for everything else.
 template <class T>
-void write(Json& to, const T& value) {
-  to = Json::object();
-  Writer io(to);
-  describe(io, value);
-}
-inline void write(Json& to, const std::string& value) {
-  to = value;
-}
-inline void write(Json& to, bool value) {
-  to = value;
-}
-template <Number T>
-void write(Json& to, const T& value) {
-  to = value;
-}
-inline void write(Json& to, Outcome value) {
-  to = name_of(value);
-}
-inline void write(Json& to, Severity value) {
-  to = name_of(value);
-}
+void write(Json& to, const T& value);  // structs; the others are for everything else
 void write(Json& to, const Scalar& value);
+template <Number T>
+void write(Json& to, const T& value);
 template <class T>
 void write(Json& to, const std::optional<T>& value);
 template <class T>
@@ -62,38 +42,19 @@ void write(Json& to, const std::array<T, Count>& values);
 template <class T>
 void write(Json& to, const std::map<std::string, T>& values);
 template <class T>
-void write(Json& to, const std::vector<std::pair<std::string, T>>& values);
+void write(Json& to, const Named<T>& values);
 
-template <class T>
-void write(Json& to, const std::optional<T>& value) {
-  to = nullptr;
-  if (value) write(to, *value);
+inline void write(Json& to, const std::string& value) {
+  to = value;
 }
-template <class Range>
-void write_list(Json& to, const Range& values) {
-  to = Json::array();
-  for (const auto& value : values) write(to.emplace_back(), value);
+inline void write(Json& to, bool value) {
+  to = value;
 }
-template <class T>
-void write(Json& to, const std::vector<T>& values) {
-  write_list(to, values);
+inline void write(Json& to, Outcome value) {
+  to = name_of(value);
 }
-template <class T, std::size_t Count>
-void write(Json& to, const std::array<T, Count>& values) {
-  write_list(to, values);
-}
-template <class Range>
-void write_named(Json& to, const Range& values) {
-  to = Json::object();
-  for (const auto& [key, value] : values) write(to[key], value);
-}
-template <class T>
-void write(Json& to, const std::map<std::string, T>& values) {
-  write_named(to, values);
-}
-template <class T>
-void write(Json& to, const std::vector<std::pair<std::string, T>>& values) {
-  write_named(to, values);
+inline void write(Json& to, Severity value) {
+  to = name_of(value);
 }
 
 class Writer {
@@ -134,17 +95,66 @@ class Writer {
   Json& to_;
 };
 
+template <class T>
+void write(Json& to, const T& value) {
+  to = Json::object();
+  Writer io(to);
+  describe(io, value);
+}
+template <Number T>
+void write(Json& to, const T& value) {
+  to = value;
+}
+template <class T>
+void write(Json& to, const std::optional<T>& value) {
+  to = nullptr;
+  if (value) write(to, *value);
+}
+template <class Range>
+void write_list(Json& to, const Range& values) {
+  to = Json::array();
+  for (const auto& value : values) write(to.emplace_back(), value);
+}
+template <class T>
+void write(Json& to, const std::vector<T>& values) {
+  write_list(to, values);
+}
+template <class T, std::size_t Count>
+void write(Json& to, const std::array<T, Count>& values) {
+  write_list(to, values);
+}
+template <class Range>
+void write_named(Json& to, const Range& values) {
+  to = Json::object();
+  for (const auto& [key, value] : values) write(to[key], value);
+}
+template <class T>
+void write(Json& to, const std::map<std::string, T>& values) {
+  write_named(to, values);
+}
+template <class T>
+void write(Json& to, const Named<T>& values) {
+  write_named(to, values);
+}
+
 // ---- reading: true when the JSON was of the right kind -----------------------------------------------------------
 
-class Reader;
-
 template <class T>
-bool read(const Json& from, T& value) {
-  if (!from.is_object()) return false;
-  Reader io(from);
-  describe(io, value);
-  return true;
-}
+bool read(const Json& from, T& value);
+bool read(const Json& from, Scalar& value);
+template <Number T>
+bool read(const Json& from, T& value);
+template <class T>
+bool read(const Json& from, std::optional<T>& value);
+template <class T>
+bool read(const Json& from, std::vector<T>& values);
+template <class T, std::size_t Count>
+bool read(const Json& from, std::array<T, Count>& values);
+template <class T>
+bool read(const Json& from, std::map<std::string, T>& values);
+template <class T>
+bool read(const Json& from, Named<T>& values);
+
 inline bool read(const Json& from, std::string& value) {
   if (!from.is_string()) return false;
   value = from.get<std::string>();
@@ -153,13 +163,6 @@ inline bool read(const Json& from, std::string& value) {
 inline bool read(const Json& from, bool& value) {
   if (!from.is_boolean()) return false;
   value = from.get<bool>();
-  return true;
-}
-template <Number T>
-bool read(const Json& from, T& value) {
-  if (std::is_floating_point_v<T> ? !from.is_number() : !from.is_number_integer()) return false;
-  if (std::is_unsigned_v<T> && !from.is_number_unsigned() && from.get<std::int64_t>() < 0) return false;
-  value = from.get<T>();
   return true;
 }
 inline bool read(const Json& from, Outcome& value) {
@@ -171,64 +174,6 @@ inline bool read(const Json& from, Severity& value) {
   const auto found = from.is_string() ? severity_named(from.get_ref<const std::string&>()) : std::nullopt;
   if (found) value = *found;
   return found.has_value();
-}
-bool read(const Json& from, Scalar& value);
-template <class T>
-bool read(const Json& from, std::optional<T>& value);
-template <class T>
-bool read(const Json& from, std::vector<T>& values);
-template <class T, std::size_t Count>
-bool read(const Json& from, std::array<T, Count>& values);
-template <class T>
-bool read(const Json& from, std::map<std::string, T>& values);
-template <class T>
-bool read(const Json& from, std::vector<std::pair<std::string, T>>& values);
-
-template <class T>
-bool read(const Json& from, std::optional<T>& value) {
-  value.reset();
-  T inner{};
-  const bool is_there = !from.is_null() && read(from, inner);
-  if (is_there) value = std::move(inner);
-  return is_there || from.is_null();
-}
-template <class T>
-bool read(const Json& from, std::vector<T>& values) {
-  if (!from.is_array()) return false;
-  values.clear();
-  for (const Json& one : from) {
-    T value{};
-    if (read(one, value)) values.push_back(std::move(value));
-  }
-  return true;
-}
-template <class T, std::size_t Count>
-bool read(const Json& from, std::array<T, Count>& values) {
-  if (!from.is_array() || from.size() != Count) return false;
-  for (std::size_t i = 0; i < Count; ++i) {
-    if (!read(from[i], values[i])) return false;
-  }
-  return true;
-}
-template <class T>
-bool read(const Json& from, std::map<std::string, T>& values) {
-  if (!from.is_object()) return false;
-  values.clear();
-  for (const auto& [key, one] : from.items()) {
-    T value{};
-    if (read(one, value)) values.emplace(key, std::move(value));
-  }
-  return true;
-}
-template <class T>
-bool read(const Json& from, std::vector<std::pair<std::string, T>>& values) {
-  if (!from.is_object()) return false;
-  values.clear();
-  for (const auto& [key, one] : from.items()) {
-    T value{};
-    if (read(one, value)) values.emplace_back(key, std::move(value));
-  }
-  return true;
 }
 
 class Reader {
@@ -261,5 +206,65 @@ class Reader {
  private:
   const Json& from_;
 };
+
+template <class T>
+bool read(const Json& from, T& value) {
+  if (!from.is_object()) return false;
+  Reader io(from);
+  describe(io, value);
+  return true;
+}
+template <Number T>
+bool read(const Json& from, T& value) {
+  if (std::is_floating_point_v<T> ? !from.is_number() : !from.is_number_integer()) return false;
+  if (std::is_unsigned_v<T> && !from.is_number_unsigned() && from.get<std::int64_t>() < 0) return false;
+  value = from.get<T>();
+  return true;
+}
+template <class T>
+bool read(const Json& from, std::optional<T>& value) {
+  value.reset();
+  T inner{};
+  const bool is_there = !from.is_null() && read(from, inner);
+  if (is_there) value = std::move(inner);
+  return is_there || from.is_null();
+}
+template <class T>
+bool read(const Json& from, std::vector<T>& values) {
+  if (!from.is_array()) return false;
+  values.clear();
+  for (const Json& one : from) {
+    T value{};
+    if (read(one, value)) values.push_back(std::move(value));
+  }
+  return true;
+}
+template <class T, std::size_t Count>
+bool read(const Json& from, std::array<T, Count>& values) {
+  if (!from.is_array() || from.size() != Count) return false;
+  for (std::size_t i = 0; i < Count; ++i) {
+    if (!read(from[i], values[i])) return false;
+  }
+  return true;
+}
+// Both kinds of maps take a pair of name and value at their end.
+template <class T, class Map>
+bool read_named(const Json& from, Map& values) {
+  if (!from.is_object()) return false;
+  values.clear();
+  for (const auto& [key, one] : from.items()) {
+    T value{};
+    if (read(one, value)) values.insert(values.end(), {key, std::move(value)});
+  }
+  return true;
+}
+template <class T>
+bool read(const Json& from, std::map<std::string, T>& values) {
+  return read_named<T>(from, values);
+}
+template <class T>
+bool read(const Json& from, Named<T>& values) {
+  return read_named<T>(from, values);
+}
 
 }  // namespace flashmoe::workflow::journal_json

@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 // Work that neither memory nor the compiler can make shorter: every step needs the one before. STEPS sets how long it
 // takes; the steps beyond the first thousand are for the clock only, so that every build gives the same result.
-constexpr const char* kernel_source = R"(#include <cudadent/kernel.h>
+constexpr const char* working_source = R"(#include <cudadent/kernel.h>
 extern "C" int work(const cudadent_call* call) {
   const auto* x = static_cast<const float*>(cudadent_find_tensor(call, "x")->data);
   auto* y = static_cast<float*>(cudadent_find_tensor(call, "y")->data);
@@ -38,7 +38,7 @@ extern "C" int work(const cudadent_call* call) {
 }
 )";
 
-constexpr const char* reference_source = R"(#include <cudadent/kernel.h>
+constexpr const char* working_reference = R"(#include <cudadent/kernel.h>
 extern "C" int reference(const cudadent_call* call) {
   const auto* x = static_cast<const float*>(cudadent_find_tensor(call, "x")->data);
   auto* y = static_cast<float*>(cudadent_find_tensor(call, "y")->data);
@@ -86,8 +86,8 @@ Result<Built> build_with(const fs::path& root, int steps) {
   const fs::path directory = root / std::to_string(steps);
   std::error_code error;
   fs::create_directories(directory, error);
-  std::ofstream(directory / "kernel.cpp") << kernel_source;
-  std::ofstream(directory / "reference.cpp") << reference_source;
+  std::ofstream(directory / "kernel.cpp") << working_source;
+  std::ofstream(directory / "reference.cpp") << working_reference;
   std::ofstream(directory / "cudadent.toml") << configuration(steps);
   auto project = load_project(directory.string());
   if (!project) return project.error();
