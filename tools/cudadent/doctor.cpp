@@ -10,6 +10,7 @@
 #include "commands.hpp"
 #include "devices/device.hpp"
 #include "support/progress.hpp"
+#include "workflow/device/gpu_json.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -40,12 +41,16 @@ void print_report(const workflow::DoctorReport& report) {
 
 void print_devices() {
   const auto shown = [](const Fact& fact) {
-    return fmt::format("{:g}{}", fact.value, fact.verified() ? "" : " (unverified)");
+    return fmt::format("{:.6g}{}", fact.value, fact.verified() ? "" : " (unverified)");
+  };
+  const auto in_mb = [](Fact fact) {
+    fact.value /= 1024 * 1024;
+    return fact;
   };
   for (const Gpu& gpu : all_gpus())
     fmt::print("{:8} {}, {}: {} SMs, boost {} MHz, {} GB/s, L2 {} MB, {} TFLOPS fp16, {} W\n", gpu.id, gpu.name,
                gpu.architecture, shown(gpu.sm_count), shown(gpu.boost_clock_mhz), shown(gpu.dram_gb_per_s),
-               shown(gpu.l2_mb), shown(gpu.fp16_tensor_tflops), shown(gpu.board_watts));
+               shown(in_mb(gpu.l2_bytes)), shown(gpu.fp16_tensor_tflops), shown(gpu.board_watts));
 }
 
 }  // namespace
@@ -74,9 +79,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
   command->callback([=, &exit_code] {
     if (*devices) {
       if (*json) {
-        Json list = Json::array();
-        for (const Gpu& gpu : all_gpus()) list.push_back(to_json(gpu));
-        fmt::print("{}\n", list.dump(2));
+        fmt::print("{}\n", workflow::known_gpus().dump(2));
       } else {
         print_devices();
       }
