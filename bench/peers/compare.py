@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 
 import compile_cost
-import pipes
+import gpu_pipes
 import plot
 import report
 from comparison import FLASH_ATTENTION, FLASHINFER, OURS, SIDES, Comparison, Instance, Row
@@ -71,7 +71,7 @@ class Collector:
         for needed in (self.host, self.driver, cudadent):
             if not needed.exists():
                 raise CannotRunError(f"{needed} is not there: build the targets peers_host, vgpu and cudadent")
-        self.pipes = pipes.all_gpus(cudadent)[DEVICE]
+        self.pipes = gpu_pipes.all_gpus(cudadent)[DEVICE]
         self._instances: dict[str, Instance] = {}
 
     def row(self, side: str, problem: Problem) -> Row:

@@ -13,7 +13,7 @@ import json
 import sys
 from pathlib import Path
 
-import pipes
+import gpu_pipes
 from compare import find_nvdisasm
 from executed import CannotRunError
 from peer_builds import ROOT
@@ -28,7 +28,7 @@ def shares(build: Path, nvdisasm: str, head_dim: int) -> dict[str, dict[int, flo
     cudadent = build / "bin" / "cudadent"
     images = build / "src" / "kernels" / "cuda" / "images"
     found: dict[str, dict[int, float]] = {}
-    for gpu, clocks in pipes.all_gpus(cudadent).items():
+    for gpu, clocks in gpu_pipes.all_gpus(cudadent).items():
         for rows, tile in TILES.items():
             name = f"forward_f16_d{head_dim}_{tile}"
             cubin = images / f"{name}.{clocks.architecture}.cubin"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unittest
 
-from pipes import Pipes
+from gpu_pipes import Pipes
 from sass import Function, innermost, loops, parse, register_number
 from tensor_use import (
     busy_clocks,

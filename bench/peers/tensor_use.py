@@ -11,7 +11,7 @@ product with ones) fills the pipe and is an instruction like any other, but does
 
 The walk: one warp alone, the round's instructions in order, one issue a clock, each waits until its pipe is free. It
 knows no latencies and no dependences: an upper bound of what one warp of a sub-partition can reach, and a diagnostic,
-not a speed. Clocks that a pipe is held, per sub-partition (pipes.py asks for them; in brackets an L4's):
+not a speed. Clocks that a pipe is held, per sub-partition (gpu_pipes.py asks for them; in brackets an L4's):
 
     HMMA.16816.F32 (16), half of it for 1688    MUFU and conversions to and from integers (8)    ALU (2)
     FP32 and IMAD (1)                           LDSM 1, 2 or 4 by its matrices (x4: 4)
@@ -26,7 +26,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pipes import Pipes
+from gpu_pipes import Pipes
 from sass import Function, Instruction, Loop, innermost, loops, register_number
 
 SHARED_PORT_FACTOR = 4

@@ -97,6 +97,7 @@ constexpr std::array gpus{
         .memory_bus_bits = {384, rtx4090_query},
         .dram_gb_per_s = bandwidth(10501, 384),
         .l2_bytes = {75497472, rtx4090_query},
+        .l2_bytes_per_clock_per_sm = {14.7, unverified},  // the L40's, the same chip
         .fp16_tensor_tflops = {165.2, ada_paper},
         .mma_sync_clocks = {32, rate_arithmetic},
         .board_watts = {450, rtx4090_smi},
@@ -112,6 +113,7 @@ constexpr std::array gpus{
         .memory_bus_bits = {384, a10_query},
         .dram_gb_per_s = bandwidth(6251, 384),
         .l2_bytes = {6291456, a10_query},
+        .l2_bytes_per_clock_per_sm = {17, unverified},  // an A40's, the same chip: 2490 GB/s / (84 SMs x 1.74 GHz)
         .fp16_tensor_tflops = {125, a10_sheet},
         .mma_sync_clocks = {16, rate_arithmetic},
         .board_watts = {150, a10_smi},

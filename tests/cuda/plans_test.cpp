@@ -103,7 +103,7 @@ std::string plans() {
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       plan::DeviceCaps caps;
       caps.kind = FMS_DEVICE_CUDA;
-      caps.sm_count = static_cast<int32_t>(all_gpus()[i].sm_count.value);
+      caps.gpu = planner_figures(driver_answers(all_gpus()[i]));
       caps.cuda_kernels = &kernels[i];
       fms_attention_plan plan{};
       fms_error error{};
