@@ -65,13 +65,14 @@ void add_doctor(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  cudadent doctor\n"
       "  CUDADENT_PYTHON=~/venv/bin/python cudadent doctor   another Python\n"
-      "  cudadent doctor --devices                           the GPUs that the build gate knows\n"
+      "  cudadent doctor --devices                           the GPUs there are: virtual:<name>\n"
       "  cudadent doctor --json | jq .data.cuda");
   auto options = std::make_shared<workflow::DoctorOptions>();
   auto json = std::make_shared<bool>(false);
   auto devices = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "The report as JSON on stdout, with all facts");
-  command->add_flag("--devices", *devices, "List the GPUs whose limits the build gate knows, and do nothing else");
+  command->add_flag("--devices", *devices,
+                    "List the GPUs of the build gate and of --device virtual:<name>, and do nothing else");
   command->add_option("--directory", options->directory, "Whose disk is looked at")->check(CLI::ExistingDirectory);
   command->add_option("--python-seconds", options->python_limit_seconds, "How long one import may take")
       ->check(CLI::Range(0.1, 600.0))
