@@ -1,6 +1,7 @@
 // The planner's choices on every GPU of the table, with the occupancy of the shipped kernels there: one line a problem,
-// one column a GPU, rows of a tile and how many ways the keys are split. plans_test.golden holds them;
-// FMS_REBASE=1 plans_test writes them as they are now: read the difference before it is committed.
+// one column a GPU, rows of a tile and how many ways the keys are split. plans_test.golden holds them, with the
+// registers that ptxas 13.0 gives the kernels; FMS_REBASE=1 cuda_plans_test writes them as they are now: read the
+// difference before it is committed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
