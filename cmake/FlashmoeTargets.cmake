@@ -64,7 +64,7 @@ function(flashmoe_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
   endif()
-  # Where the compiler ran: with ccache __FILE__ is relative to it, and tests find their data beside their source.
+  # Where the compiler was started: with a compiler cache __FILE__ is relative to it.
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
                                           ENVIRONMENT "${FLASHMOE_TEST_ENVIRONMENT}")

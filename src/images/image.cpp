@@ -8,6 +8,7 @@
 
 #include "images/elf.hpp"
 #include "images/fatbin.hpp"
+#include "images/target.hpp"
 
 namespace flashmoe {
 namespace {
@@ -59,8 +60,8 @@ Result<Image> from_fatbin(std::span<const std::byte> bytes, int sm) {
     const bool is_ptx = entry.kind == FatbinEntry::Kind::ptx;
     there += fmt::format("{}{}_{}", there.empty() ? "" : ", ", is_ptx ? "compute" : "sm", entry.sm);
     if (entry.sm > sm) continue;
-    // PTX runs on anything newer, a cubin only on its own generation.
-    if (is_ptx && (ptx == nullptr || entry.sm > ptx->sm)) ptx = &entry;
+    // PTX runs on anything newer unless its target says otherwise, a cubin only on its own generation.
+    if (is_ptx && (ptx == nullptr || entry.sm > ptx->sm) && target_runs_on(target_of(entry.text()), sm)) ptx = &entry;
     if (entry.kind == FatbinEntry::Kind::cubin && entry.sm / 10 == sm / 10 &&
         (cubin == nullptr || entry.sm > cubin->sm))
       cubin = &entry;

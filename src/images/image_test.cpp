@@ -38,6 +38,24 @@ class Toolkit : public ::testing::Test {
   std::filesystem::path directory_;
 };
 
+// PTX for sm_90a runs on 9.0 alone: a newer device takes the older text beside it.
+TEST_F(Toolkit, ArchitectureSpecificPtxIsForItsOwnDevicesOnly) {
+  const auto fatbin = compiled(
+      "-fatbin -gencode arch=compute_80,code=compute_80 -gencode arch=compute_90a,code=compute_90a "
+      "-gencode arch=compute_100f,code=compute_100f");
+  for (const auto& [sm, target] : {std::pair{89, ".target sm_80"},
+                                   {90, ".target sm_90a"},
+                                   {100, ".target sm_100f"},
+                                   {103, ".target sm_100f"},
+                                   {120, ".target sm_80"}}) {
+    const auto image = read_image(fatbin.data(), fatbin.size(), sm);
+    ASSERT_TRUE(image) << image.error().to_string();
+    EXPECT_NE(image->ptx[0].find(target), std::string::npos) << sm << ": " << image->ptx[0].substr(0, 400);
+  }
+  const auto hopper = compiled("-fatbin -gencode arch=compute_90a,code=compute_90a");
+  EXPECT_FALSE(read_image(hopper.data(), hopper.size(), 100));
+}
+
 TEST_F(Toolkit, EveryCompressionReadsTheSame) {
   std::string plain;
   for (const char* mode : {"none", "speed", "size", "balance"}) {

@@ -8,7 +8,6 @@
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
 #include "plan/tuning/cpu.hpp"
-#include "plan/tuning/cuda.hpp"
 
 namespace flashmoe::plan {
 
@@ -99,8 +98,10 @@ void explain_cuda(const fms_attention_plan& plan, Text& text) {
   text.add(" on %d SMs that hold %d each, %.2f waves. ", plan.sm_count, plan.ctas_per_sm,
            static_cast<double>(plan.work_items) / (static_cast<double>(plan.sm_count) * plan.ctas_per_sm));
   explain_splits(plan, tiles, text);
-  text.add("Workspace: %" PRIu64 " bytes; no score matrix is ever stored.\nTuning: %s.\n", plan.workspace_bytes,
-           cuda_policy.source);
+  text.add("Workspace: %" PRIu64
+           " bytes; no score matrix is ever stored.\nTuning: the GPU's own clocks, caches and "
+           "rates, and its architecture's policy (src/devices/tuning.cpp); not measured.\n",
+           plan.workspace_bytes);
 }
 
 void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {

@@ -72,85 +72,88 @@ int run(Flags flags) {
   return report->comparison.exit_code();
 }
 
+constexpr const char* manual =
+    R"(The candidate passes the correctness gate first; a wrong one is not timed. Then equal builds are compared
+(A/A): the noise of this machine decides which gains can be seen at all, and a least gain below that is
+refused. Then pairs of fresh processes run both versions in ABBA blocks on the same new inputs, 6 to 24 of
+them, until a test that is valid at every look has decided.
+
+  KEEP          the lower bound is above 0 and the mean gain is at least the least gain   exit code 0
+  REVERT        the upper bound is below the least gain, or the candidate failed          exit code 1
+  INCONCLUSIVE  neither; also refused thresholds, preemption, interruption                exit code 3
+
+Examples:
+  cudadent compare                                  the working tree against HEAD
+  cudadent compare --base v1.0 --candidate HEAD     two commits, in worktrees under .cudadent/
+  cudadent compare --phase memory --note 'swizzled shared memory'
+  cudadent compare --final --min-gain 0.1           a claim: new seeds, the lower bound must reach 10 %)";
+
 }  // namespace
 
 Command compare_command() {
   auto flags = std::make_shared<Flags>();
   CompareRequest& request = flags->request;
-  return {
-      .name = "compare",
-      .about = "Is a candidate faster than the base, by enough, for sure?",
-      .manual =
-          "The candidate passes the correctness gate first; a wrong one is not timed. Then equal builds are compared\n"
-          "(A/A): the noise of this machine decides which gains can be seen at all, and a least gain below that is\n"
-          "refused. Then pairs of fresh processes run both versions in ABBA blocks on the same new inputs, 6 to 24 of\n"
-          "them, until a test that is valid at every look has decided.\n\n"
-          "  KEEP          the lower bound is above 0 and the mean gain is at least the least gain   exit code 0\n"
-          "  REVERT        the upper bound is below the least gain, or the candidate failed          exit code 1\n"
-          "  INCONCLUSIVE  neither; also refused thresholds, preemption, interruption                exit code 3\n\n"
-          "Examples:\n"
-          "  cudadent compare                                  the working tree against HEAD\n"
-          "  cudadent compare --base v1.0 --candidate HEAD     two commits, in worktrees under .cudadent/\n"
-          "  cudadent compare --phase memory --note 'swizzled shared memory'\n"
-          "  cudadent compare --final --min-gain 0.1           a claim: new seeds, the lower bound must reach 10 %",
-      .options = {{.names = "--base",
-                   .value = &request.base,
-                   .about = "Commit, or directory of a kernel project",
-                   .shows_default = true},
-                  {.names = "--candidate",
-                   .value = &request.candidate,
-                   .about = "Commit, directory, or . for the working tree",
-                   .shows_default = true},
-                  {.names = "project,--project",
-                   .value = &request.project,
-                   .about = "Directory with cudadent.toml",
-                   .shows_default = true},
-                  {.names = "--workload",
-                   .value = &request.workload,
-                   .about = "Workload to time (default: the project's target)"},
-                  {.names = "--phase",
-                   .value = &request.phase,
-                   .about = "Takes this phase's least gain from the project",
-                   .shows_default = true},
-                  {.names = "--min-gain",
-                   .value = &request.min_gain,
-                   .about = "Least gain worth keeping, 0.02 for 2 % (instead of --phase)",
-                   .range = {{0.0, 100.0}}},
-                  {.names = "--index",
-                   .value = &request.index,
-                   .about = "Which comparison of its run this is (default: counted)",
-                   .range = {{1, 1000000}}},
-                  {.names = "--run",
-                   .value = &request.run,
-                   .about = "Name of the run (default: CUDADENT_RUN, else the UTC day)"},
-                  {.names = "--note", .value = &request.note, .about = "What the change is about, for the summary"},
-                  {.names = "--block-ms",
-                   .value = &flags->block_ms,
-                   .about = "Shortest timed block in milliseconds",
-                   .shows_default = true,
-                   .range = {{2.0, 1000.0}}},
-                  {.names = "--max-pairs",
-                   .value = &request.max_pairs,
-                   .about = "Most pairs",
-                   .shows_default = true,
-                   .range = {{6, 24}}},
-                  {.names = "--limit",
-                   .value = &request.limit_seconds,
-                   .about = "Most seconds to measure",
-                   .shows_default = true,
-                   .range = {{1.0, 1e6}}},
-                  {.names = "--seed", .value = &request.seed, .about = "Seed of the inputs (default: a new one)"},
-                  {.names = "--final",
-                   .value = &request.final_claim,
-                   .about = "A final claim: KEEP needs the lower bound to reach the least gain"},
-                  {.names = "--resume",
-                   .value = &request.resume,
-                   .about = "Go on with an unfinished comparison of the same two versions"},
-                  {.names = "--json",
-                   .value = &flags->json,
-                   .about = "The record with every sample, as JSON on stdout"},
-                  {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
-      .run = [flags] { return run(*flags); }};
+  return {.name = "compare",
+          .about = "Is a candidate faster than the base, by enough, for sure?",
+          .manual = manual,
+          .options = {{.names = "--base",
+                       .value = &request.base,
+                       .about = "Commit, or directory of a kernel project",
+                       .shows_default = true},
+                      {.names = "--candidate",
+                       .value = &request.candidate,
+                       .about = "Commit, directory, or . for the working tree",
+                       .shows_default = true},
+                      {.names = "project,--project",
+                       .value = &request.project,
+                       .about = "Directory with cudadent.toml",
+                       .shows_default = true},
+                      {.names = "--workload",
+                       .value = &request.workload,
+                       .about = "Workload to time (default: the project's target)"},
+                      {.names = "--phase",
+                       .value = &request.phase,
+                       .about = "Takes this phase's least gain from the project",
+                       .shows_default = true},
+                      {.names = "--min-gain",
+                       .value = &request.min_gain,
+                       .about = "Least gain worth keeping, 0.02 for 2 % (instead of --phase)",
+                       .range = {{0.0, 100.0}}},
+                      {.names = "--index",
+                       .value = &request.index,
+                       .about = "Which comparison of its run this is (default: counted)",
+                       .range = {{1, 1000000}}},
+                      {.names = "--run",
+                       .value = &request.run,
+                       .about = "Name of the run (default: CUDADENT_RUN, else the UTC day)"},
+                      {.names = "--note", .value = &request.note, .about = "What the change is about, for the summary"},
+                      {.names = "--block-ms",
+                       .value = &flags->block_ms,
+                       .about = "Shortest timed block in milliseconds",
+                       .shows_default = true,
+                       .range = {{2.0, 1000.0}}},
+                      {.names = "--max-pairs",
+                       .value = &request.max_pairs,
+                       .about = "Most pairs",
+                       .shows_default = true,
+                       .range = {{6, 24}}},
+                      {.names = "--limit",
+                       .value = &request.limit_seconds,
+                       .about = "Most seconds to measure",
+                       .shows_default = true,
+                       .range = {{1.0, 1e6}}},
+                      {.names = "--seed", .value = &request.seed, .about = "Seed of the inputs (default: a new one)"},
+                      {.names = "--final",
+                       .value = &request.final_claim,
+                       .about = "A final claim: KEEP needs the lower bound to reach the least gain"},
+                      {.names = "--resume",
+                       .value = &request.resume,
+                       .about = "Go on with an unfinished comparison of the same two versions"},
+                      {.names = "--json",
+                       .value = &flags->json,
+                       .about = "The record with every sample, as JSON on stdout"},
+                      {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
+          .run = [flags] { return run(*flags); }};
 }
 
 }  // namespace flashmoe::tools

@@ -113,17 +113,18 @@ std::string fish(const std::vector<CommandWords>& commands) {
   return out;
 }
 
+constexpr const char* manual = R"(Examples:
+  source <(cudadent completion bash)         now; put the line into ~/.bashrc to keep it
+  source <(cudadent completion zsh)
+  cudadent completion fish | source)";
+
 }  // namespace
 
 Command completion_command() {
   auto shell = std::make_shared<std::string>();
   return {.name = "completion",
           .about = "Print a completion script for your shell",
-          .manual =
-              "Examples:\n"
-              "  source <(cudadent completion bash)         now; put the line into ~/.bashrc to keep it\n"
-              "  source <(cudadent completion zsh)\n"
-              "  cudadent completion fish | source",
+          .manual = manual,
           .options = {{.names = "SHELL",
                        .value = shell.get(),
                        .about = "bash, zsh or fish",

@@ -36,12 +36,16 @@ void print_report(const workflow::DoctorReport& report) {
 
 void print_devices() {
   const auto shown = [](const Fact& fact) {
-    return fmt::format("{:g}{}", fact.value, fact.verified() ? "" : " (unverified)");
+    return fmt::format("{:.6g}{}", fact.value, fact.verified() ? "" : " (unverified)");
+  };
+  const auto in_mb = [](Fact fact) {
+    fact.value /= 1024 * 1024;
+    return fact;
   };
   for (const Gpu& gpu : all_gpus())
     fmt::print("{:8} {}, {}: {} SMs, boost {} MHz, {} GB/s, L2 {} MB, {} TFLOPS fp16, {} W\n", gpu.id, gpu.name,
                gpu.architecture, shown(gpu.sm_count), shown(gpu.boost_clock_mhz), shown(gpu.dram_gb_per_s),
-               shown(gpu.l2_mb), shown(gpu.fp16_tensor_tflops), shown(gpu.board_watts));
+               shown(in_mb(gpu.l2_bytes)), shown(gpu.fp16_tensor_tflops), shown(gpu.board_watts));
 }
 
 int run(const Flags& flags) {
@@ -67,6 +71,18 @@ int run(const Flags& flags) {
   return workflow::exit_code(report.outcome());
 }
 
+constexpr const char* manual =
+    R"(Looks at CPU, compilers, CUDA toolkit and driver, GPUs, Python with NumPy, torch and our extension, counter
+permissions, clocks and disk. It changes nothing and takes at most about five seconds. Every line that is not
+well has its fix below it. The exit code is 0 when all is well, 3 when something would be better (!), 1 when
+something must be repaired first (✗).
+
+Examples:
+  cudadent doctor
+  CUDADENT_PYTHON=~/venv/bin/python cudadent doctor   another Python
+  cudadent doctor --devices                           the GPUs that the build gate knows
+  cudadent doctor --json | jq .data.cuda)";
+
 }  // namespace
 
 Command doctor_command() {
@@ -74,19 +90,7 @@ Command doctor_command() {
   return {
       .name = "doctor",
       .about = "look whether this machine is fit for the work",
-      .manual =
-          "Looks at CPU, compilers, CUDA toolkit and driver, GPUs, Python with NumPy, torch and our extension, "
-          "counter\n"
-          "permissions, clocks and disk. It changes nothing and takes at most about five seconds. Every line that is "
-          "not\n"
-          "well has its fix below it. The exit code is 0 when all is well, 3 when something would be better (!), 1 "
-          "when\n"
-          "something must be repaired first (✗).\n\n"
-          "Examples:\n"
-          "  cudadent doctor\n"
-          "  CUDADENT_PYTHON=~/venv/bin/python cudadent doctor   another Python\n"
-          "  cudadent doctor --devices                           the GPUs that the build gate knows\n"
-          "  cudadent doctor --json | jq .data.cuda",
+      .manual = manual,
       .options = {{.names = "--json", .value = &flags->json, .about = "The report as JSON on stdout, with all facts"},
                   {.names = "--devices",
                    .value = &flags->devices,

@@ -37,74 +37,70 @@ int run(Flags flags) {
   return code == 0 && !result.record_problem.what.empty() ? 3 : code;  // a verdict nobody can look up is degraded
 }
 
+constexpr const char* manual =
+    R"(The gates run in this order; one that does not hold ends the run, and one that could not run has failed.
+  environment   what this project needs on this machine
+  build         C++ callables; every CUDA instance for every architecture, without a GPU
+  correctness   tiny first, then all workloads, random shapes and hard values, against the reference; a wrong
+                result comes with the first wrong element and the mistake that explains it
+  performance   the baseline first and in a process of its own, small before target, ABBA blocks; the verdict
+                is on the lower confidence bound. A recorded baseline is measured again: outside the allowed
+                drift the run stops and says what differs
+Inputs are new in every run; --seed repeats those of a record. Every run leaves a record (cudadent journal).
+Exit codes: 0 holds, 1 does not, 2 usage, 3 inconclusive; with --bisect 125 when it could not build or decide.
+
+Examples:
+  cudadent gate                          the project in this directory
+  cudadent gate --until correctness      no timing
+  cudadent gate --only performance --accept-baseline
+  git bisect run cudadent gate --bisect --until correctness)";
+
 }  // namespace
 
 Command gate_command() {
   auto flags = std::make_shared<Flags>();
   workflow::GateOptions& options = flags->options;
-  return {
-      .name = "gate",
-      .about = "Environment, build, correctness, performance: which gate holds?",
-      .manual =
-          "The gates run in this order; one that does not hold ends the run, and one that could not run has failed.\n"
-          "  environment   what this project needs on this machine\n"
-          "  build         C++ callables; every CUDA instance for every architecture, without a GPU\n"
-          "  correctness   tiny first, then all workloads, random shapes and hard values, against the reference; a "
-          "wrong\n"
-          "                result comes with the first wrong element and the mistake that explains it\n"
-          "  performance   the baseline first and in a process of its own, small before target, ABBA blocks; the "
-          "verdict\n"
-          "                is on the lower confidence bound. A recorded baseline is measured again: outside the "
-          "allowed\n"
-          "                drift the run stops and says what differs\n"
-          "Inputs are new in every run; --seed repeats those of a record. Every run leaves a record (cudadent "
-          "journal).\n"
-          "Exit codes: 0 holds, 1 does not, 2 usage, 3 inconclusive; with --bisect 125 when it could not build or "
-          "decide.\n"
-          "\n"
-          "Examples:\n"
-          "  cudadent gate                          the project in this directory\n"
-          "  cudadent gate --until correctness      no timing\n"
-          "  cudadent gate --only performance --accept-baseline\n"
-          "  git bisect run cudadent gate --bisect --until correctness",
-      .options = {{.names = "project",
-                   .value = &flags->project,
-                   .about = "Directory with cudadent.toml",
-                   .shows_default = true},
-                  {.names = "--device",
-                   .value = &options.device,
-                   .about = "cpu, virtual:<gpu> or cuda:<n> (default: FLASHMOE_DEVICE, else cpu)"},
-                  {.names = "--only",
-                   .value = &options.only,
-                   .about = "One gate; what it needs is built first",
-                   .choices = workflow::gate_names(),
-                   .alternatives = "which"},
-                  {.names = "--until",
-                   .value = &options.until,
-                   .about = "The last gate to run",
-                   .choices = workflow::gate_names(),
-                   .alternatives = "which"},
-                  {.names = "--seed", .value = &options.seed, .about = "Seed of the inputs (default: a new one)"},
-                  {.names = "--threads",
-                   .value = &options.threads,
-                   .about = "Threads the kernel and the baseline may use",
-                   .shows_default = true,
-                   .range = {{1, 1024}}},
-                  {.names = "--limit",
-                   .value = &options.limit_seconds_per_workload,
-                   .about = "Most seconds of timing per workload",
-                   .shows_default = true,
-                   .range = {{0.5, 1e5}}},
-                  {.names = "--accept-baseline",
-                   .value = &options.accept_baseline,
-                   .about = "A drifted baseline becomes the recorded one"},
-                  {.names = "--no-record", .value = &flags->no_record, .about = "Write nothing to the journal"},
-                  {.names = "--bisect", .value = &flags->bisect, .about = "Exit codes for git bisect run"},
-                  {.names = "--json",
-                   .value = &flags->json,
-                   .about = "The record with every finding and sample, as JSON on stdout"},
-                  {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
-      .run = [flags] { return run(*flags); }};
+  return {.name = "gate",
+          .about = "Environment, build, correctness, performance: which gate holds?",
+          .manual = manual,
+          .options = {{.names = "project",
+                       .value = &flags->project,
+                       .about = "Directory with cudadent.toml",
+                       .shows_default = true},
+                      {.names = "--device",
+                       .value = &options.device,
+                       .about = "cpu, virtual:<gpu> or cuda:<n> (default: FLASHMOE_DEVICE, else cpu)"},
+                      {.names = "--only",
+                       .value = &options.only,
+                       .about = "One gate; what it needs is built first",
+                       .choices = workflow::gate_names(),
+                       .alternatives = "which"},
+                      {.names = "--until",
+                       .value = &options.until,
+                       .about = "The last gate to run",
+                       .choices = workflow::gate_names(),
+                       .alternatives = "which"},
+                      {.names = "--seed", .value = &options.seed, .about = "Seed of the inputs (default: a new one)"},
+                      {.names = "--threads",
+                       .value = &options.threads,
+                       .about = "Threads the kernel and the baseline may use",
+                       .shows_default = true,
+                       .range = {{1, 1024}}},
+                      {.names = "--limit",
+                       .value = &options.limit_seconds_per_workload,
+                       .about = "Most seconds of timing per workload",
+                       .shows_default = true,
+                       .range = {{0.5, 1e5}}},
+                      {.names = "--accept-baseline",
+                       .value = &options.accept_baseline,
+                       .about = "A drifted baseline becomes the recorded one"},
+                      {.names = "--no-record", .value = &flags->no_record, .about = "Write nothing to the journal"},
+                      {.names = "--bisect", .value = &flags->bisect, .about = "Exit codes for git bisect run"},
+                      {.names = "--json",
+                       .value = &flags->json,
+                       .about = "The record with every finding and sample, as JSON on stdout"},
+                      {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
+          .run = [flags] { return run(*flags); }};
 }
 
 }  // namespace flashmoe::tools

@@ -106,57 +106,59 @@ int run(const Flags& flags) {
   return list(flags, *records, flags.known_good ? KnownGoodRecord::kind : flags.kind);
 }
 
+constexpr const char* manual =
+    R"(Records are lines of .cudadent/records.jsonl: appended, never changed, whole also after a crash. ID is the
+beginning of a record's id; RUN is the name of a run or the id of one of its records.
+
+Examples:
+  cudadent journal                       the list
+  cudadent journal --summary 2026-11-15  Markdown: before and after, changes, time, cost, next goals
+  cudadent journal --compare 3fa2 91c0   two records side by side
+  cudadent journal --keep 3fa2           remember its commit and recipe as known good
+  cudadent reproduce 3fa2                run it again)";
+
 }  // namespace
 
 Command journal_command() {
   auto flags = std::make_shared<Flags>();
-  return {
-      .name = "journal",
-      .about = "What was done, what it showed and what it cost",
-      .manual =
-          "Records are lines of .cudadent/records.jsonl: appended, never changed, whole also after a crash. ID is the\n"
-          "beginning of a record's id; RUN is the name of a run or the id of one of its records.\n\n"
-          "Examples:\n"
-          "  cudadent journal                       the list\n"
-          "  cudadent journal --summary 2026-11-15  Markdown: before and after, changes, time, cost, next goals\n"
-          "  cudadent journal --compare 3fa2 91c0   two records side by side\n"
-          "  cudadent journal --keep 3fa2           remember its commit and recipe as known good\n"
-          "  cudadent reproduce 3fa2                run it again",
-      .options = {{.names = "project,--project",
-                   .value = &flags->project,
-                   .about = "Directory with cudadent.toml",
-                   .shows_default = true,
-                   .is_directory = true},
-                  {.names = "--run", .value = &flags->run, .about = "Only this run"},
-                  {.names = "--kind", .value = &flags->kind, .about = "Only this kind", .choices = record_kinds()},
-                  {.names = "--last", .value = &flags->last, .about = "Only the last N", .is_positive = true},
-                  {.names = "--show",
-                   .value = &flags->show,
-                   .about = "One record, as JSON",
-                   .type_name = "ID",
-                   .alternatives = "what"},
-                  {.names = "--compare",
-                   .value = &flags->compare,
-                   .about = "Two records side by side",
-                   .type_name = "ID",
-                   .count = 2,
-                   .alternatives = "what"},
-                  {.names = "--summary",
-                   .value = &flags->summary,
-                   .about = "The summary of a run, as Markdown",
-                   .type_name = "RUN",
-                   .alternatives = "what"},
-                  {.names = "--keep",
-                   .value = &flags->keep,
-                   .about = "Keep the record's commit and recipe as known good",
-                   .type_name = "ID",
-                   .alternatives = "what"},
-                  {.names = "--known-good",
-                   .value = &flags->known_good,
-                   .about = "The known-good commits",
-                   .alternatives = "what"},
-                  {.names = "--json", .value = &flags->json, .about = "As JSON on stdout"}},
-      .run = [flags] { return run(*flags); }};
+  return {.name = "journal",
+          .about = "What was done, what it showed and what it cost",
+          .manual = manual,
+          .options = {{.names = "project,--project",
+                       .value = &flags->project,
+                       .about = "Directory with cudadent.toml",
+                       .shows_default = true,
+                       .is_directory = true},
+                      {.names = "--run", .value = &flags->run, .about = "Only this run"},
+                      {.names = "--kind", .value = &flags->kind, .about = "Only this kind", .choices = record_kinds()},
+                      {.names = "--last", .value = &flags->last, .about = "Only the last N", .is_positive = true},
+                      {.names = "--show",
+                       .value = &flags->show,
+                       .about = "One record, as JSON",
+                       .type_name = "ID",
+                       .alternatives = "what"},
+                      {.names = "--compare",
+                       .value = &flags->compare,
+                       .about = "Two records side by side",
+                       .type_name = "ID",
+                       .count = 2,
+                       .alternatives = "what"},
+                      {.names = "--summary",
+                       .value = &flags->summary,
+                       .about = "The summary of a run, as Markdown",
+                       .type_name = "RUN",
+                       .alternatives = "what"},
+                      {.names = "--keep",
+                       .value = &flags->keep,
+                       .about = "Keep the record's commit and recipe as known good",
+                       .type_name = "ID",
+                       .alternatives = "what"},
+                      {.names = "--known-good",
+                       .value = &flags->known_good,
+                       .about = "The known-good commits",
+                       .alternatives = "what"},
+                      {.names = "--json", .value = &flags->json, .about = "As JSON on stdout"}},
+          .run = [flags] { return run(*flags); }};
 }
 
 }  // namespace flashmoe::tools

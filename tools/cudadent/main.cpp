@@ -11,21 +11,22 @@
 
 namespace {
 
+constexpr const char* manual =
+    R"(A kernel project is a directory with a cudadent.toml: a kernel, a reference that says what is right, a baseline
+to beat, and workloads. The gates ask in order whether the machine is well, whether it builds, whether it is
+correct and whether it is fast; none is skipped, and each says what to do when it does not hold. Data goes to
+stdout, progress to stderr; every command has --json and --help.
+
+Examples:
+  mkdir my_kernel && cd my_kernel
+  cudadent new        a project that works, to begin with
+  cudadent gate       environment, build, correctness, performance: a verdict
+  cudadent compare    is the working tree faster than the last commit?)";
+
 const flashmoe::tools::Program cudadent{
     .name = "cudadent",
     .about = "The gated workflow for kernels: is it sound, does it build, is it right, is it fast?",
-    .manual =
-        "A kernel project is a directory with a cudadent.toml: a kernel, a reference that says what is right, a "
-        "baseline\n"
-        "to beat, and workloads. The gates ask in order whether the machine is well, whether it builds, whether it is\n"
-        "correct and whether it is fast; none is skipped, and each says what to do when it does not hold. Data goes "
-        "to\n"
-        "stdout, progress to stderr; every command has --json and --help.\n\n"
-        "Examples:\n"
-        "  mkdir my_kernel && cd my_kernel\n"
-        "  cudadent new        a project that works, to begin with\n"
-        "  cudadent gate       environment, build, correctness, performance: a verdict\n"
-        "  cudadent compare    is the working tree faster than the last commit?",
+    .manual = manual,
     .version = "cudadent " CUDADENT_VERSION};
 
 // Output that was lost (a full disk, a closed pipe) must not look like success.

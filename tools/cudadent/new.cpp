@@ -37,6 +37,14 @@ int run(const Flags& flags) {
   return 0;
 }
 
+constexpr const char* manual =
+    R"(Writes cudadent.toml, a kernel in C++ with its CUDA twin, a reference and a baseline. It builds, is correct and
+is measured as it stands; replace its parts by yours one at a time. Existing files are never overwritten.
+
+Examples:
+  mkdir my_kernel && cd my_kernel && cudadent new
+  cudadent new --example softmax row_softmax     begin with another example, under this name)";
+
 }  // namespace
 
 Command new_command() {
@@ -44,14 +52,7 @@ Command new_command() {
   return {
       .name = "new",
       .about = "Make a working kernel project in the current directory",
-      .manual =
-          "Writes cudadent.toml, a kernel in C++ with its CUDA twin, a reference and a baseline. It builds, is correct "
-          "and\n"
-          "is measured as it stands; replace its parts by yours one at a time. Existing files are never "
-          "overwritten.\n\n"
-          "Examples:\n"
-          "  mkdir my_kernel && cd my_kernel && cudadent new\n"
-          "  cudadent new --example softmax row_softmax     begin with another example, under this name",
+      .manual = manual,
       .options = {{.names = "NAME", .value = &flags->name, .about = "Name of the project (default: the directory's)"},
                   {.names = "--example",
                    .value = &flags->example,

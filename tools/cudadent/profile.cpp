@@ -32,6 +32,16 @@ int run(const Flags& flags) {
   return result->findings.empty() ? 0 : 1;
 }
 
+constexpr const char* manual =
+    R"(Runs one call of the CUDA kernels of a project on the virtual GPU with all checks and counters on, and says in
+words what limits it: a grid too small for the machine, bank conflicts, occupancy and its limiter, accesses that
+are not coalesced. Counts are exact for the PTX that ran; caches are a model; no time is claimed.
+Exit codes: 0 profiled, 1 could not run or a check found something, 2 usage.
+
+Examples:
+  cudadent profile examples/attention_naive --device virtual:l4
+  cudadent profile --workload small --json)";
+
 }  // namespace
 
 Command profile_command() {
@@ -40,17 +50,7 @@ Command profile_command() {
   return {
       .name = "profile",
       .about = "What the kernel does on a virtual GPU, and what to change first",
-      .manual =
-          "Runs one call of the CUDA kernels of a project on the virtual GPU with all checks and counters on, and says "
-          "in\n"
-          "words what limits it: a grid too small for the machine, bank conflicts, occupancy and its limiter, accesses "
-          "that\n"
-          "are not coalesced. Counts are exact for the PTX that ran; caches are a model; no time is claimed.\n"
-          "Exit codes: 0 profiled, 1 could not run or a check found something, 2 usage.\n"
-          "\n"
-          "Examples:\n"
-          "  cudadent profile examples/attention_naive --device virtual:l4\n"
-          "  cudadent profile --workload small --json",
+      .manual = manual,
       .options = {{.names = "project",
                    .value = &flags->project,
                    .about = "Directory with cudadent.toml",

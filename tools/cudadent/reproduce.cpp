@@ -49,40 +49,40 @@ int run(Flags flags) {
   return result->exit_code();
 }
 
+constexpr const char* manual =
+    R"(The recorded commit is checked out into a worktree under .cudadent/, the recorded command runs there with the
+recorded seeds, and the verdicts are compared. What else differs (machine, compilers, hashes) is listed.
+Exit codes: 0 the same verdict, 1 another one or it could not run, 3 the same, but the record was made on a
+changed tree that no commit holds.
+
+Examples:
+  cudadent reproduce 3fa2
+  cudadent journal --known-good     what there is to come back to)";
+
 }  // namespace
 
 Command reproduce_command() {
   auto flags = std::make_shared<Flags>();
-  return {
-      .name = "reproduce",
-      .about = "Run a recorded gate run or comparison again, exactly",
-      .manual =
-          "The recorded commit is checked out into a worktree under .cudadent/, the recorded command runs there with "
-          "the\n"
-          "recorded seeds, and the verdicts are compared. What else differs (machine, compilers, hashes) is listed.\n"
-          "Exit codes: 0 the same verdict, 1 another one or it could not run, 3 the same, but the record was made on "
-          "a\n"
-          "changed tree that no commit holds.\n\n"
-          "Examples:\n"
-          "  cudadent reproduce 3fa2\n"
-          "  cudadent journal --known-good     what there is to come back to",
-      .options = {{.names = "record",
-                   .value = &flags->request.record,
-                   .about = "The beginning of a record's id",
-                   .required = true,
-                   .type_name = "RUN"},
-                  {.names = "--project",
-                   .value = &flags->request.project,
-                   .about = "Directory with cudadent.toml",
-                   .shows_default = true},
-                  {.names = "--limit",
-                   .value = &flags->request.limit_seconds,
-                   .about = "Most seconds it may take",
-                   .shows_default = true,
-                   .range = {{1.0, 1e6}}},
-                  {.names = "--json", .value = &flags->json, .about = "As JSON on stdout"},
-                  {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
-      .run = [flags] { return run(*flags); }};
+  return {.name = "reproduce",
+          .about = "Run a recorded gate run or comparison again, exactly",
+          .manual = manual,
+          .options = {{.names = "record",
+                       .value = &flags->request.record,
+                       .about = "The beginning of a record's id",
+                       .required = true,
+                       .type_name = "RUN"},
+                      {.names = "--project",
+                       .value = &flags->request.project,
+                       .about = "Directory with cudadent.toml",
+                       .shows_default = true},
+                      {.names = "--limit",
+                       .value = &flags->request.limit_seconds,
+                       .about = "Most seconds it may take",
+                       .shows_default = true,
+                       .range = {{1.0, 1e6}}},
+                      {.names = "--json", .value = &flags->json, .about = "As JSON on stdout"},
+                      {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
+          .run = [flags] { return run(*flags); }};
 }
 
 }  // namespace flashmoe::tools

@@ -73,6 +73,16 @@ int run(Flags flags) {
   return code != 0 ? code : findings == 0 ? 0 : 1;
 }
 
+constexpr const char* manual =
+    R"(The program finds our driver as libcuda.so.1 and runs unchanged. Its kernels must be PTX, or cubins built with
+-lineinfo. Programs on the CUDA runtime API (<<<>>>, cudart) ask the driver for undocumented tables and get an
+error that says so.
+Exit codes: the program's own; 1 when it ended with 0 but a check found something.
+
+Examples:
+  cudadent run --device virtual:l4 -- python saxpy.py
+  cudadent run --device virtual:h100 --check none -- ./my_program --size 4096)";
+
 }  // namespace
 
 Command run_command() {
@@ -80,17 +90,7 @@ Command run_command() {
   workflow::ProgramOptions& options = flags->options;
   return {.name = "run",
           .about = "Any program that uses the CUDA driver API, on a virtual GPU",
-          .manual =
-              "The program finds our driver as libcuda.so.1 and runs unchanged. Its kernels must be PTX, or cubins "
-              "built with\n"
-              "-lineinfo. Programs on the CUDA runtime API (<<<>>>, cudart) ask the driver for undocumented tables and "
-              "get an\n"
-              "error that says so.\n"
-              "Exit codes: the program's own; 1 when it ended with 0 but a check found something.\n"
-              "\n"
-              "Examples:\n"
-              "  cudadent run --device virtual:l4 -- python saxpy.py\n"
-              "  cudadent run --device virtual:h100 --check none -- ./my_program --size 4096",
+          .manual = manual,
           .options = {{.names = "--device", .value = &options.device, .about = "virtual:<gpu>", .shows_default = true},
                       {.names = "--check",
                        .value = &options.checks,

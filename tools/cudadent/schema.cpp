@@ -14,6 +14,14 @@ struct Flags {
   bool json = false;
 };
 
+constexpr const char* manual =
+    R"(The schema comes from the table of keys that also reads and checks the file, so an editor that knows it (for
+example through a "#:schema" line) completes and checks what cudadent will accept.
+
+Examples:
+  cudadent schema > cudadent.schema.json
+  cudadent schema --markdown                 the same as a table for people)";
+
 }  // namespace
 
 Command schema_command() {
@@ -21,13 +29,7 @@ Command schema_command() {
   return {
       .name = "schema",
       .about = "Print the JSON Schema of cudadent.toml",
-      .manual =
-          "The schema comes from the table of keys that also reads and checks the file, so an editor that knows it "
-          "(for\n"
-          "example through a \"#:schema\" line) completes and checks what cudadent will accept.\n\n"
-          "Examples:\n"
-          "  cudadent schema > cudadent.schema.json\n"
-          "  cudadent schema --markdown                 the same as a table for people",
+      .manual = manual,
       .options = {{.names = "--markdown", .value = &flags->markdown, .about = "A Markdown table of all keys instead"},
                   {.names = "--json", .value = &flags->json, .about = "JSON on stdout: what it prints anyway"}},
       .run = [flags] {

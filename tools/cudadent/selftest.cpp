@@ -45,6 +45,17 @@ int run(Flags flags) {
   return report.exit_code();
 }
 
+constexpr const char* manual =
+    R"(  simulation  runs of 20 equal candidates under the noise of a rented machine: how many keep something false?
+              And how often is a real gain found, by spread and size?
+  real        this machine, with real processes: equal builds, and builds slowed down by 1, 2 and 5 %
+  cheats      kernels that pretend: each must be refused
+Exit codes: 0 everything holds, 1 something does not, 3 only a goal is missed.
+
+Examples:
+  cudadent selftest --quick
+  cudadent selftest --only simulation --seed 7 --json)";
+
 }  // namespace
 
 Command selftest_command() {
@@ -52,16 +63,7 @@ Command selftest_command() {
   return {
       .name = "selftest",
       .about = "The tool's own error rates: false keeps, power, cheats",
-      .manual =
-          "  simulation  runs of 20 equal candidates under the noise of a rented machine: how many keep something "
-          "false?\n"
-          "              And how often is a real gain found, by spread and size?\n"
-          "  real        this machine, with real processes: equal builds, and builds slowed down by 1, 2 and 5 %\n"
-          "  cheats      kernels that pretend: each must be refused\n"
-          "Exit codes: 0 everything holds, 1 something does not, 3 only a goal is missed.\n\n"
-          "Examples:\n"
-          "  cudadent selftest --quick\n"
-          "  cudadent selftest --only simulation --seed 7 --json",
+      .manual = manual,
       .options =
           {{.names = "--quick", .value = &flags->options.quick, .about = "Fewer runs, one injected slowdown"},
            {.names = "--seed", .value = &flags->options.seed, .about = "Seed of the simulation", .shows_default = true},

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstring>
 
+#include "images/target.hpp"
 #include "vgpu/driver/globals.hpp"
 #include "vgpu/driver/link.hpp"
 #include "vgpu/driver/log.hpp"
@@ -38,17 +38,14 @@ ir::Surroundings surroundings(const Module& module) {
           .function_address = [&module](std::string_view name) { return function_address(module, name); }};
 }
 
-// PTX runs on its target and on everything newer; sm_90a and the like on that architecture alone (PTX ISA 11.1.2).
 Result<Done> check_target(const ptx::Module& module, int device) {
   for (const std::string& target : module.targets) {
-    if (!target.starts_with("sm_")) continue;
-    int asked = 0;
-    std::from_chars(target.data() + 3, target.data() + target.size(), asked);
-    const bool is_specific = target.ends_with('a');
-    if (is_specific ? asked != device : asked > device) {
-      return Diagnostic{.message = fmt::format("the PTX is for {}, this device is sm_{}", target, device),
-                        .fix = fmt::format("compile for compute_{} or older, or choose a newer device", device)};
-    }
+    if (target_runs_on(target, device)) continue;
+    return Diagnostic{
+        .message = fmt::format("the PTX is for {}, this device is sm_{}", target, device),
+        .fix = fmt::format("compile for compute_{} or older, without a letter behind the number, or choose "
+                           "the device it is for",
+                           device)};
   }
   return Done{};
 }
@@ -97,11 +94,11 @@ Loaded load_module(State& all, Context* context, const void* image, std::optiona
   if (!placed) return failed(CUDA_ERROR_INVALID_PTX, placed.error());
   for (const ptx::Function& function : module->ptx.functions)
     if (function.is_entry && !function.is_declaration)
-      module->functions.emplace(function.name,
-                                Function{.module = module.get(),
-                                         .entry = &function,
-                                         .name = function.name,
-                                         .max_dynamic_shared_bytes = all.machine->limits.shared_bytes_per_cta_default});
+      module->functions.emplace(
+          function.name, Function{.module = module.get(),
+                                  .entry = &function,
+                                  .name = function.name,
+                                  .max_dynamic_shared_bytes = all.machine->architecture.shared_bytes_per_cta_default});
   return module;
 }
 
@@ -124,9 +121,10 @@ Result<const ir::Kernel*> lowered(Function& function) {
     if (!made) return made.error();
     function.kernel = std::make_unique<ir::Kernel>(std::move(*made));
     // Until a caller raises it, static and dynamic shared memory together get the default.
-    function.max_dynamic_shared_bytes = std::min(
-        function.max_dynamic_shared_bytes, std::max(0, function.module->machine->limits.shared_bytes_per_cta_default -
-                                                           static_cast<int>(function.kernel->static_shared_bytes)));
+    function.max_dynamic_shared_bytes =
+        std::min(function.max_dynamic_shared_bytes,
+                 std::max(0, function.module->machine->architecture.shared_bytes_per_cta_default -
+                                 static_cast<int>(function.kernel->static_shared_bytes)));
   }
   return function.kernel.get();
 }
@@ -135,7 +133,12 @@ const CubinKernel* compiled(Function& function, bool may_compile) {
   Module& module = *function.module;
   if (!module.cubin && !module.asked_ptxas && may_compile) {
     module.asked_ptxas = true;
-    if (module.texts.size() == 1) module.cubin = compile_with_ptxas(module.texts[0], module.machine->gpu.architecture);
+    if (module.texts.size() == 1) {
+      // ptxas takes sm_90a for itself alone, too.
+      const std::string_view target = target_of(module.texts[0]);
+      const bool is_specific = target.ends_with('a') || target.ends_with('f');
+      module.cubin = compile_with_ptxas(module.texts[0], is_specific ? target : module.machine->gpu.architecture);
+    }
   }
   if (!module.cubin) return nullptr;
   for (const CubinKernel& kernel : module.cubin->kernels)

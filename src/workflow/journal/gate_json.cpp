@@ -1,7 +1,7 @@
 // The JSON of gate results with their facts, and of the records that hold them.
-#include "devices/device.hpp"
 #include "support/json_text.hpp"
 #include "workflow/journal/bodies.hpp"
+#include "workflow/journal/gpu_json.hpp"
 #include "workflow/journal/json.hpp"
 
 namespace flashmoe::workflow {

@@ -52,15 +52,25 @@ TEST(FirstRecords, ReadAsWhatTheyAre) {
                        {"compare", 6}, {"gate", 11}, {"known_good", 1}, {"reproduce", 2}, {"selftest", 1}}));
 }
 
+// What a record says about a GPU is what the table knew that day; its id is what stays.
+void forget_the_table(Unordered& json) {
+  for (auto& [key, value] : json.items()) {
+    if (key == "device" && value.is_object()) value = value["id"];
+    if (value.is_structured()) forget_the_table(value);
+  }
+}
+
 // Every single value has its place in a type: written again, nothing is lost and nothing is added.
 TEST(FirstRecords, AreTheSameWhenTheyAreWrittenAgain) {
   const auto records = first_records();
   ASSERT_FALSE(records.empty());
   for (const Record& record : records) {
-    const Unordered before = Unordered::parse(record.line);
+    Unordered before = Unordered::parse(record.line);
     Json again = complete_json(record);
     again["id"] = record.id;
-    const Unordered after = Unordered::parse(again.dump());
+    Unordered after = Unordered::parse(again.dump());
+    forget_the_table(before);
+    forget_the_table(after);
     EXPECT_EQ(after, before) << record.kind << " " << record.id << ": " << Unordered::diff(before, after).dump(1);
   }
 }

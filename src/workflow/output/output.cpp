@@ -1,11 +1,11 @@
 #include "workflow/output/output.hpp"
 
-#include "devices/device.hpp"
 #include "support/json_text.hpp"
 #include "workflow/compare/run_compare.hpp"
 #include "workflow/environment/doctor.hpp"
 #include "workflow/gates/gates.hpp"
 #include "workflow/gpu/profile.hpp"
+#include "workflow/journal/gpu_json.hpp"
 #include "workflow/journal/json.hpp"
 
 namespace flashmoe::workflow {
@@ -36,9 +36,7 @@ std::string doctor_json(const DoctorReport& report) {
 }
 
 std::string devices_json() {
-  Json list = Json::array();
-  for (const Gpu& gpu : all_gpus()) list.push_back(to_json(gpu));
-  return indented(list);
+  return indented(known_gpus());
 }
 
 std::string new_project_json(const std::string& name, const std::string& directory,

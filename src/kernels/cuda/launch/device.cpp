@@ -54,25 +54,38 @@ fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error*
                 ordinal, count - 1);
   }
   if (auto s = made->failed(call.device_get(&made->handle_, ordinal), "cuDeviceGet", error)) return s;
-  int major = 0;
-  int minor = 0;
+  DriverAnswers says;
   const struct {
     int* value;
     DeviceAttribute attribute;
-  } asked[] = {{&made->sm_count_, DeviceAttribute::multiprocessor_count},
+  } asked[] = {{&says.sm_count, DeviceAttribute::multiprocessor_count},
                {&made->shared_bytes_per_cta_, DeviceAttribute::max_shared_bytes_per_block_optin},
-               {&major, DeviceAttribute::compute_capability_major},
-               {&minor, DeviceAttribute::compute_capability_minor}};
+               {&says.compute_major, DeviceAttribute::compute_capability_major},
+               {&says.compute_minor, DeviceAttribute::compute_capability_minor}};
   for (const auto& one : asked) {
     const auto code = call.device_attribute(one.value, one.attribute, made->handle_);
     if (auto s = made->failed(code, "cuDeviceGetAttribute", error)) return s;
   }
+  const int major = says.compute_major, minor = says.compute_minor;
   made->architecture_ = 10 * major + minor;
   if (made->architecture_ < 80) {
     return fail(error, FMS_NOT_SUPPORTED, "options.device_index",
                 "options.device_index is %d, a GPU of compute capability %d.%d; allowed: 8.0 or newer", ordinal, major,
                 minor);
   }
+  // What the planner would like to know; a driver that does not say is no reason to fail.
+  const auto said = [&](DeviceAttribute attribute) {
+    int value = 0;
+    return call.device_attribute(&value, attribute, made->handle_) == runtime::cuda::success ? value : 0;
+  };
+  constexpr double khz_per_mhz = 1000;
+  says.clock_mhz = said(DeviceAttribute::clock_khz) / khz_per_mhz;
+  says.memory_clock_mhz = said(DeviceAttribute::memory_clock_khz) / khz_per_mhz;
+  says.memory_bus_bits = said(DeviceAttribute::memory_bus_bits);
+  says.l2_bytes = said(DeviceAttribute::l2_bytes);
+  char name[256] = "";
+  if (call.device_name(name, sizeof name, made->handle_) == runtime::cuda::success) says.name = name;
+  made->figures_ = planner_figures(says);
   device = std::move(made);
   return FMS_OK;
 }
@@ -80,7 +93,7 @@ fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error*
 plan::DeviceCaps Device::caps() const {
   plan::DeviceCaps caps;
   caps.kind = FMS_DEVICE_CUDA;
-  caps.sm_count = sm_count_;
+  caps.gpu = figures_;
   caps.cuda_kernels = this;
   return caps;
 }
@@ -190,10 +203,10 @@ fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args&
     return fail(error, FMS_INVALID_ARGUMENT, "plan.instance", "plan.instance is %d; allowed: 0 to %d", plan.instance,
                 instance_codes - 1);
   }
-  if (plan.sm_count != sm_count_) {
+  if (plan.sm_count != figures_.sm_count) {
     return fail(error, FMS_INVALID_ARGUMENT, "plan.sm_count",
                 "plan.sm_count is %d, but this GPU has %d: the plan is another device's. Make it with this context",
-                plan.sm_count, sm_count_);
+                plan.sm_count, figures_.sm_count);
   }
   const auto code = static_cast<std::size_t>(plan.instance);
   KernelHandle kernel = loaded_[code].kernel.load(std::memory_order_acquire);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "devices/tuning.hpp"
 #include "flashmoe/flashmoe.h"
 #include "kernels/cuda/launch/instances.hpp"
 #include "plan/planner.hpp"
@@ -49,7 +50,8 @@ class Device final : public plan::CudaKernels {
 
   std::shared_ptr<const runtime::Driver> driver_{};
   runtime::cuda::DeviceHandle handle_ = 0;
-  int sm_count_ = 0, architecture_ = 0, shared_bytes_per_cta_ = 0;
+  int architecture_ = 0, shared_bytes_per_cta_ = 0;
+  PlannerFigures figures_{};
   mutable std::mutex loading_{};
   mutable std::array<Loaded, instance_codes> loaded_{};
 };
