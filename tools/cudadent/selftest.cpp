@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "workflow/journal/journal.hpp"
+#include "workflow/journal/record.hpp"
 #include "workflow/output/output.hpp"
 
 namespace flashmoe::tools {

@@ -11,18 +11,22 @@
 #include "support/result.hpp"
 #include "workflow/compile/cpu_build.hpp"
 #include "workflow/device/selector.hpp"
-#include "workflow/gates/gates.hpp"
+#include "workflow/gates/gate.hpp"
+#include "workflow/gates/options.hpp"
 #include "workflow/gpu/launch_report.hpp"
+#include "workflow/journal/baseline.hpp"
 #include "workflow/runner/runner.hpp"
 
 namespace flashmoe::workflow {
+
+struct Record;
 
 struct GateContext {
   const Project& project;
   const GateOptions& options;
   Progress& progress;
   std::uint64_t seed = 0;
-  std::vector<Record> history{};  // oldest first
+  const std::vector<Record>& history;  // oldest first
   DeviceSelector device{};
   std::map<std::string, BuiltCallable> built{};  // by role
   Runnable kernel{}, reference{};

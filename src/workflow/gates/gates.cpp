@@ -76,11 +76,12 @@ void write_record(const GateContext& context, GateRun& run) {
 
 GateRun run_gates(const Project& project, const GateOptions& options, Progress& progress) {
   const auto start = std::chrono::steady_clock::now();
+  const std::vector<Record> history = read_history(project);
   GateContext context{.project = project,
                       .options = options,
                       .progress = progress,
                       .seed = options.seed != 0 ? options.seed : fresh_seed(),
-                      .history = read_history(project)};
+                      .history = history};
   GateRun run;
   run.project = project.name;
   const auto device = select_device(options.device);

@@ -2,28 +2,17 @@
 // behind it are not run, and say so.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "support/progress.hpp"
 #include "workflow/gates/gate.hpp"
+#include "workflow/gates/options.hpp"
 #include "workflow/journal/record.hpp"
 #include "workflow/project/project.hpp"
 #include "workflow/verdict/gate_result.hpp"
 
 namespace flashmoe::workflow {
-
-struct GateOptions {
-  std::string device{};    // empty: FLASHMOE_DEVICE, else cpu
-  std::string only{};      // a gate; the build it needs is done without being judged
-  std::string until{};     // the last gate to run
-  std::uint64_t seed = 0;  // 0: a fresh one
-  int threads = 1;
-  bool accept_baseline = false;
-  bool record = true;
-  double limit_seconds_per_workload = 10;  // of timing
-};
 
 struct GateRun {
   std::string project;

@@ -5,6 +5,7 @@
 #include "workflow/gates/gates.hpp"
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/journal.hpp"
+#include "workflow/journal/record.hpp"
 
 namespace flashmoe::workflow {
 namespace {

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "workflow/gates/performance.hpp"
-#include "workflow/journal/record.hpp"
 #include "workflow/project/project.hpp"
 #include "workflow/runner/runner.hpp"
 
 namespace flashmoe::workflow {
 
 struct GateRun;
+struct Record;
 
 // Records of this project, oldest first; none when there is no journal or it does not read.
 [[nodiscard]] std::vector<Record> read_history(const Project& project);

@@ -14,6 +14,7 @@
 #include "support/sha256.hpp"
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/line_file.hpp"
+#include "workflow/journal/record.hpp"
 #include "workflow/journal/record_json.hpp"
 
 namespace flashmoe::workflow {

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "support/result.hpp"
-#include "workflow/journal/record.hpp"
 
 namespace flashmoe::workflow {
+
+struct Record;
 
 class Journal {
  public:

@@ -1,4 +1,5 @@
 #include "workflow/journal/journal.hpp"
+#include "workflow/journal/record.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "workflow/journal/record.hpp"
+
 namespace flashmoe::workflow {
 namespace {
 

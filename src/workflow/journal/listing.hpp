@@ -5,9 +5,11 @@
 #include <string>
 
 #include "support/result.hpp"
-#include "workflow/journal/record.hpp"
 
 namespace flashmoe::workflow {
+
+struct Gain;
+struct Record;
 
 // "+5.21 % [+3.10 %, +7.40 %] softmax: HEAD~1 -> ." for a comparison, the gates and their outcomes for a gate run.
 [[nodiscard]] std::string detail_of(const Record& record);

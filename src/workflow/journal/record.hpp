@@ -45,10 +45,28 @@ struct OtherRecord {
 };
 
 // A kind of record is one alternative, which names itself (`kind`), and its list of fields in a *_json.cpp.
-using RecordBody =
+using AnyRecordBody =
     std::variant<OtherRecord, GateRecord, CompareRecord, SelftestRecord, KnownGoodRecord, ReproduceRecord>;
 
+// Copied and destroyed in record.cpp alone, as GateFacts are; a whole Record too.
+struct RecordBody : AnyRecordBody {
+  using AnyRecordBody::AnyRecordBody;
+  RecordBody();
+  RecordBody(const RecordBody& other);
+  RecordBody(RecordBody&& other) noexcept;
+  RecordBody& operator=(const RecordBody& other);
+  RecordBody& operator=(RecordBody&& other) noexcept;
+  ~RecordBody();
+};
+
 struct Record {
+  Record();
+  Record(const Record& other);
+  Record(Record&& other) noexcept;
+  Record& operator=(const Record& other);
+  Record& operator=(Record&& other) noexcept;
+  ~Record();
+
   std::string id{};    // content hash, 12 hex digits; empty: it was not written
   std::string kind{};  // the body's, or what the file says
   std::string time{};  // UTC, ISO 8601

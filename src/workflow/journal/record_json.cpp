@@ -143,7 +143,7 @@ void read_kind(const Json& from, const std::string& kind, std::variant<OtherReco
 }  // namespace journal_json
 
 std::vector<std::string> record_kinds() {
-  return journal_json::kinds_of(static_cast<const RecordBody*>(nullptr));
+  return journal_json::kinds_of(static_cast<const AnyRecordBody*>(nullptr));
 }
 
 Json to_json(const MachineFacts& facts) {

@@ -9,6 +9,7 @@
 #include "workflow/gates/gates.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/journal/journal.hpp"
+#include "workflow/journal/record.hpp"
 #include "workflow/journal/records_for_test.hpp"
 #include "workflow/report/summary.hpp"
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "workflow/journal/listing.hpp"
+#include "workflow/journal/record.hpp"
 #include "workflow/machine/machine.hpp"
 
 namespace flashmoe::workflow {

@@ -6,10 +6,15 @@
 #include <vector>
 
 #include "support/result.hpp"
-#include "workflow/journal/record.hpp"
+#include "workflow/journal/facts.hpp"
+#include "workflow/journal/prices.hpp"
 #include "workflow/project/project.hpp"
+#include "workflow/statistics/sequential.hpp"
+#include "workflow/verdict/named.hpp"
 
 namespace flashmoe::workflow {
+
+struct Record;
 
 // Against the project's baseline, as a gate run measured it.
 struct Speed {

@@ -8,6 +8,7 @@
 
 #include "support/clock.hpp"
 #include "support/process.hpp"
+#include "workflow/journal/record.hpp"
 #include "workflow/selftest/cheats.hpp"
 
 namespace flashmoe::workflow {

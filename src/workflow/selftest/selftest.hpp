@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "support/progress.hpp"
-#include "workflow/journal/record.hpp"
+#include "workflow/journal/selftest_record.hpp"
 #include "workflow/selftest/real.hpp"
 #include "workflow/selftest/simulation.hpp"
 
 namespace flashmoe::workflow {
+
+struct Record;
 
 struct SelftestOptions {
   bool quick = false;  // 400 simulated runs, one injected slowdown

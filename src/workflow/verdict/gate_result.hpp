@@ -15,7 +15,18 @@ namespace flashmoe::workflow {
 
 // Figures, samples, hashes: what a gate knows beyond its verdict. Each alternative says whose facts it holds (`gate`),
 // and how it is written is in journal/facts_json.cpp.
-using GateFacts = std::variant<std::monostate, EnvironmentFacts, BuildFacts, CorrectnessFacts, PerformanceFacts>;
+using AnyGateFacts = std::variant<std::monostate, EnvironmentFacts, BuildFacts, CorrectnessFacts, PerformanceFacts>;
+
+// Copied and destroyed in gate_result.cpp alone: in every file that holds a result it would be most of the compile.
+struct GateFacts : AnyGateFacts {
+  using AnyGateFacts::AnyGateFacts;
+  GateFacts();
+  GateFacts(const GateFacts& other);
+  GateFacts(GateFacts&& other) noexcept;
+  GateFacts& operator=(const GateFacts& other);
+  GateFacts& operator=(GateFacts&& other) noexcept;
+  ~GateFacts();
+};
 
 struct GateResult {
   std::string gate{};  // its name in the table of gates
