@@ -88,7 +88,4 @@ struct DraftContext {
 
 [[nodiscard]] FunctionDraft draft_function(const DraftContext& context, const ptx::Function& function);
 
-// Functions that exec runs itself: declared in the module, defined nowhere.
-[[nodiscard]] bool is_builtin(std::string_view name);
-
 }  // namespace flashmoe::vgpu::ir

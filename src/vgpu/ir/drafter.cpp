@@ -60,6 +60,8 @@ FunctionDraft Drafter::run() {
     draft_.code.back().info.is_pseudo = true;
   }
   if (!function_.is_entry) merge_returns();
+  at_ = nullptr;
+  check_sizes();
   return std::move(draft_);
 }
 
@@ -239,6 +241,19 @@ void Drafter::merge_returns() {
     draft.inst.runs_empty = true;
     draft.inst.imm = -1;
   }
+}
+
+void Drafter::check_sizes() {
+  const Function& function = draft_.function;
+  const std::uint64_t thread_bytes =
+      std::uint64_t{function.local_bytes} + function.parameter_bytes + function.call_area_bytes;
+  if (thread_bytes > kMostLocalBytes)
+    fail(function_.at, fmt::format("{} needs {} bytes of local memory and parameters, a thread has at most {}",
+                                   function_.name, thread_bytes, kMostLocalBytes));
+  if (const std::uint32_t bytes = parameter_area({}, function_.parameters).bytes;
+      function_.is_entry && bytes > kMostEntryParameterBytes)
+    fail(function_.at, fmt::format("{} has {} bytes of parameters, an entry has at most {}", function_.name, bytes,
+                                   kMostEntryParameterBytes));
 }
 
 FunctionDraft draft_function(const DraftContext& context, const ptx::Function& function) {

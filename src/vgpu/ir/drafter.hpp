@@ -38,6 +38,7 @@ class Drafter {
   void converge_before(const Draft& draft);
   [[nodiscard]] bool is_full_mask(std::uint32_t name) const;
   void merge_returns();
+  void check_sizes();
   bool fail(ptx::Location at, std::string message, std::string fix = {});
 
   // drafter_fit.cpp

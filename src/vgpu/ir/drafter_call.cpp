@@ -4,18 +4,10 @@
 
 #include <algorithm>
 
+#include "vgpu/ir/builtins.hpp"
 #include "vgpu/ir/drafter.hpp"
 
 namespace flashmoe::vgpu::ir {
-namespace {
-
-constexpr std::string_view builtins[] = {"vprintf", "__assertfail", "malloc", "free"};
-
-}  // namespace
-
-bool is_builtin(std::string_view name) {
-  return std::find(std::begin(builtins), std::end(builtins), name) != std::end(builtins);
-}
 
 std::optional<Drafter::Callee> Drafter::callee(const ptx::Instruction& instruction, std::size_t operand, Draft& draft) {
   const ptx::Operand& target = instruction.operands[operand];

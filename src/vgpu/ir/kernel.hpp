@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "vgpu/ir/form.hpp"
+#include "vgpu/ir/signature.hpp"
 #include "vgpu/ptx/ast.hpp"
 
 namespace flashmoe::vgpu::exec {
@@ -182,6 +183,7 @@ struct Function {
   std::vector<std::uint32_t> true_predicates{};  // predicate indices that hold the constant true
   std::uint64_t address = 0;                     // what its taken address holds; 0: never taken
   std::string builtin{};                         // "vprintf", "__assertfail", "malloc", "free": no code, exec runs it
+  Signature signature{};                         // an indirect call must pass just this
 };
 
 struct Kernel {

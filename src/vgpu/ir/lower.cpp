@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "vgpu/ir/builtins.hpp"
 #include "vgpu/ir/draft.hpp"
 #include "vgpu/ir/flow.hpp"
 #include "vgpu/ir/reach.hpp"
@@ -228,6 +229,8 @@ Result<Kernel> lower(const ptx::Module& module, std::string_view entry, const Su
     if (one.is_declaration) {
       placed.name = placed.builtin = one.name;
       placed.parameter_bytes = parameter_area(one.returns, one.parameters).bytes;
+      placed.signature = signature_of(one.returns, one.parameters);
+      if (const Result<Done> right = check_builtin(one, module.name); !right) return right.error();
       if (!is_builtin(one.name))
         return Diagnostic{fmt::format("function {} is declared but defined nowhere", one.name),
                           "",
@@ -240,6 +243,7 @@ Result<Kernel> lower(const ptx::Module& module, std::string_view entry, const Su
     FunctionDraft draft = draft_function(context, one);
     if (!draft.errors.empty()) return draft.errors.front();
     if (const Result<Done> added = assembler.add(std::move(draft), placed); !added) return added.error();
+    placed.signature = signature_of(one.returns, one.parameters);
   }
   return kernel;
 }

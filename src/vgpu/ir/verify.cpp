@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "vgpu/ir/builtins.hpp"
 #include "vgpu/ir/draft.hpp"
 #include "vgpu/ir/lower.hpp"
 
@@ -16,7 +17,10 @@ Result<Done> verify(const ptx::Module& module) {
   context.function_number = [](const ptx::Function&) { return 0u; };
   std::vector<Diagnostic> errors;
   for (const ptx::Function& function : module.functions) {
-    if (function.is_declaration) continue;
+    if (function.is_declaration) {
+      if (const Result<Done> right = check_builtin(function, module.name); !right) errors.push_back(right.error());
+      continue;
+    }
     const ptx::Function* const only[] = {&function};
     const SharedLayout shared = shared_layout(module, only);
     context.shared = &shared;

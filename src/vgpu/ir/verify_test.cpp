@@ -55,6 +55,52 @@ TEST(Verify, EveryMistakeIsToldWhereAndWhat) {
   }
 }
 
+// exec reads the arguments and writes the result of these by their true sizes.
+TEST(Verify, BuiltInsMustBeDeclaredAsTheyAre) {
+  const std::string_view declarations[] = {
+      "vprintf",
+      "(.param .b32 r) vprintf(.param .b64 f)",
+      "(.param .b64 r) vprintf(.param .b64 f, .param .b64 a)",
+      "__assertfail(.param .b64 m)",
+      "__assertfail(.param .b64 m, .param .b64 f, .param .b64 l, .param .b64 n, .param .b64 c)",
+      "(.param .b8 r) malloc(.param .b64 n)",
+      "(.param .b64 r) malloc",
+      "malloc(.param .b64 n)",
+      "(.param .b64 r) malloc(.param .b32 n)",
+      "free",
+      "(.param .b32 r) free(.param .b64 p)",
+      "free(.param .b8 p[4])",
+  };
+  for (const std::string_view declaration : declarations) {
+    const std::string name(declaration.find("printf") != declaration.npos   ? "vprintf"
+                           : declaration.find("assert") != declaration.npos ? "__assertfail"
+                           : declaration.find("malloc") != declaration.npos ? "malloc"
+                                                                            : "free");
+    const std::string error = error_of(
+        in_kernel(".reg .b64 %rd<4>; mov.u64 %rd1, " + name + "; p: .callprototype _ (); call %rd1, (), p; ret;",
+                  ".extern .func " + std::string(declaration) + ";\n"));
+    EXPECT_NE(error.find("test.ptx:4:"), std::string::npos) << declaration << ": " << error;
+    EXPECT_NE(error.find("the device's " + name + " is "), std::string::npos) << declaration << ": " << error;
+  }
+}
+
+// Sizes are added up before anybody believes them: a sum that wrapped around would be a small area with large offsets.
+TEST(Verify, AreasThatNoThreadHasAreTold) {
+  std::string parameters;
+  for (int i = 0; i < 70; ++i) parameters += (i == 0 ? "" : ", ") + (".param .b8 a" + std::to_string(i) + "[67000000]");
+  const std::string calls_f = ".reg .b64 %rd<4>; mov.u64 %rd1, f; p: .callprototype _ (); call %rd1, (), p; ret;";
+  for (const std::string& text :
+       {in_kernel(".local .b8 room[600000]; ret;"), in_kernel("{ .param .b8 room[600000]; } ret;"),
+        in_kernel(calls_f, ".func f(" + parameters + ") { ret; }\n"),
+        in_kernel(calls_f, ".func f() { .local .b8 x[300000]; .local .b8 y[300000]; ret; }\n")}) {
+    const std::string error = error_of(text);
+    EXPECT_NE(error.find("bytes of local memory and parameters, a thread has at most 524288"), std::string::npos)
+        << error;
+  }
+  const std::string error = error_of(".version 9.0\n.target sm_89\n.entry k(" + parameters + ") { ret; }\n");
+  EXPECT_NE(error.find("bytes of parameters, an entry has at most 32764"), std::string::npos) << error;
+}
+
 TEST(Verify, FormsWithoutAFunctionAreTold) {
   const auto module = ptx::parse(in_kernel("membar.gl; ret;"), "test.ptx");
   ASSERT_TRUE(module);
