@@ -86,9 +86,8 @@ struct Callee {
           addresses[first]);
   } else if (!passes_what_it_takes(warp, inst, *function)) {
     raise(warp, Fault::Kind::illegal_instruction,
-          fmt::format("passes (bytes of results) and (of arguments) {}, but the address is that of {}: a function "
-                      "pointer of the wrong type",
-                      signature_of(warp, inst).text("prototype"), function->signature.text(function->name)),
+          fmt::format("calls {} as {} (sizes in bytes): a function pointer of the wrong type",
+                      function->signature.text(function->name), signature_of(warp, inst).text("prototype")),
           first, addresses[first]);
     return {};
   }
