@@ -1,8 +1,11 @@
 // The driver as a program sees it: loaded with dlopen, called through cuGetProcAddress.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -242,6 +245,26 @@ TEST_F(Driver, RefusesPtxForNewerTargets) {
     EXPECT_EQ(call("cuModuleLoadData", &module, static_cast<const void*>(text.c_str())), CUDA_ERROR_INVALID_PTX)
         << target;
   }
+}
+
+TEST_F(Driver, FilesAreReadWithinTheirBounds) {
+  const std::string path = ::testing::TempDir() + "image-" + std::to_string(getpid());
+  struct {
+    std::uint32_t magic = 0x466243b1, version = 1;  // the wrapper of a fatbin: a pointer that no file can have
+    std::uint64_t pointer = 16, name = 0;
+  } wrapper;
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(&wrapper), sizeof wrapper);
+  CUmodule module = nullptr;
+  CUlibrary library = nullptr;
+  EXPECT_EQ(call("cuModuleLoad", &module, path.c_str()), CUDA_ERROR_INVALID_IMAGE);
+  EXPECT_EQ(call("cuLibraryLoadFromFile", &library, path.c_str(), static_cast<int*>(nullptr),
+                 static_cast<void**>(nullptr), 0U, static_cast<int*>(nullptr), static_cast<void**>(nullptr), 0U),
+            CUDA_ERROR_INVALID_IMAGE);
+  std::ofstream(path) << idle;
+  EXPECT_EQ(call("cuModuleLoad", &module, path.c_str()), CUDA_SUCCESS);
+  std::remove(path.c_str());
+  EXPECT_EQ(call("cuModuleLoad", &module, path.c_str()), CUDA_ERROR_FILE_NOT_FOUND);
+  EXPECT_EQ(call("cuModuleLoad", &module, "/"), CUDA_ERROR_FILE_NOT_FOUND);
 }
 
 TEST_F(Driver, LibrariesBelongToNoContext) {

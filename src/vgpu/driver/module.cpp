@@ -61,9 +61,11 @@ Module::~Module() {
   for (const auto& [name, global] : globals) static_cast<void>(machine->memory->free(global.address));
 }
 
-Loaded load_module(State& all, Context* context, const void* image, std::optional<std::size_t> length) {
-  if (image == nullptr) return LoadError{CUDA_ERROR_INVALID_VALUE, {.message = "no image"}};
-  auto read = read_image(image, length, all.machine->sm());
+Loaded load_module(State& all, Context* context, const ImageSource& source) {
+  const void* const* const memory = std::get_if<const void*>(&source);
+  if (memory != nullptr && *memory == nullptr) return LoadError{CUDA_ERROR_INVALID_VALUE, {.message = "no image"}};
+  auto read = memory != nullptr ? read_image_at(*memory, all.machine->sm())
+                                : read_image(std::get<std::span<const std::byte>>(source), all.machine->sm());
   if (!read) {
     // An image with nothing for this device, or with SASS alone; a broken one has no advice.
     return failed(read.error().fix.empty() ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_NO_BINARY_FOR_GPU, read.error());

@@ -4,7 +4,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "images/cubin.hpp"
@@ -54,7 +56,9 @@ struct LoadError {
   Diagnostic diagnostic{};
 };
 using Loaded = std::variant<std::unique_ptr<Module>, LoadError>;
-[[nodiscard]] Loaded load_module(State& all, Context* context, const void* image, std::optional<std::size_t> length);
+// Where an image begins in the caller's memory, or the bytes of a file, which are all there is.
+using ImageSource = std::variant<const void*, std::span<const std::byte>>;
+[[nodiscard]] Loaded load_module(State& all, Context* context, const ImageSource& source);
 
 [[nodiscard]] Function* find_function(State& all, const void* handle);
 
