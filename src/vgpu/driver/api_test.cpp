@@ -275,6 +275,10 @@ TEST_F(Driver, LibrariesBelongToNoContext) {
             CUDA_SUCCESS);
   CUkernel kernel = nullptr;
   ASSERT_EQ(call("cuLibraryGetKernel", &kernel, library, "nothing"), CUDA_SUCCESS);
+  CUlibrary home = nullptr;
+  EXPECT_EQ(call("cuKernelGetLibrary", &home, kernel), CUDA_SUCCESS);
+  EXPECT_EQ(home, library);
+  EXPECT_EQ(call("cuKernelGetLibrary", static_cast<CUlibrary*>(nullptr), kernel), CUDA_ERROR_INVALID_VALUE);
   // A plain context, though its parameters are not null.
   struct {
     void* affinities = nullptr;
@@ -289,6 +293,15 @@ TEST_F(Driver, LibrariesBelongToNoContext) {
     ASSERT_EQ(call("cuCtxDestroy", context), CUDA_SUCCESS);
   }
   EXPECT_EQ(call("cuLibraryUnload", library), CUDA_SUCCESS);
+}
+
+TEST_F(Driver, AModulesFunctionHasNoLibrary) {
+  CUmodule module = nullptr;
+  ASSERT_EQ(call("cuModuleLoadData", &module, static_cast<const void*>(idle)), CUDA_SUCCESS);
+  const auto kernel = reinterpret_cast<CUkernel>(function(module, "nothing"));
+  auto home = reinterpret_cast<CUlibrary>(kernel);  // anything: it must not be left as it was
+  EXPECT_EQ(call("cuKernelGetLibrary", &home, kernel), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(home, nullptr);
 }
 
 TEST_F(Driver, CallbacksMayWaitForThreadsThatCallTheDriver) {

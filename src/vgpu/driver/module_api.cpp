@@ -190,11 +190,12 @@ VGPU_EXPORT CUresult cuKernelGetFunction(CUfunction* out, CUkernel kernel) {
 }
 VGPU_EXPORT CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel kernel) {
   return with_driver("cuKernelGetLibrary", [&](State& all) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = nullptr;
     const Function* const function = find_function(all, kernel);
-    if (out == nullptr || function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     for (const auto& [key, library] : all.libraries)
-      if (library->module.get() == function->module) *out = handle_of<CUlibrary>(library.get());
-    return CUDA_SUCCESS;
+      if (function != nullptr && library->module.get() == function->module) *out = handle_of<CUlibrary>(library.get());
+    return *out == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;  // a module's function has none
   });
 }
 
