@@ -198,6 +198,13 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
     run.grid_workspace = workspace->address();
   }
   run.print = &print_to_stdout;
+  // What the kernel needs for certain it gets; how deep a recursion goes is the limit's to say.
+  run.stack_bytes = std::max(static_cast<std::uint32_t>(context.limits[CU_LIMIT_STACK_SIZE]), kernel.stack_bytes);
+  run.heap = context.heap.get();
+  for (const ir::Function& one : kernel.functions) {
+    if (one.builtin == "malloc" || one.builtin == "free") context.limits_in_use.insert(CU_LIMIT_MALLOC_HEAP_SIZE);
+    if (one.builtin == "vprintf") context.limits_in_use.insert(CU_LIMIT_PRINTF_FIFO_SIZE);
+  }
 
   WatchedRun done;
   if (machine.watching.observed())

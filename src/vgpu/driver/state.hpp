@@ -8,12 +8,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "vgpu/driver/cuda_abi.hpp"
 #include "vgpu/driver/machine.hpp"
+#include "vgpu/exec/heap.hpp"
 
 namespace flashmoe::vgpu::driver {
 
@@ -91,6 +93,8 @@ struct Context {
   Stream legacy{};
   std::map<std::thread::id, Stream> per_thread{};
   std::map<int, std::size_t> limits{};
+  std::set<int> limits_in_use{};  // a kernel that depends on them was launched: they are what they are
+  std::unique_ptr<exec::Heap> heap{};
 };
 
 struct Link;

@@ -79,5 +79,13 @@ TEST(Calls, BuiltInsThroughPointersAreHeldToTheirDeclaration) {
   EXPECT_NE(outcome.fault.message.find("(8) malloc(8)"), std::string::npos) << outcome.fault.message;
 }
 
+TEST(Calls, FreeTakesWhatMallocGaveAndNothingElse) {
+  PtxRunner runner(module_of(".extern .func free(.param .b64 pointer);\n",
+                             "{ .param .b64 a; st.param.b64 [a], %rd1; call free, (a); }"));
+  const Outcome outcome = runner.run(1, 1);
+  EXPECT_EQ(outcome.fault.kind, Fault::Kind::illegal_address);
+  EXPECT_NE(outcome.fault.message.find("malloc did not return it"), std::string::npos) << outcome.fault.message;
+}
+
 }  // namespace
 }  // namespace flashmoe::vgpu::exec

@@ -79,10 +79,14 @@ Frame* enter_frame(Warp& warp, const ir::Function& function, Frame* caller, std:
   const std::uint32_t local_offset = caller == nullptr ? 0 : caller->local_offset + local_bytes(*caller->function);
   const std::uint32_t local_end = local_offset + local_bytes(function);
   const std::uint32_t depth = caller == nullptr ? 0 : caller->depth + 1;
-  if (depth > deepest_call || local_end > ir::kMostLocalBytes) {
+  const std::uint32_t stack_bytes = function.stack_bytes + (caller == nullptr ? 0 : caller->stack_bytes);
+  const std::uint32_t asked = warp.cta->grid->launch->stack_bytes;
+  const std::uint32_t most_stack = asked == 0 ? ir::kMostLocalBytes : asked;
+  if (depth > deepest_call || local_end > ir::kMostLocalBytes || stack_bytes > most_stack) {
     raise(warp, Fault::Kind::stack_overflow,
-          fmt::format("call of {} at depth {} with {} bytes of local memory per thread; at most {} calls and {} bytes",
-                      function.name, depth, local_end, deepest_call, ir::kMostLocalBytes),
+          fmt::format("call of {} at depth {} with {} bytes of stack and {} of local memory; a thread has {} and {}, "
+                      "and at most {} calls (cuCtxSetLimit(CU_LIMIT_STACK_SIZE, ...) raises the first)",
+                      function.name, depth, stack_bytes, local_end, most_stack, ir::kMostLocalBytes, deepest_call),
           first_lane(lanes));
     return nullptr;
   }
@@ -108,6 +112,7 @@ Frame* enter_frame(Warp& warp, const ir::Function& function, Frame* caller, std:
   frame.area_bytes = static_cast<std::uint32_t>(area_bytes);
   frame.lanes = lanes;
   frame.depth = depth;
+  frame.stack_bytes = stack_bytes;
   fill_constants(frame);
   return &frame;
 }

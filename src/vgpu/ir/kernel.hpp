@@ -184,6 +184,7 @@ struct Function {
   std::uint64_t address = 0;                     // what its taken address holds; 0: never taken
   std::string builtin{};                         // "vprintf", "__assertfail", "malloc", "free": no code, exec runs it
   Signature signature{};                         // an indirect call must pass just this
+  std::uint32_t stack_bytes = 0;                 // per thread, of one activation (stack.hpp)
 };
 
 struct Kernel {
@@ -194,6 +195,7 @@ struct Kernel {
   std::vector<Function> functions{};    // [0] is the entry
   std::vector<Parameter> parameters{};  // of the entry, in its parameter buffer
   std::uint32_t parameter_bytes = 0;
+  std::uint32_t stack_bytes = 0;  // per thread, of the deepest calls that can be known: each function once
   std::uint32_t static_shared_bytes = 0;
   std::uint32_t dynamic_shared_offset = 0;        // where extern __shared__ begins, aligned
   std::uint32_t max_threads = 0;                  // .maxntid product; 0: not given

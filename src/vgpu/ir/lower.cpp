@@ -10,6 +10,7 @@
 #include "vgpu/ir/flow.hpp"
 #include "vgpu/ir/reach.hpp"
 #include "vgpu/ir/slots.hpp"
+#include "vgpu/ir/stack.hpp"
 
 namespace flashmoe::vgpu::ir {
 namespace {
@@ -244,7 +245,9 @@ Result<Kernel> lower(const ptx::Module& module, std::string_view entry, const Su
     if (!draft.errors.empty()) return draft.errors.front();
     if (const Result<Done> added = assembler.add(std::move(draft), placed); !added) return added.error();
     placed.signature = signature_of(one.returns, one.parameters);
+    placed.stack_bytes = stack_bytes_of(placed, i == 0);
   }
+  kernel.stack_bytes = known_stack_bytes(kernel);
   return kernel;
 }
 
