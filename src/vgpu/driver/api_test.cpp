@@ -247,6 +247,32 @@ TEST_F(Driver, RefusesPtxForNewerTargets) {
   }
 }
 
+TEST_F(Driver, AnUnsupportedFormCostsItsKernelNotTheModule) {
+  const char* text =
+      ".version 9.0\n.target sm_80\n.address_size 64\n.global .texref picture;\n"
+      ".visible .entry textured() { .reg .f32 %f<5>; .reg .b32 %r<2>;\n"
+      "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [picture, {%r1}]; ret; }\n.visible .entry plain() { ret; }\n";
+  CUmodule module = nullptr;
+  CUlibrary library = nullptr;
+  CUfunction found = nullptr;
+  CUkernel both[2] = {};
+  ASSERT_EQ(call("cuModuleLoadData", &module, static_cast<const void*>(text)), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuModuleGetFunction", &found, module, "textured"), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(launch(function(module, "plain"), 1, 32, 0, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuLibraryLoadData", &library, static_cast<const void*>(text), static_cast<int*>(nullptr),
+                 static_cast<void**>(nullptr), 0U, static_cast<int*>(nullptr), static_cast<void**>(nullptr), 0U),
+            CUDA_SUCCESS);
+  EXPECT_EQ(call("cuLibraryGetKernel", &both[0], library, "textured"), CUDA_ERROR_NOT_SUPPORTED);
+  ASSERT_EQ(call("cuLibraryEnumerateKernels", static_cast<CUkernel*>(both), 2U, library), CUDA_SUCCESS);
+  EXPECT_EQ(launch(reinterpret_cast<CUfunction>(both[0]), 1, 32, 0, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(launch(reinterpret_cast<CUfunction>(both[1]), 1, 32, 0, nullptr), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(call("cuLibraryUnload", library), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuModuleLoadData", &module,
+                 static_cast<const void*>(".version 9.0\n.target sm_80\n"
+                                          ".entry k() { frobnicate.b32; ret; }\n")),
+            CUDA_ERROR_INVALID_PTX);
+}
+
 TEST_F(Driver, FilesAreReadWithinTheirBounds) {
   const std::string path = ::testing::TempDir() + "image-" + std::to_string(getpid());
   struct {

@@ -149,6 +149,8 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
   Stream* const stream = all.stream(request.stream, context);
   const Context* const home = function.module->context != nullptr ? function.module->context : &context;
   if (stream == nullptr || stream->context != home) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult refused = check_supported(*function.module, function.name); refused != CUDA_SUCCESS)
+    return refused;
   const auto made = lowered(function);
   if (!made) {
     log_line(made.error().to_string());

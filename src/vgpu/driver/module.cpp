@@ -80,7 +80,8 @@ Loaded load_module(State& all, Context* context, const ImageSource& source) {
   }
   auto linked = link(std::move(parts));
   if (!linked) return failed(CUDA_ERROR_INVALID_PTX, linked.error());
-  if (auto right = ir::verify(*linked); !right) return failed(CUDA_ERROR_INVALID_PTX, right.error());
+  auto verified = ir::verify(*linked);
+  if (!verified) return failed(CUDA_ERROR_INVALID_PTX, verified.error());
   if (auto fits = check_target(*linked, all.machine->sm()); !fits) return failed(CUDA_ERROR_INVALID_PTX, fits.error());
 
   auto module = std::make_unique<Module>();
@@ -90,6 +91,7 @@ Loaded load_module(State& all, Context* context, const ImageSource& source) {
   module->ptx = std::move(*linked);
   module->texts = std::move(read->ptx);
   module->origin = std::move(read->origin);
+  module->unsupported = std::move(*verified);
   if (!read->cubin.empty())
     if (auto cubin = read_cubin(read->cubin)) module->cubin = std::move(*cubin);
   const auto placed = place_globals(*module, [&](std::string_view name) { return function_address(*module, name); });
@@ -115,6 +117,13 @@ Function* find_function(State& all, const void* handle) {
   for (const auto& [key, library] : all.libraries)
     if (Function* const found = in(*library->module)) return found;
   return nullptr;
+}
+
+CUresult check_supported(const Module& module, std::string_view kernel) {
+  const auto found = module.unsupported.find(kernel);
+  if (found == module.unsupported.end()) return CUDA_SUCCESS;
+  log_line(fmt::format("kernel {} cannot run on the virtual GPU: {}", kernel, found->second.to_string()));
+  return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 Result<const ir::Kernel*> lowered(Function& function) {

@@ -12,7 +12,7 @@
 #include "images/cubin.hpp"
 #include "images/image.hpp"
 #include "vgpu/driver/state.hpp"
-#include "vgpu/ir/kernel.hpp"
+#include "vgpu/ir/lower.hpp"
 #include "vgpu/ptx/ast.hpp"
 
 namespace flashmoe::vgpu::driver {
@@ -42,7 +42,8 @@ struct Module {
   std::string origin{};
   std::map<std::string, Global, std::less<>> globals{};
   std::map<std::string, Function, std::less<>> functions{};
-  std::optional<Cubin> cubin{};  // registers and spills
+  ir::Unsupported unsupported{};  // kernels that were loaded and cannot run
+  std::optional<Cubin> cubin{};   // registers and spills
   bool asked_ptxas = false;
 };
 
@@ -61,6 +62,9 @@ using ImageSource = std::variant<const void*, std::span<const std::byte>>;
 [[nodiscard]] Loaded load_module(State& all, Context* context, const ImageSource& source);
 
 [[nodiscard]] Function* find_function(State& all, const void* handle);
+
+// Not every kernel of a module that loads can run: CUDA_ERROR_NOT_SUPPORTED, with the reason in the log.
+[[nodiscard]] CUresult check_supported(const Module& module, std::string_view kernel);
 
 // The kernel, lowered now if it was not; its parameters and shared memory are known from then on.
 [[nodiscard]] Result<const ir::Kernel*> lowered(Function& function);

@@ -47,6 +47,7 @@ CUresult find_entry(Module& module, const char* name, Handle* out) {
   if (name == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto found = module.functions.find(std::string_view(name));
   if (found == module.functions.end()) return CUDA_ERROR_NOT_FOUND;
+  if (const CUresult refused = check_supported(module, name); refused != CUDA_SUCCESS) return refused;
   *out = handle_of<Handle>(&found->second);
   return CUDA_SUCCESS;
 }

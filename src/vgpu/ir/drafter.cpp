@@ -80,9 +80,13 @@ void Drafter::block(const ptx::Block& block) {
   scopes_.close();
 }
 
-bool Drafter::fail(ptx::Location at, std::string message, std::string fix) {
+Diagnostic Drafter::located(ptx::Location at, std::string message, std::string fix) const {
   if (at_ != nullptr) message += fmt::format(" in: {}", ptx::print(*at_));
-  draft_.errors.push_back({std::move(message), std::move(fix), context_.index->module->name, at.line, at.column, ""});
+  return {std::move(message), std::move(fix), context_.index->module->name, at.line, at.column, ""};
+}
+
+bool Drafter::fail(ptx::Location at, std::string message, std::string fix) {
+  draft_.errors.push_back(located(at, std::move(message), std::move(fix)));
   return false;
 }
 
@@ -99,8 +103,11 @@ const Drafter::Known* Drafter::known(const std::string& opcode, const std::vecto
   }
   if (known.row != nullptr) return &known;
   const OpRow& nearest = nearest_row(known.form);
-  fail(at_->at, fmt::format("unknown instruction form {}", known.form.text()),
-       fmt::format("the nearest known one is {}", shown(nearest)));
+  (is_ptx_opcode(opcode) ? draft_.unsupported : draft_.errors)
+      .push_back(located(at_->at, fmt::format("unknown instruction form {}", known.form.text()),
+                         nearest.opcode == opcode || !is_ptx_opcode(opcode)
+                             ? fmt::format("the nearest known one is {}", shown(nearest))
+                             : fmt::format("no {} is executed; docs/ptx-forms.md lists what is", opcode)));
   return nullptr;
 }
 

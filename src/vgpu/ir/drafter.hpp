@@ -40,6 +40,7 @@ class Drafter {
   void merge_returns();
   void check_sizes();
   bool fail(ptx::Location at, std::string message, std::string fix = {});
+  [[nodiscard]] Diagnostic located(ptx::Location at, std::string message, std::string fix) const;
 
   // drafter_fit.cpp
   using Bound = std::vector<const ptx::Operand*>;  // per spec; nullptr: left out

@@ -242,6 +242,7 @@ Result<Kernel> lower(const ptx::Module& module, std::string_view entry, const Su
       continue;
     }
     FunctionDraft draft = draft_function(context, one);
+    if (!draft.unsupported.empty()) return draft.unsupported.front();
     if (!draft.errors.empty()) return draft.errors.front();
     if (const Result<Done> added = assembler.add(std::move(draft), placed); !added) return added.error();
     placed.signature = signature_of(one.returns, one.parameters);

@@ -18,6 +18,19 @@ std::string error_of(const std::string& text) {
   return verified ? "" : verified.error().to_string();
 }
 
+// Of a module that loads: why its entry `k` cannot run.
+std::string unsupported_in(const std::string& text, std::string_view entry = "k") {
+  const auto module = ptx::parse(text, "test.ptx");
+  EXPECT_TRUE(module) << (module ? "" : module.error().to_string());
+  if (!module) return {};
+  const auto verified = verify(*module);
+  EXPECT_TRUE(verified) << (verified ? "" : verified.error().to_string());
+  if (!verified) return {};
+  const auto found = verified->find(entry);
+  EXPECT_EQ(lower(*module, entry, test_surroundings()) ? 1 : 0, found == verified->end() ? 1 : 0);
+  return found == verified->end() ? "" : found->second.to_string();
+}
+
 struct Mistake {
   std::string_view body;
   std::vector<std::string_view> told;
@@ -26,7 +39,6 @@ struct Mistake {
 TEST(Verify, EveryMistakeIsToldWhereAndWhat) {
   const Mistake mistakes[] = {
       {"frob.u32 %r1, %r2;", {"test.ptx:7:", "unknown instruction form frob.u32", "frob.u32 %r1, %r2;"}},
-      {"fma.ftz.f32 %f1, %f1, %f1, %f1;", {"unknown instruction form fma.ftz.f32", "nearest", "fma{.rn"}},
       {"add.s32 %r1, %r2;", {"operand 3", "a value of .s32 (32 bits) wanted, nothing found"}},
       {"add.s32 %r1, %r2, %r3, %r3;", {"operand 4", "nothing more wanted, %r3 (32 bits) found"}},
       {"add.s32 %r1, %r2, %rd1;", {"operand 3", "%rd1 (64 bits) found"}},
@@ -52,6 +64,25 @@ TEST(Verify, EveryMistakeIsToldWhereAndWhat) {
                   ".global .align 4 .b8 table[64];");
     const std::string error = error_of(text);
     for (const std::string_view told : mistake.told) EXPECT_NE(error.find(told), std::string::npos) << error;
+  }
+}
+
+// What PTX has and the virtual GPU has not costs the kernels that use it, not the module.
+TEST(Verify, UnsupportedFormsBelongToTheirKernels) {
+  const std::string others =
+      ".func deep() { .reg .b32 %r<4>; vadd.s32.s32.s32 %r1, %r2, %r3; ret; }\n"
+      ".entry calls() { call deep; ret; }\n.entry plain() { ret; }\n";
+  for (const auto& [body, told] : {std::pair{"fma.ftz.f32 %f1, %f1, %f1, %f1;", "unknown instruction form fma.ftz.f32"},
+                                   {"tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f3}, [table, {%r1}];", "tex.1d.v4.f32.s32"},
+                                   {"wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned"},
+                                   {".reg .b128 %q; mov.b128 %q, {%rd1, %rd2};", "only scalars of up to 64 bits"}}) {
+    const std::string text =
+        in_kernel(std::string(".reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .f32 %f<4>;\n") + body, others);
+    const std::string error = unsupported_in(text);
+    EXPECT_NE(error.find(told), std::string::npos) << error;
+    EXPECT_NE(error.find("test.ptx:10:"), std::string::npos) << error;
+    EXPECT_NE(unsupported_in(text, "calls").find("vadd"), std::string::npos);
+    EXPECT_EQ(unsupported_in(text, "plain"), "");
   }
 }
 
