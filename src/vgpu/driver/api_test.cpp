@@ -132,6 +132,13 @@ TEST_F(Driver, TellsWhatItIs) {
   EXPECT_STREQ(text, "CUDA_ERROR_ILLEGAL_ADDRESS");
 }
 
+// Programs open it by either name, and link editors follow libcuda.so to the name that it gives itself.
+TEST_F(Driver, IsFoundUnderTheNamesOfARealOne) {
+  EXPECT_EQ(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), library_) << "its SONAME is another";
+  for (const char* name : {"/libcuda.so", "/libcuda.so.1"})
+    EXPECT_EQ(dlopen((std::string(VGPU_DIRECTORY) + name).c_str(), RTLD_NOW | RTLD_NOLOAD), library_) << name;
+}
+
 TEST_F(Driver, FindsFunctionsByNameAndVersion) {
   const auto find = exported<int (*)(const char*, void**, int, std::uint64_t, int*)>("cuGetProcAddress_v2");
   void* found = nullptr;
