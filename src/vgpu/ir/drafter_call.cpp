@@ -98,7 +98,7 @@ bool Drafter::call(const ptx::Instruction& instruction, Draft draft) {
   if (target >= operands.size()) return fail(instruction.at, "a call needs a function");
   const std::optional<Callee> to = callee(instruction, target, draft);
   if (!to) return false;
-  static const std::vector<ptx::Operand> nothing;
+  const std::vector<ptx::Operand> nothing;
   const std::vector<ptx::Operand>& returns = is_list(0) ? operands[0].parts : nothing;
   const std::vector<ptx::Operand>& arguments = is_list(target + 1) ? operands[target + 1].parts : nothing;
   if (returns.size() != to->returns->size() || arguments.size() != to->parameters->size())
