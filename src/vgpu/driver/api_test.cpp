@@ -254,6 +254,40 @@ TEST_F(Driver, RefusesPtxForNewerTargets) {
   }
 }
 
+TEST_F(Driver, LaunchesAsBeforeCuda4) {
+  const CUfunction fill = function(linked(), "fill");
+  CUdeviceptr words = 0;
+  ASSERT_EQ(call("cuMemAlloc", &words, std::size_t{256}), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuFuncSetBlockShape", fill, 0, 1, 1), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(call("cuFuncSetBlockShape", fill, 16, 1, 1), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuFuncSetSharedSize", fill, 128U), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuLaunchGrid", fill, 1, 1), CUDA_ERROR_INVALID_VALUE) << "without parameters";
+  ASSERT_EQ(call("cuParamSetv", fill, 0, static_cast<void*>(&words), 8U), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuParamSeti", fill, 8, 5U), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuParamSetSize", fill, 12U), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuParamSetv", fill, 32764, static_cast<void*>(&words), 8U), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(call("cuParamSetv", fill, -8, static_cast<void*>(&words), 8U), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(call("cuMemsetD32", words, 0U, std::size_t{64}), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuLaunchGrid", fill, 2, 1), CUDA_SUCCESS);
+  unsigned host[17] = {};
+  ASSERT_EQ(call("cuMemcpyDtoH", static_cast<void*>(host), words, sizeof host), CUDA_SUCCESS);
+  EXPECT_EQ(host[15], 20U);
+  EXPECT_EQ(host[16], 0U);
+}
+
+TEST_F(Driver, TheLastToDetachDestroysTheContext) {
+  CUcontext context = nullptr, same = nullptr;
+  void* const none = nullptr;
+  ASSERT_EQ(call("cuCtxCreate", &context, none, 0U, 0), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuCtxAttach", &same, 0U), CUDA_SUCCESS);
+  EXPECT_EQ(same, context);
+  EXPECT_EQ(call("cuCtxDetach", context), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuCtxSynchronize", context), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuCtxDetach", context), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuCtxDetach", context), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(call("cuCtxDetach", context_), CUDA_ERROR_INVALID_CONTEXT) << "the primary one is released, not detached";
+}
+
 TEST_F(Driver, AnUnsupportedFormCostsItsKernelNotTheModule) {
   const char* text =
       ".version 9.0\n.target sm_80\n.address_size 64\n.global .texref picture;\n"

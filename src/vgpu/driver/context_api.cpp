@@ -127,14 +127,37 @@ VGPU_EXPORT CUresult cuCtxCreate_v4(CUcontext* out, ContextParameters* parameter
   return cuCtxCreate_v2(out, flags, device);
 }
 
+namespace {
+
+CUresult destroy(State& all, Context* context) {
+  if (context == nullptr || context->is_primary) return CUDA_ERROR_INVALID_CONTEXT;
+  auto& stack = context_stack();
+  if (!stack.empty() && stack.back() == context) stack.pop_back();
+  drop_context(all, context);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
 VGPU_EXPORT CUresult cuCtxDestroy_v2(CUcontext handle) {
-  return with_driver("cuCtxDestroy", [&](State& all) {
-    Context* const context = all.contexts.find(handle);
-    if (context == nullptr || context->is_primary) return CUDA_ERROR_INVALID_CONTEXT;
-    auto& stack = context_stack();
-    if (!stack.empty() && stack.back() == context) stack.pop_back();
-    drop_context(all, context);
+  return with_driver("cuCtxDestroy", [&](State& all) { return destroy(all, all.contexts.find(handle)); });
+}
+
+// Counting the users of a context, deprecated: the last one to leave destroys it.
+VGPU_EXPORT CUresult cuCtxAttach(CUcontext* out, unsigned flags) {
+  return with_context("cuCtxAttach", [&](State&, Context& context) {
+    if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    ++context.attachments;
+    *out = handle_of<CUcontext>(&context);
     return CUDA_SUCCESS;
+  });
+}
+VGPU_EXPORT CUresult cuCtxDetach(CUcontext handle) {
+  return with_driver("cuCtxDetach", [&](State& all) {
+    Context* const context = all.contexts.find(handle);
+    if (context == nullptr || context != current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context->is_primary && context->attachments == 1) return CUDA_ERROR_INVALID_CONTEXT;  // never attached to
+    return --context->attachments == 0 ? destroy(all, context) : CUDA_SUCCESS;
   });
 }
 

@@ -63,7 +63,8 @@ CUresult check(Function& function, const ir::Kernel& kernel, const LaunchRequest
 
 CUresult gather_parameters(const ir::Kernel& kernel, const LaunchRequest& request, std::vector<std::uint8_t>& buffer) {
   if (request.gathered != nullptr) {
-    buffer = *request.gathered;
+    if (request.gathered->size() < kernel.parameter_bytes) return CUDA_ERROR_INVALID_VALUE;
+    buffer.assign(request.gathered->begin(), request.gathered->begin() + kernel.parameter_bytes);
     return CUDA_SUCCESS;
   }
   buffer.assign(kernel.parameter_bytes, 0);

@@ -26,6 +26,12 @@ struct Function {
   int max_dynamic_shared_bytes = 0;
   int carveout = -1;
   int non_portable_cluster = 0;
+  // What cuFuncSetBlockShape and its like leave for cuLaunchGrid.
+  struct {
+    exec::Dim3 block{};
+    unsigned shared_bytes = 0;
+    std::vector<std::uint8_t> parameters{};
+  } kept{};
 };
 
 struct Global {

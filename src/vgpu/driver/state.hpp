@@ -87,7 +87,8 @@ struct Context {
   std::uint64_t id = 0;
   unsigned flags = 0;
   bool is_primary = false;
-  int references = 0;  // cuDevicePrimaryCtxRetain
+  int references = 0;   // cuDevicePrimaryCtxRetain
+  int attachments = 1;  // cuCtxCreate and cuCtxAttach
   // After a fault every call returns it until the context is gone, as on a device.
   CUresult sticky = CUDA_SUCCESS;
   Stream legacy{};
