@@ -314,6 +314,27 @@ TEST_F(Driver, AnUnsupportedFormCostsItsKernelNotTheModule) {
             CUDA_ERROR_INVALID_PTX);
 }
 
+// A library tries its cubin and then its PTX; that the first is refused is no news to its user.
+TEST_F(Driver, WhoAsksWhyAnImageDoesNotFitIsToldAlone) {
+  struct {
+    unsigned char ident[16] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
+    unsigned char rest[48] = {};
+  } sass;  // an ELF file without sections: no PTX in it
+  CUmodule module = nullptr;
+  char log[400] = "";
+  int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(call("cuModuleLoadDataEx", &module, static_cast<const void*>(&sass), 2U, static_cast<int*>(options),
+                 static_cast<void**>(values)),
+            CUDA_ERROR_NO_BINARY_FOR_GPU);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_NE(std::strstr(log, "-lineinfo"), nullptr) << log;
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(call("cuModuleLoadData", &module, static_cast<const void*>(&sass)), CUDA_ERROR_NO_BINARY_FOR_GPU);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("-lineinfo"), std::string::npos);
+}
+
 TEST_F(Driver, FilesAreReadWithinTheirBounds) {
   const std::string path = ::testing::TempDir() + "image-" + std::to_string(getpid());
   struct {

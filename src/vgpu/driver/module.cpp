@@ -51,7 +51,6 @@ Result<Done> check_target(const ptx::Module& module, int device) {
 }
 
 LoadError failed(CUresult result, Diagnostic diagnostic) {
-  log_line(diagnostic.to_string());
   return {result, std::move(diagnostic)};
 }
 

@@ -16,7 +16,10 @@ CUresult load(State& all, Context* context, const ImageSource& source, const Jit
               const std::function<void(std::unique_ptr<Module>)>& keep) {
   Loaded loaded = load_module(all, context, source);
   if (auto* const error = std::get_if<LoadError>(&loaded)) {
-    options.write(error->diagnostic.to_string());
+    const std::string why = error->diagnostic.to_string();
+    options.write(why);
+    // Who asks for the reason and gets "not for this device" may have another image to try: it is theirs to tell.
+    if (error->result != CUDA_ERROR_NO_BINARY_FOR_GPU || !options.takes_errors()) log_line(why);
     return error->result;
   }
   options.write({});
