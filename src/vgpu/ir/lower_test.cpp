@@ -328,6 +328,25 @@ TEST(Lower, AVectorOfOneIsAScalar) {
   }
 }
 
+TEST(Lower, TheStackThatIsKnownBeforeALaunch) {
+  const std::string functions =
+      ".func leaf(.param .b64 x) { .local .b64 room[10]; ret; }\n"
+      ".func middle() { .param .b64 p; call leaf, (p); ret; }\n"
+      ".func again(.param .b32 n) { .local .b8 room[30]; { .param .b32 p; call again, (p); } call middle; ret; }\n"
+      ".func other() { .local .b8 room[2000]; ret; }\n";
+  // leaf: 16 and 8 of parameters and 80; middle: 16. An entry has no caller: its own .local variables only.
+  EXPECT_EQ(lowered(in_kernel(".local .b8 own[8]; call middle; ret;", functions)).stack_bytes, 16u + 16 + 104);
+  // A recursion counts once, and what it goes on to: 16, 4 of parameters (rounded up) and 32.
+  const Kernel recursive = lowered(in_kernel("{ .param .b32 p; call again, (p); } ret;", functions));
+  EXPECT_EQ(recursive.functions[1].stack_bytes, 56u);
+  EXPECT_EQ(recursive.stack_bytes, 56u + 16 + 104);
+  // Through a pointer: whoever's address is taken.
+  EXPECT_EQ(lowered(in_kernel(".reg .b64 %rd<2>; mov.u64 %rd1, other; p: .callprototype _ (); call %rd1, (), p; ret;",
+                              functions))
+                .stack_bytes,
+            2016u);
+}
+
 TEST(Lower, CarryIsAPredicate) {
   const Kernel kernel = lowered(in_kernel(R"(
     .reg .b32 %r<8>;
