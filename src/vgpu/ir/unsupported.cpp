@@ -56,9 +56,9 @@ constexpr std::string_view other_opcodes[] = {
 }  // namespace
 
 bool is_ptx_opcode(std::string_view opcode) {
-  const auto rows = op_table();
+  const auto executed = op_table();
   return std::find(std::begin(other_opcodes), std::end(other_opcodes), opcode) != std::end(other_opcodes) ||
-         std::any_of(rows.begin(), rows.end(), [opcode](const OpRow& row) { return row.opcode == opcode; });
+         std::any_of(executed.begin(), executed.end(), [opcode](const OpRow& row) { return row.opcode == opcode; });
 }
 
 std::span<const UnsupportedRow> unsupported_table() {
