@@ -100,11 +100,20 @@ class Generator {
            list(signature.arguments, "a") + ")";
   }
 
-  // ld.param or st.param of one value at, or near, the end of a parameter.
-  std::string access(const char* op, const Parameter& parameter, const std::string& name, const char* form) {
+  // One value at, or near, the first or the last element of a parameter.
+  std::string place_in(const Parameter& parameter, const std::string& name) {
     const int offset = chance(4) ? bytes_.ConsumeIntegralInRange(-8, 8) : 0;
     const int last = parameter.count > 8 && chance(2) ? (parameter.count - 1) * parameter.bytes() : 0;
-    return fmt::format(form, op, parameter.bytes() * 8, name, last + offset, parameter.bytes() == 8 ? "rd" : "r");
+    return fmt::format("[{}+{}]", name, last + offset);
+  }
+  static const char* register_for(const Parameter& parameter) { return parameter.bytes() == 8 ? "%rd1" : "%r1"; }
+  std::string load(const Parameter& parameter, const std::string& name) {
+    return fmt::format("ld.param.b{} {}, {};\n", parameter.bytes() * 8, register_for(parameter),
+                       place_in(parameter, name));
+  }
+  std::string store(const Parameter& parameter, const std::string& name) {
+    return fmt::format("st.param.b{} {}, {};\n", parameter.bytes() * 8, place_in(parameter, name),
+                       register_for(parameter));
   }
 
   std::string call() {
@@ -117,7 +126,7 @@ class Generator {
         const Parameter& actual = chance(12) ? random_parameter() : parameters[i];
         const std::string name = prefix + std::to_string(i);
         text += actual.declared(name) + ";\n";
-        if (prefix[0] == 'y') text += access("st", actual, name, "{0}.param.b{1} [{2}+{3}], %{4}1;\n");
+        if (prefix[0] == 'y') text += store(actual, name);
         names += (i == 0 ? "" : ", ") + name;
       }
     };
@@ -134,7 +143,7 @@ class Generator {
     text += guard + "call " + (results.empty() ? "" : "(" + results + "), ") + (is_indirect ? "%rd2" : callee.name) +
             ", (" + arguments + ")" + (is_indirect ? ", p" : "") + ";\n";
     for (std::size_t i = 0; i < signature.results.size(); ++i)
-      text += access("ld", signature.results[i], "x" + std::to_string(i), "{0}.param.b{1} %{4}1, [{2}+{3}];\n");
+      text += load(signature.results[i], "x" + std::to_string(i));
     return text + "}\n";
   }
 
@@ -144,8 +153,7 @@ class Generator {
         "mov.u32 %r1, %laneid; cvt.u64.u32 %rd1, %r1; setp.lt.u32 %p1, %r1, 13;\n";
     if (self != nullptr) {
       for (std::size_t i = 0; i < self->signature.arguments.size(); ++i)
-        text +=
-            access("ld", self->signature.arguments[i], "a" + std::to_string(i), "{0}.param.b{1} %{4}1, [{2}+{3}];\n");
+        text += load(self->signature.arguments[i], "a" + std::to_string(i));
     } else {
       text += "ld.param.u64 %rd1, [out];\n";
     }
@@ -153,7 +161,7 @@ class Generator {
     for (int calls = bytes_.ConsumeIntegralInRange(0, self == nullptr ? 3 : 2); calls > 0; --calls) text += call();
     if (self != nullptr)
       for (std::size_t i = 0; i < self->signature.results.size(); ++i)
-        text += access("st", self->signature.results[i], "r" + std::to_string(i), "{0}.param.b{1} [{2}+{3}], %{4}1;\n");
+        text += store(self->signature.results[i], "r" + std::to_string(i));
     if (self == nullptr) text += "ld.param.u64 %rd5, [out]; st.global.u32 [%rd5], %r1;\n";
     return text + "ret;\n";
   }
