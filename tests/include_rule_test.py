@@ -36,6 +36,7 @@ MAY_INCLUDE: dict[str, frozenset[str]] = {
     "src/vgpu/driver": frozenset(
         {f"src/vgpu/{part}" for part in ("ptx", "ir", "memory", "exec", "observe")} | {"src/devices", "src/images"}
     ),
+    "src/vgpu/nvjitlink": frozenset({"src/images"}),
     "src/vgpu": frozenset(),
     "src/predict": frozenset({"src/vgpu"}),
     "src/workflow": frozenset({"src/api", "src/runtime", "src/predict", "src/devices", "src/images"}),

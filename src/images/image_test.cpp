@@ -49,12 +49,12 @@ TEST_F(Toolkit, ArchitectureSpecificPtxIsForItsOwnDevicesOnly) {
                                    {100, ".target sm_100f"},
                                    {103, ".target sm_100f"},
                                    {120, ".target sm_80"}}) {
-    const auto image = read_image(fatbin.data(), fatbin.size(), sm);
+    const auto image = read_image(fatbin, sm);
     ASSERT_TRUE(image) << image.error().to_string();
     EXPECT_NE(image->ptx[0].find(target), std::string::npos) << sm << ": " << image->ptx[0].substr(0, 400);
   }
   const auto hopper = compiled("-fatbin -gencode arch=compute_90a,code=compute_90a");
-  EXPECT_FALSE(read_image(hopper.data(), hopper.size(), 100));
+  EXPECT_FALSE(read_image(hopper, 100));
 }
 
 TEST_F(Toolkit, EveryCompressionReadsTheSame) {

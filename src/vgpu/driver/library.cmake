@@ -12,10 +12,11 @@ set_property(TARGET vgpu APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR
 target_link_options(vgpu PRIVATE -Wl,-soname,libcuda.so.1)
 set_target_properties(vgpu PROPERTIES LINKER_LANGUAGE CXX NO_SONAME ON)
 
-add_library(vgpu_nvjitlink SHARED nvjitlink/nvjitlink.cpp)
-target_link_libraries(vgpu_nvjitlink PRIVATE fms_options fms_images fms_support fmt::fmt)
+add_library(vgpu_nvjitlink SHARED $<TARGET_OBJECTS:fms_vgpu_nvjitlink>)
+target_link_libraries(vgpu_nvjitlink PRIVATE fms_images fms_support fmt::fmt)
 set(vgpu_directory ${PROJECT_BINARY_DIR}/vgpu)
 set_target_properties(vgpu_nvjitlink PROPERTIES PREFIX "" OUTPUT_NAME libnvJitLink SUFFIX .so.13 NO_SONAME ON
+                                                LINKER_LANGUAGE CXX
                                                 LIBRARY_OUTPUT_DIRECTORY ${vgpu_directory})
 target_link_options(vgpu_nvjitlink PRIVATE -Wl,-soname,libnvJitLink.so.13 -Wl,--exclude-libs,ALL
                     -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/nvjitlink/exports.map)
@@ -45,11 +46,10 @@ if(FLASHMOE_BUILD_TESTS)
   endif()
   target_compile_definitions(vgpu_abi_test
                              PRIVATE VGPU_STUB_LIBRARY="${FLASHMOE_CUDA_INCLUDE}/../lib64/stubs/libcuda.so")
-  flashmoe_test(vgpu_nvjitlink_test SOURCES nvjitlink/nvjitlink_test.cpp USES fms_images fms_support LABELS vgpu)
   target_compile_definitions(
     vgpu_nvjitlink_test PRIVATE NVJITLINK_LIBRARY="${vgpu_directory}/libnvJitLink.so.13"
                                 REAL_NVJITLINK="${FLASHMOE_CUDA_INCLUDE}/../lib64/libnvJitLink.so.13")
-  foreach(test vgpu_api_test vgpu_devices_test vgpu_nvjitlink_test)
+  foreach(test vgpu_api_test vgpu_devices_test vgpu_limits_test vgpu_loading_test vgpu_nvjitlink_test)
     target_compile_definitions(${test} PRIVATE VGPU_LIBRARY="$<TARGET_FILE:vgpu>" VGPU_DIRECTORY="${vgpu_directory}")
     target_link_libraries(${test} PRIVATE ${CMAKE_DL_LIBS})
     add_dependencies(${test} vgpu)
