@@ -8,9 +8,13 @@ import importlib.util
 import os
 import warnings
 
-from ._C import __version__, attention, isa, merge_states
-from ._flash_attn import flash_attn_func, flash_attn_varlen_func
-from ._plan import Plan, plan
+from . import _openmp
+
+_openmp.load_runtime()
+
+from ._C import __version__, attention, isa, merge_states  # noqa: E402
+from ._flash_attn import flash_attn_func, flash_attn_varlen_func  # noqa: E402
+from ._plan import Plan, plan  # noqa: E402
 
 __all__ = [
     "Plan",
