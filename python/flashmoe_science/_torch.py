@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _C, _composite, _fake
+from . import _C, _composite, _fake, _flops
 
 _OPERATORS = Path(__file__).with_name("_torch_ops.so")
 _BACKWARD_SCHEMA = (
@@ -379,6 +379,7 @@ def _guards() -> tuple[Callable[[], Any], ...]:
             binding._functorch.peek_interpreter_stack,
             binding._is_any_autocast_enabled,
             binding._get_tracing_state,
+            binding._autograd._profiler_enabled,
         )
     except AttributeError:  # a torch that names them otherwise: right and slower
         return (lambda: True,)
@@ -397,6 +398,7 @@ def register() -> None:
         _register_operators()
         attention, merge_states = _attention_eager, _merge_states_eager
         _AfterImport.call("torch._dynamo", _substitute_in_graph)
+        _AfterImport.call("torch.utils.flop_counter", _flops.register)
     else:
         warnings.warn(_NO_OPERATORS, stacklevel=3)
     _C.register_torch(
