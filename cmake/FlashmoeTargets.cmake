@@ -10,6 +10,7 @@ target_compile_options(fms_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restr
 target_include_directories(fms_options INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 
 include(FlashmoeSanitize)
+include(FlashmoeHarden)
 
 function(flashmoe_folder name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
