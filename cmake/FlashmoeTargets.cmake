@@ -17,7 +17,7 @@ function(flashmoe_folder name)
   add_library(fms_${name} STATIC ${ARG_SOURCES})
   set_target_properties(fms_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                                                VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
-  target_link_libraries(fms_${name} PRIVATE fms_options)
+  target_link_libraries(fms_${name} PRIVATE fms_options fms_shipped)
   foreach(used IN LISTS ARG_USES)
     target_link_libraries(fms_${name} PRIVATE fms_${used})
   endforeach()

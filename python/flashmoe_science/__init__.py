@@ -1,7 +1,7 @@
-"""Exact attention on PyTorch tensors (CPU and CUDA) and NumPy arrays.
+"""Exact attention on PyTorch tensors (CPU and CUDA), NumPy arrays and those of any library that has ``__dlpack__``.
 
-``attention`` and ``merge_states`` are C functions that know both; with torch they are also differentiable and compile
-(``flashmoe_science._torch``). Set ``FLASHMOE_SCIENCE_NO_TORCH=1`` to keep torch from being imported.
+``attention`` and ``merge_states`` are C functions that know all of them; with torch they are also differentiable and
+compile (``flashmoe_science._torch``). Set ``FLASHMOE_SCIENCE_NO_TORCH=1`` to keep torch from being imported.
 """
 
 import importlib.util

@@ -320,8 +320,8 @@ def _register_operators() -> None:
 
 
 _NO_OPERATORS = (
-    "this build of flashmoe_science has no torch operators (torch was absent when it was built), so gradients, "
-    "torch.compile, modes and transforms do not work; plain CPU tensors do"
+    "this build of flashmoe_science has no torch operators (FLASHMOE_PYTHON_TORCH=OFF), so gradients, torch.compile, "
+    "modes and transforms do not work; plain tensors do"
 )
 
 

@@ -14,6 +14,7 @@ add_library(vgpu_nvjitlink SHARED driver/nvjitlink.c)
 set(vgpu_directory ${PROJECT_BINARY_DIR}/vgpu)
 set_target_properties(vgpu_nvjitlink PROPERTIES PREFIX "" OUTPUT_NAME libnvJitLink SUFFIX .so.13 NO_SONAME ON
                                                 LIBRARY_OUTPUT_DIRECTORY ${vgpu_directory})
+target_link_libraries(vgpu_nvjitlink PRIVATE fms_shipped)
 target_link_options(vgpu_nvjitlink PRIVATE -Wl,-soname,libnvJitLink.so.13)
 add_dependencies(vgpu vgpu_nvjitlink)
 add_custom_command(
