@@ -13,7 +13,7 @@ target_link_options(vgpu PRIVATE -Wl,-soname,libcuda.so.1)
 set_target_properties(vgpu PROPERTIES LINKER_LANGUAGE CXX NO_SONAME ON)
 
 add_library(vgpu_nvjitlink SHARED $<TARGET_OBJECTS:fms_vgpu_nvjitlink>)
-target_link_libraries(vgpu_nvjitlink PRIVATE fms_images fms_support fmt::fmt)
+target_link_libraries(vgpu_nvjitlink PRIVATE fms_shipped fms_images fms_support fmt::fmt)
 set(vgpu_directory ${PROJECT_BINARY_DIR}/vgpu)
 set_target_properties(vgpu_nvjitlink PROPERTIES PREFIX "" OUTPUT_NAME libnvJitLink SUFFIX .so.13 NO_SONAME ON
                                                 LINKER_LANGUAGE CXX
