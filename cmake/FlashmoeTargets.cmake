@@ -10,13 +10,14 @@ target_compile_options(fms_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restr
 target_include_directories(fms_options INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 
 include(FlashmoeSanitize)
+include(FlashmoeHarden)
 
 function(flashmoe_folder name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
   add_library(fms_${name} STATIC ${ARG_SOURCES})
   set_target_properties(fms_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                                                VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
-  target_link_libraries(fms_${name} PRIVATE fms_options)
+  target_link_libraries(fms_${name} PRIVATE fms_options fms_shipped)
   foreach(used IN LISTS ARG_USES)
     target_link_libraries(fms_${name} PRIVATE fms_${used})
   endforeach()

@@ -32,11 +32,12 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("output",),  # for machines: --json
         ("agents",),  # doors for others
     ),
-    "src/vgpu": (("ptx", "memory"), ("ir",), ("exec",), ("observe",), ("driver",), ("cudart",)),
+    "src/vgpu": (("ptx", "memory"), ("ir",), ("exec",), ("observe",), ("driver", "nvjitlink"), ("cudart",)),
 }
 # Rooms that use less than all that stands below them.
 USES_ONLY: dict[str, frozenset[str]] = {
     "src/vgpu/ir": frozenset({"src/vgpu/ptx"}),
+    "src/vgpu/nvjitlink": frozenset(),  # it hands images on
     "src/vgpu/cudart": frozenset(),  # it sees the driver as a stranger does
 }
 # What a room may include outside its house.
@@ -53,6 +54,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     # The virtual GPU's only other edge is the driver ABI, at load time.
     "src/vgpu/observe": frozenset({"src/devices"}),
     "src/vgpu/driver": frozenset({"src/devices", "src/images"}),
+    "src/vgpu/nvjitlink": frozenset({"src/images"}),
 }
 
 

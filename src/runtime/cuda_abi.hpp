@@ -45,6 +45,11 @@ enum class FunctionAttribute : int {
   max_dynamic_shared_bytes = 8,
 };
 
+enum class JitOption : int {
+  error_log_buffer = 5,
+  error_log_bytes = 6,
+};
+
 // The functions, by the name the driver exports them under.
 struct Functions {
   Code (*init)(unsigned flags);

@@ -51,6 +51,18 @@ std::string counted(std::size_t count, const char* noun, const char* plural) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : plural);
 }
 
+// A program's own failure comes first, then what the checks found; a run without a launch has shown nothing.
+struct Verdict {
+  const char* outcome;
+  int exit_code;
+};
+Verdict verdict_of(int program_exit_code, std::size_t launches, std::size_t findings) {
+  if (program_exit_code != 0) return {"program failed", program_exit_code};
+  if (findings != 0) return {"findings", 1};
+  if (launches == 0) return {"nothing ran", 3};
+  return {"holds", 0};
+}
+
 int run(Flags flags) {
   const workflow::ReportFile own_report;
   if (flags.options.report.empty()) flags.options.report = own_report.path();
@@ -63,21 +75,31 @@ int run(Flags flags) {
   auto launches = workflow::read_launches(flags.options.report);
   const std::size_t findings = workflow::virtual_findings(launches).findings.size();
   std::erase_if(launches, [](const auto& launch) { return launch.kernel.empty(); });  // what the end of the run said
+  const Verdict verdict = verdict_of(code, launches.size(), findings);
   if (flags.json) {
-    std::cout << workflow::program_json(flags.options.device, code, launches);
-  } else {
-    std::cerr << fmt::format("cudadent run: {} on {}, {}, the program ended with {}\n",
-                             counted(launches.size(), "launch", "es"), flags.options.device,
-                             counted(findings, "finding", "s"), code);
+    std::cout << workflow::program_json({.device = flags.options.device,
+                                         .outcome = verdict.outcome,
+                                         .exit_code = code,
+                                         .findings = findings,
+                                         .launches = std::move(launches)});
+    return verdict.exit_code;
   }
-  return code != 0 ? code : findings == 0 ? 0 : 1;
+  std::cerr << fmt::format("cudadent run: {} on {}, {}, the program ended with {}\n",
+                           counted(launches.size(), "launch", "es"), flags.options.device,
+                           counted(findings, "finding", "s"), code);
+  if (launches.empty())
+    std::cerr << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked. Does the program load "
+                 "libcuda.so.1 by that name, and not the CUDA runtime? VGPU_LOG_CALLS=1 shows what it asks of the "
+                 "driver.\n";
+  return verdict.exit_code;
 }
 
 constexpr const char* manual =
     R"(The program finds our driver as libcuda.so.1 and runs unchanged. Its kernels must be PTX, or cubins built with
 -lineinfo. Programs on the CUDA runtime API (<<<>>>, cudart) ask the driver for undocumented tables and get an
 error that says so.
-Exit codes: the program's own; 1 when it ended with 0 but a check found something.
+Exit codes: the program's own when it is not 0; else 1 when a check found something, 3 when no kernel was
+launched, 0.
 
 Examples:
   cudadent run --device virtual:l4 -- python saxpy.py

@@ -63,7 +63,8 @@ CUresult check(Function& function, const ir::Kernel& kernel, const LaunchRequest
 
 CUresult gather_parameters(const ir::Kernel& kernel, const LaunchRequest& request, std::vector<std::uint8_t>& buffer) {
   if (request.gathered != nullptr) {
-    buffer = *request.gathered;
+    if (request.gathered->size() < kernel.parameter_bytes) return CUDA_ERROR_INVALID_VALUE;
+    buffer.assign(request.gathered->begin(), request.gathered->begin() + kernel.parameter_bytes);
     return CUDA_SUCCESS;
   }
   buffer.assign(kernel.parameter_bytes, 0);
@@ -149,6 +150,8 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
   Stream* const stream = all.stream(request.stream, context);
   const Context* const home = function.module->context != nullptr ? function.module->context : &context;
   if (stream == nullptr || stream->context != home) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult refused = check_supported(*function.module, function.name); refused != CUDA_SUCCESS)
+    return refused;
   const auto made = lowered(function);
   if (!made) {
     log_line(made.error().to_string());
@@ -198,6 +201,13 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
     run.grid_workspace = workspace->address();
   }
   run.print = &print_to_stdout;
+  // What the kernel needs for certain it gets; how deep a recursion goes is the limit's to say.
+  run.stack_bytes = std::max(static_cast<std::uint32_t>(context.limits[CU_LIMIT_STACK_SIZE]), kernel.stack_bytes);
+  run.heap = context.heap.get();
+  for (const ir::Function& one : kernel.functions) {
+    if (one.builtin == "malloc" || one.builtin == "free") context.limits_in_use.insert(CU_LIMIT_MALLOC_HEAP_SIZE);
+    if (one.builtin == "vprintf") context.limits_in_use.insert(CU_LIMIT_PRINTF_FIFO_SIZE);
+  }
 
   WatchedRun done;
   if (machine.watching.observed())

@@ -83,7 +83,7 @@ Result<Machine*> make() {
 }  // namespace
 
 Result<Machine*> machine() {
-  static const Result<Machine*> one = make();
+  static const auto& one = *new Result<Machine*>(make());
   return one;
 }
 

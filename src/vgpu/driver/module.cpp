@@ -51,7 +51,6 @@ Result<Done> check_target(const ptx::Module& module, int device) {
 }
 
 LoadError failed(CUresult result, Diagnostic diagnostic) {
-  log_line(diagnostic.to_string());
   return {result, std::move(diagnostic)};
 }
 
@@ -61,9 +60,11 @@ Module::~Module() {
   for (const auto& [name, global] : globals) static_cast<void>(machine->memory->free(global.address));
 }
 
-Loaded load_module(State& all, Context* context, const void* image, std::optional<std::size_t> length) {
-  if (image == nullptr) return LoadError{CUDA_ERROR_INVALID_VALUE, {.message = "no image"}};
-  auto read = read_image(image, length, all.machine->sm());
+Loaded load_module(State& all, Context* context, const ImageSource& source) {
+  const void* const* const memory = std::get_if<const void*>(&source);
+  if (memory != nullptr && *memory == nullptr) return LoadError{CUDA_ERROR_INVALID_VALUE, {.message = "no image"}};
+  auto read = memory != nullptr ? read_image_at(*memory, all.machine->sm())
+                                : read_image(std::get<std::span<const std::byte>>(source), all.machine->sm());
   if (!read) {
     // An image with nothing for this device, or with SASS alone; a broken one has no advice.
     return failed(read.error().fix.empty() ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_NO_BINARY_FOR_GPU, read.error());
@@ -78,7 +79,8 @@ Loaded load_module(State& all, Context* context, const void* image, std::optiona
   }
   auto linked = link(std::move(parts));
   if (!linked) return failed(CUDA_ERROR_INVALID_PTX, linked.error());
-  if (auto right = ir::verify(*linked); !right) return failed(CUDA_ERROR_INVALID_PTX, right.error());
+  auto verified = ir::verify(*linked);
+  if (!verified) return failed(CUDA_ERROR_INVALID_PTX, verified.error());
   if (auto fits = check_target(*linked, all.machine->sm()); !fits) return failed(CUDA_ERROR_INVALID_PTX, fits.error());
 
   auto module = std::make_unique<Module>();
@@ -88,6 +90,7 @@ Loaded load_module(State& all, Context* context, const void* image, std::optiona
   module->ptx = std::move(*linked);
   module->texts = std::move(read->ptx);
   module->origin = std::move(read->origin);
+  module->unsupported = std::move(*verified);
   if (!read->cubin.empty())
     if (auto cubin = read_cubin(read->cubin)) module->cubin = std::move(*cubin);
   const auto placed = place_globals(*module, [&](std::string_view name) { return function_address(*module, name); });
@@ -113,6 +116,13 @@ Function* find_function(State& all, const void* handle) {
   for (const auto& [key, library] : all.libraries)
     if (Function* const found = in(*library->module)) return found;
   return nullptr;
+}
+
+CUresult check_supported(const Module& module, std::string_view kernel) {
+  const auto found = module.unsupported.find(kernel);
+  if (found == module.unsupported.end()) return CUDA_SUCCESS;
+  log_line(fmt::format("kernel {} cannot run on the virtual GPU: {}", kernel, found->second.to_string()));
+  return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 Result<const ir::Kernel*> lowered(Function& function) {

@@ -2,6 +2,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "devices/device.hpp"
 #include "support/kernel_files.hpp"
 #include "workflow/compile/compiler.hpp"
@@ -69,8 +71,8 @@ std::string dotted(int version) {
 void examine_driver(const Driver& driver, const Result<CudaToolkit>& toolkit, Observations& seen) {
   if (driver.library == nullptr) {
     seen.warn("gpu",
-              "no CUDA driver (libcuda.so.1 does not load): kernels run on --device cpu only; CUDA sources are "
-              "still compiled and checked",
+              "no CUDA driver (libcuda.so.1 does not load): kernels run on --device cpu, CUDA sources are compiled and "
+              "checked, and run on a --device virtual:<gpu>, which is never timed",
               "nothing to do without a GPU; with one, install NVIDIA's driver and run: cudadent doctor", Need::gpu);
     return;
   }
@@ -118,8 +120,11 @@ Observations examine_cuda() {
   if (driver.version > 0) facts.driver_cuda = dotted(driver.version);
   if (!kernel_module.empty()) facts.kernel_module = kernel_module;
   facts.gpus = driver.gpus;
-  // The library has no CUDA kernels yet, so there is no image a GPU could lack.
-  seen.ok("gpu", "embedded images: none in this version, so none is missing for any SM");
+  if (const auto library = find_flashmoe_library()) {  // without one the compilers' group says so
+    std::vector<int> gpus;
+    for (const CudaGpuFacts& gpu : driver.gpus) gpus.push_back(std::atoi(gpu.architecture.c_str() + 3));
+    facts.embedded_images = judge_library_images(library_images(*library), gpus, seen);
+  }
   seen.facts.cuda = std::move(facts);
   return seen;
 }

@@ -1,9 +1,11 @@
 // What one examination of the machine returns: findings with what they are needed for, and the same as facts.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "support/result.hpp"
 #include "workflow/verdict/environment_facts.hpp"
 #include "workflow/verdict/verdict.hpp"
 
@@ -39,6 +41,13 @@ struct Observations {
 [[nodiscard]] Observations examine_counters();  // may hardware counters be read?
 [[nodiscard]] Observations examine_clocks();    // what disturbs a measurement
 [[nodiscard]] Observations examine_disk(const std::string& directory);
+
+// The architectures of the GPU kernels inside a libflashmoe.so: 89 for sm_89, 0 for PTX.
+[[nodiscard]] Result<std::vector<int>> library_images(const std::string& library);
+// Their names, and findings on whether they serve the GPUs that are here.
+[[nodiscard]] std::optional<std::vector<std::string>> judge_library_images(const Result<std::vector<int>>& images,
+                                                                           const std::vector<int>& gpus,
+                                                                           Observations& seen);
 
 struct PythonWish {
   double limit_seconds = 4;

@@ -163,7 +163,7 @@ TEST(RecordJson, FactsOfEveryKindSurvive) {
   GateResult environment{.gate = EnvironmentFacts::gate, .outcome = Outcome::inconclusive, .summary = "x"};
   environment.findings = {{Severity::warning, "gpu", "what", "where", "fix"}};
   environment.facts = EnvironmentFacts{
-      .cuda = CudaFacts{.toolkit = "13.0", .gpus = {{"NVIDIA L4", "sm_89", 58}}, .embedded_images = {"sm_80"}},
+      .cuda = CudaFacts{.toolkit = "13.0", .gpus = {{"NVIDIA L4", "sm_89", 58}}, .embedded_images = {{"sm_80"}}},
       .disk = DiskFacts{.directory = "/x"},
       .python_asked = true,
       .python = PythonFacts{.version = "3.11",

@@ -5,6 +5,7 @@
 #include "workflow/environment/doctor.hpp"
 #include "workflow/gates/gates.hpp"
 #include "workflow/gpu/profile.hpp"
+#include "workflow/gpu/program.hpp"
 #include "workflow/journal/gpu_json.hpp"
 #include "workflow/journal/json.hpp"
 
@@ -72,10 +73,14 @@ std::string profile_json(const ProfileRun& run) {
                    {"launches", launches}});
 }
 
-std::string program_json(const std::string& device, int exit_code, const std::vector<LaunchReport>& launches) {
+std::string program_json(const ProgramRun& run) {
   Json list = Json::array();
-  for (const LaunchReport& launch : launches) list.push_back(parsed(launch.json));
-  return indented({{"device", device}, {"exit_code", exit_code}, {"launches", list}});
+  for (const LaunchReport& launch : run.launches) list.push_back(parsed(launch.json));
+  return indented({{"device", run.device},
+                   {"outcome", run.outcome},
+                   {"exit_code", run.exit_code},
+                   {"findings", run.findings},
+                   {"launches", list}});
 }
 
 std::string compare_json(const CompareReport& report) {

@@ -12,8 +12,8 @@ namespace flashmoe::workflow {
 struct CompareReport;
 struct DoctorReport;
 struct GateRun;
-struct LaunchReport;
 struct ProfileRun;
+struct ProgramRun;
 struct Record;
 struct RunSummary;
 struct SideBySide;
@@ -27,8 +27,7 @@ struct SideBySide;
                                            const std::vector<std::string>& files);
 [[nodiscard]] std::string gate_json(const GateRun& run);
 [[nodiscard]] std::string profile_json(const ProfileRun& run);
-[[nodiscard]] std::string program_json(const std::string& device, int exit_code,
-                                       const std::vector<LaunchReport>& launches);
+[[nodiscard]] std::string program_json(const ProgramRun& run);
 [[nodiscard]] std::string compare_json(const CompareReport& report);
 [[nodiscard]] std::string selftest_json(const Record& record);
 [[nodiscard]] std::string record_json(const Record& record);

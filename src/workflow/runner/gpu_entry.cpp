@@ -11,6 +11,7 @@
 #include "runtime/device.hpp"
 #include "support/sha256.hpp"
 #include "workflow/runner/element.hpp"
+#include "workflow/runner/hardening.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -80,6 +81,10 @@ Result<std::unique_ptr<GpuEntry>> GpuEntry::load(const std::string& driver, int 
   auto context = runtime::Context::create(*opened, ordinal);
   if (!context) return context.error();
   state->context = *context;
+  // From here on the driver reads what somebody else wrote, and a virtual one executes it in this process. Not before:
+  // a real driver may start a helper program when it is initialised.
+  forbid_touching_others();
+  forbid_reading_my_memory();
   for (const Image& image : images) {
     std::ifstream file(image.path, std::ios::binary);
     std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};

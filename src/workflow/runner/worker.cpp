@@ -165,7 +165,6 @@ class Worker {
     return Json{{"ok", true}};
   }
 
-  // The kernel runs on the device, where it can reach nothing of this process.
   Json load_gpu(const Json& request) {
     std::vector<Image> images;
     for (const Json& image : request.at("images")) images.push_back({image.at("path"), image.at("hash")});

@@ -34,7 +34,7 @@ struct CudaFacts {
   std::optional<std::string> driver_cuda{};  // the CUDA version the driver knows
   std::optional<std::string> kernel_module{};
   std::vector<CudaGpuFacts> gpus{};
-  std::vector<std::string> embedded_images{};
+  std::optional<std::vector<std::string>> embedded_images{};  // GPU kernels in the library: "PTX", "sm_80"
   bool operator==(const CudaFacts&) const = default;
 };
 

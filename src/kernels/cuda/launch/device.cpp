@@ -1,5 +1,6 @@
 #include "kernels/cuda/launch/device.hpp"
 
+#include <array>
 #include <optional>
 #include <string>
 
@@ -145,32 +146,46 @@ void Device::add(const InstanceAxes& axes, int ctas_per_sm, plan::CudaKernel (&f
                        int64_t{tile.row_warps} * state_floats(axes.dim) * int64_t{sizeof(float)}};
 }
 
+runtime::cuda::Code Device::load_image(const void* image, runtime::cuda::LibraryHandle& library,
+                                       std::string& why) const {
+  using runtime::cuda::JitOption;
+  std::array<char, 1024> log{};
+  std::array options{static_cast<int>(JitOption::error_log_buffer), static_cast<int>(JitOption::error_log_bytes)};
+  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size())};
+  const auto code = driver_->call().library_load(&library, image, options.data(), values.data(),
+                                                 static_cast<unsigned>(options.size()), nullptr, nullptr, 0);
+  why = log[0] == '\0' ? "" : std::string(" (") + log.data() + ")";
+  return code;
+}
+
 // The cubin of the device's own architecture, else the PTX, which every driver can compile. Kernels of a library belong
 // to no context: the driver makes each one ready in the context that launches it.
 fms_status Device::load_listed(const std::string& name, runtime::cuda::LibraryHandle& library, fms_error* error) const {
   runtime::cuda::Code code = runtime::cuda::no_binary_for_gpu;
+  std::string why;
   for (const int architecture : {architecture_, 0}) {
     for (const Image& image : images()) {
       if (code == runtime::cuda::success || image.architecture != architecture || name != image.kernel) continue;
-      code = driver_->call().library_load(&library, image.begin, nullptr, nullptr, 0, nullptr, nullptr, 0);
+      code = load_image(image.begin, library, why);
     }
   }
-  return failed(code, "cuLibraryLoadData", error);
+  return failed(code, ("cuLibraryLoadData" + why).c_str(), error);
 }
 
 fms_status Device::load_compiled(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library,
                                  fms_error* error) const {
   const std::string name = axes.name();
   runtime::cuda::Code code = runtime::cuda::no_binary_for_gpu;
+  std::string why;
   for (const int architecture : {architecture_, 0}) {
     const auto image =
         jit_image({name.c_str(), axes.dtype == FMS_F16 ? "Half" : "BFloat16", axes.dim,
                    tile_class_names[static_cast<int>(axes.tile_class)], axes.is_paged, axes.is_modified, architecture});
     if (!image) return fail(error, FMS_DEVICE_ERROR, "problem.head_dim", "%s", image.error().to_string().c_str());
-    code = driver_->call().library_load(&library, image->data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    code = load_image(image->data(), library, why);
     if (code == runtime::cuda::success) break;
   }
-  return failed(code, "cuLibraryLoadData", error);
+  return failed(code, ("cuLibraryLoadData" + why).c_str(), error);
 }
 
 fms_status Device::load(int code, fms_error* error) const {

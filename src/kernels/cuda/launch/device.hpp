@@ -41,6 +41,9 @@ class Device final : public plan::CudaKernels {
   };
 
   [[nodiscard]] fms_status load(int code, fms_error* error) const;
+  // `why`: what the driver has to say about an image it cannot use.
+  [[nodiscard]] runtime::cuda::Code load_image(const void* image, runtime::cuda::LibraryHandle& library,
+                                               std::string& why) const;
   [[nodiscard]] fms_status load_listed(const std::string& name, runtime::cuda::LibraryHandle& library,
                                        fms_error* error) const;
   [[nodiscard]] fms_status load_compiled(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library,
