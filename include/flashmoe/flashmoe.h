@@ -26,7 +26,9 @@
  * - q_len = 0 or batch = 0 is a valid problem with nothing to do; kv_len = 0 gives 0 and -inf (or the sink).
  *
  * Every function is thread-safe; a context may be shared by any number of threads. Nothing is kept between calls:
- * the library has no global mutable state. fms_attention_run does not allocate.
+ * the library has no global mutable state. fms_attention_run does not allocate. No exception leaves a function: where
+ * memory runs out it answers FMS_OUT_OF_MEMORY. Whatever rounding mode, denormal handling or trapping the calling
+ * thread or OpenMP's threads have set, the library computes in the default environment and leaves theirs as it was.
  *
  * Structs begin with struct_size so that they can grow: set it to sizeof, or use the _init function that does. A size
  * that the library does not know is refused; until 1.0 that is every other size, and header and library go together.
@@ -94,9 +96,9 @@ typedef struct fms_context_options {
 
 /* options may be NULL: the CPU, best ISA. FLASHMOE_CPU_ISA is read here and nowhere else. */
 FMS_API fms_status fms_context_create(const fms_context_options* options, fms_context** context, fms_error* error);
-FMS_API void fms_context_destroy(fms_context* context);
+FMS_API void fms_context_destroy(fms_context* context); /* NULL: nothing happens */
 
-/* The ISA level in force. */
+/* The ISA level in force; AUTO for a GPU, and for NULL. */
 FMS_API fms_cpu_isa fms_context_cpu_isa(const fms_context* context);
 FMS_API const char* fms_cpu_isa_name(fms_cpu_isa isa);
 
@@ -153,7 +155,7 @@ typedef struct fms_attention_problem {
   int64_t block_table_stride;
 } fms_attention_problem;
 
-/* Contiguous (B,H,S,D) tensors, scale 1/sqrt(D), no mask, no features. Change what differs. */
+/* Contiguous (B,H,S,D) tensors, scale 1/sqrt(D), no mask, no features. Change what differs. NULL: nothing happens. */
 FMS_API void fms_attention_problem_init(fms_attention_problem* problem, fms_dtype dtype, int64_t batch, int64_t q_heads,
                                         int64_t kv_heads, int64_t q_len, int64_t kv_len, int64_t head_dim);
 
@@ -214,8 +216,8 @@ typedef struct fms_attention_plan {
 FMS_API fms_status fms_attention_plan_make(const fms_context* context, const fms_attention_problem* problem,
                                            const fms_plan_options* options, fms_attention_plan* plan, fms_error* error);
 
-/* Text for people, JSON for programs ("null" for what is not a plan). Return the length without the NUL, like snprintf;
- * pass capacity 0 to ask. */
+/* Text for people, JSON for programs ("null" for what is not a plan, NULL included). Return the length without the NUL,
+ * like snprintf; pass NULL or capacity 0 to ask. */
 FMS_API size_t fms_plan_explain(const fms_attention_plan* plan, char* text, size_t capacity);
 FMS_API size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t capacity);
 
@@ -236,7 +238,7 @@ typedef enum fms_run_flag {
 
 typedef struct fms_attention_args {
   uint32_t struct_size;
-  uint32_t flags; /* fms_run_flag bits */
+  uint32_t flags; /* fms_run_flag bits; others are refused */
   const void* q;
   const void* k;
   const void* v;
@@ -276,7 +278,7 @@ typedef struct fms_merge_problem {
   fms_strides lse_a, lse_b, lse;
 } fms_merge_problem;
 
-/* Contiguous (B,H,S,D) and (B,H,S). */
+/* Contiguous (B,H,S,D) and (B,H,S). NULL: nothing happens. */
 FMS_API void fms_merge_problem_init(fms_merge_problem* problem, fms_dtype dtype, int64_t batch, int64_t heads,
                                     int64_t len, int64_t head_dim);
 

@@ -130,6 +130,12 @@ fms_status check_args(const fms_attention_plan& plan, const fms_attention_args* 
     return fail(error, FMS_INVALID_ARGUMENT, "args.struct_size", "args.struct_size is %u; allowed: %zu",
                 args->struct_size, sizeof *args);
   }
+  constexpr uint32_t known = FMS_WORKSPACE_READY;
+  if ((args->flags & ~known) != 0) {
+    return fail(error, FMS_INVALID_ARGUMENT, "args.flags",
+                "args.flags has unknown bits 0x%x; allowed: the fms_run_flag bits, 0x%x together", args->flags & ~known,
+                known);
+  }
   const fms_attention_problem& p = plan.problem;
   if (plan::is_empty(p)) return FMS_OK;
   if (auto s = check_pointers(p, *args, error)) return s;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/attention/geometry.hpp"
+#include "support/float_environment.hpp"
 
 namespace flashmoe::cpu {
 namespace {
@@ -89,6 +90,7 @@ inline int run_team(const fms_attention_plan& plan, Team&& team) {
   {
     const Share share{omp_get_thread_num(), omp_get_num_threads()};
     if (share.thread == 0) threads = static_cast<int>(share.threads);
+    const DefaultFloatEnvironment environment;  // the pool's threads have whatever was left in them
     team(share);
   }
   return threads;

@@ -1,0 +1,61 @@
+// An NVRTC for tests that compiles everything to the same few bytes at once, without allocating. Loaded as
+// FLASHMOE_NVRTC, in front of a driver that does not look at images.
+#include <cstddef>
+#include <cstring>
+
+namespace {
+constexpr char image[] = "an image";
+}
+
+extern "C" {
+
+const char* nvrtcGetErrorString(int) {
+  return "no error";
+}
+int nvrtcVersion(int* major, int* minor) {
+  *major = 13;
+  *minor = 0;
+  return 0;
+}
+int nvrtcGetNumSupportedArchs(int* count) {
+  *count = 1;
+  return 0;
+}
+int nvrtcGetSupportedArchs(int* values) {
+  *values = 89;
+  return 0;
+}
+int nvrtcCreateProgram(void** program, const char*, const char*, int, const char* const*, const char* const*) {
+  *program = nullptr;
+  return 0;
+}
+int nvrtcDestroyProgram(void**) {
+  return 0;
+}
+int nvrtcCompileProgram(void*, int, const char* const*) {
+  return 0;
+}
+int nvrtcGetPTXSize(void*, std::size_t* bytes) {
+  *bytes = sizeof image;
+  return 0;
+}
+int nvrtcGetPTX(void*, char* to) {
+  std::memcpy(to, image, sizeof image);
+  return 0;
+}
+int nvrtcGetCUBINSize(void*, std::size_t* bytes) {
+  *bytes = sizeof image;
+  return 0;
+}
+int nvrtcGetCUBIN(void*, char* to) {
+  std::memcpy(to, image, sizeof image);
+  return 0;
+}
+int nvrtcGetProgramLogSize(void*, std::size_t* bytes) {
+  *bytes = 0;
+  return 0;
+}
+int nvrtcGetProgramLog(void*, char*) {
+  return 0;
+}
+}
