@@ -164,7 +164,7 @@ FMS_API fms_status fms_attention_problem_check(const fms_attention_problem* prob
 
 /* ---- plan ---------------------------------------------------------------------------------------------------- */
 
-enum { FMS_PLAN_VERSION = 2, FMS_WORKSPACE_ALIGNMENT = 64 };
+enum { FMS_PLAN_VERSION = 3, FMS_WORKSPACE_ALIGNMENT = 64 };
 
 /* What to force; zero means the planner chooses. */
 typedef struct fms_plan_options {
@@ -189,7 +189,8 @@ typedef enum fms_pack_mode {
 } fms_pack_mode;
 
 /* A plain value: copy it, compare it, print it (fms_plan_explain, fms_plan_json). The problem is inside. A plan runs
- * on any context whose device is the same; changing a field by hand invalidates the fingerprint and run refuses it. */
+ * on any context whose device is the same. Nothing in it is believed: run refuses bytes that the planner would not have
+ * made of the problem inside, whatever their fingerprint says. */
 typedef struct fms_attention_plan {
   uint32_t struct_size;
   uint32_t version;     /* FMS_PLAN_VERSION */
@@ -216,8 +217,8 @@ typedef struct fms_attention_plan {
 FMS_API fms_status fms_attention_plan_make(const fms_context* context, const fms_attention_problem* problem,
                                            const fms_plan_options* options, fms_attention_plan* plan, fms_error* error);
 
-/* Text for people, JSON for programs ("null" for what is not a plan, NULL included). Return the length without the NUL,
- * like snprintf; pass NULL or capacity 0 to ask. */
+/* Text for people; JSON for programs, every field under its name ("null" for what is not a plan, NULL included). Return
+ * the length without the NUL, like snprintf; pass NULL or capacity 0 to ask. The locale does not matter. */
 FMS_API size_t fms_plan_explain(const fms_attention_plan* plan, char* text, size_t capacity);
 FMS_API size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t capacity);
 

@@ -105,16 +105,12 @@ fms_strides contiguous(int64_t heads, int64_t len, int64_t inner) {
   return {static_cast<int64_t>(head * static_cast<uint64_t>(heads)), static_cast<int64_t>(head), inner};
 }
 
-bool is_plan(const fms_attention_plan* plan) {
-  return plan != nullptr && flashmoe::api::check_plan(plan, plan->device_kind, FMS_ISA_AMX, nullptr) == FMS_OK;
-}
-
 // Without a place to write to there is no room, whatever the capacity says.
 size_t print_plan(const fms_attention_plan* plan, char* text, size_t capacity, const char* otherwise,
                   size_t (*print)(const fms_attention_plan&, char*, size_t)) {
   const DefaultFloatEnvironment environment;
   if (text == nullptr) capacity = 0;
-  if (is_plan(plan)) return print(*plan, text, capacity);
+  if (plan != nullptr && flashmoe::plan::check_plan(*plan, nullptr) == FMS_OK) return print(*plan, text, capacity);
   if (capacity > 0) std::snprintf(text, capacity, "%s", otherwise);
   return std::strlen(otherwise);
 }
@@ -275,14 +271,20 @@ size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t capacity
 fms_status fms_attention_run(const fms_context* context, const fms_attention_plan* plan, const fms_attention_args* args,
                              void* workspace, size_t workspace_bytes, fms_stream stream, fms_error* error) {
   if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");
-  return enter(error, [&] {
+  if (plan == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "plan", "plan is NULL");
+  if (args == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "args", "args is NULL");
+  // Copies: what was checked is what runs, whatever happens to the caller's meanwhile.
+  return enter(error, [&, plan = *plan, args = *args] {
     const fms_device_kind kind = context->gpu != nullptr ? FMS_DEVICE_CUDA : FMS_DEVICE_CPU;
-    if (auto s = flashmoe::api::check_plan(plan, kind, context->cpu_isa, error)) return s;
-    if (auto s = flashmoe::api::check_args(*plan, args, error)) return s;
-    if (auto s = flashmoe::api::check_workspace(*plan, workspace, workspace_bytes, error)) return s;
+    if (auto s = flashmoe::api::check_plan_here(plan, kind, context->cpu_isa, error)) return s;
+    if (kind == FMS_DEVICE_CUDA && plan.family != FMS_KERNEL_EMPTY) {
+      if (auto s = context->gpu->check(plan, error)) return s;
+    }
+    if (auto s = flashmoe::api::check_args(plan, args, error)) return s;
+    if (auto s = flashmoe::api::check_workspace(plan, workspace, workspace_bytes, error)) return s;
     auto* bytes = static_cast<std::byte*>(workspace);
-    return kind == FMS_DEVICE_CUDA ? run_on_gpu(*context, *plan, *args, bytes, stream, error)
-                                   : run_on_cpu(*plan, *args, bytes, stream, error);
+    return kind == FMS_DEVICE_CUDA ? run_on_gpu(*context, plan, args, bytes, stream, error)
+                                   : run_on_cpu(plan, args, bytes, stream, error);
   });
 }
 

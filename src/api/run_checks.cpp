@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "plan/cpu_layout.hpp"
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
 #include "support/status.hpp"
@@ -91,68 +90,49 @@ fms_status check_pages(const fms_attention_problem& p, const fms_attention_args&
 
 }  // namespace
 
-fms_status check_plan(const fms_attention_plan* plan, fms_device_kind context_kind, fms_cpu_isa context_isa,
-                      fms_error* error) {
-  if (plan == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "plan", "plan is NULL");
-  if (plan->struct_size != sizeof *plan || plan->version != FMS_PLAN_VERSION) {
-    return fail(error, FMS_INVALID_ARGUMENT, "plan.version",
-                "plan.struct_size is %u and plan.version %u; allowed: %zu and %d. Make the plan anew with this library",
-                plan->struct_size, plan->version, sizeof *plan, FMS_PLAN_VERSION);
-  }
-  if (plan->fingerprint != plan::fingerprint_of(*plan)) {
-    return fail(error, FMS_INVALID_ARGUMENT, "plan.fingerprint",
-                "plan.fingerprint is %016" PRIx64 ", but the fields give %016" PRIx64
-                ": the plan was changed after it was made. Use fms_plan_options to force a choice",
-                plan->fingerprint, plan::fingerprint_of(*plan));
-  }
-  if (plan->device_kind != context_kind) {
+fms_status check_plan_here(const fms_attention_plan& plan, fms_device_kind context_kind, fms_cpu_isa context_isa,
+                           fms_error* error) {
+  if (auto s = plan::check_plan(plan, error)) return s;
+  if (plan.device_kind != context_kind) {
     return fail(error, FMS_INVALID_ARGUMENT, "plan.device_kind", "plan.device_kind is %d; allowed in this context: %d",
-                static_cast<int>(plan->device_kind), static_cast<int>(context_kind));
+                static_cast<int>(plan.device_kind), static_cast<int>(context_kind));
   }
-  if (context_kind == FMS_DEVICE_CUDA) return FMS_OK;
-  if (plan::cpu_layout(*plan).total_bytes != plan->workspace_bytes) {
-    return fail(error, FMS_INVALID_ARGUMENT, "plan.workspace_bytes",
-                "plan.workspace_bytes is %" PRIu64
-                ", but this library would use %zu: the plan comes from another build",
-                plan->workspace_bytes, plan::cpu_layout(*plan).total_bytes);
-  }
-  if (plan->cpu_isa > context_isa) {
+  if (context_kind == FMS_DEVICE_CPU && plan.cpu_isa > context_isa) {
     return fail(error, FMS_INVALID_ARGUMENT, "plan.cpu_isa",
                 "plan.cpu_isa is %d, above this context's %d; make the plan with the context that runs it",
-                static_cast<int>(plan->cpu_isa), static_cast<int>(context_isa));
+                static_cast<int>(plan.cpu_isa), static_cast<int>(context_isa));
   }
   return FMS_OK;
 }
 
-fms_status check_args(const fms_attention_plan& plan, const fms_attention_args* args, fms_error* error) {
-  if (args == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "args", "args is NULL");
-  if (args->struct_size != sizeof *args) {
+fms_status check_args(const fms_attention_plan& plan, const fms_attention_args& args, fms_error* error) {
+  if (args.struct_size != sizeof args) {
     return fail(error, FMS_INVALID_ARGUMENT, "args.struct_size", "args.struct_size is %u; allowed: %zu",
-                args->struct_size, sizeof *args);
+                args.struct_size, sizeof args);
   }
   constexpr uint32_t known = FMS_WORKSPACE_READY;
-  if ((args->flags & ~known) != 0) {
+  if ((args.flags & ~known) != 0) {
     return fail(error, FMS_INVALID_ARGUMENT, "args.flags",
-                "args.flags has unknown bits 0x%x; allowed: the fms_run_flag bits, 0x%x together", args->flags & ~known,
+                "args.flags has unknown bits 0x%x; allowed: the fms_run_flag bits, 0x%x together", args.flags & ~known,
                 known);
   }
   const fms_attention_problem& p = plan.problem;
   if (plan::is_empty(p)) return FMS_OK;
-  if (auto s = check_pointers(p, *args, error)) return s;
+  if (auto s = check_pointers(p, args, error)) return s;
   if (plan.device_kind == FMS_DEVICE_CUDA) return FMS_OK;  // index arrays are in the device's memory
   if (has(p, FMS_RAGGED_Q)) {
-    if (auto s = check_offsets("args.cu_q", args->cu_q, p.batch, p.q_len, p.total_q, error)) return s;
+    if (auto s = check_offsets("args.cu_q", args.cu_q, p.batch, p.q_len, p.total_q, error)) return s;
   }
   if (has(p, FMS_RAGGED_KV)) {
-    if (auto s = check_offsets("args.cu_kv", args->cu_kv, p.batch, p.kv_len, p.total_kv, error)) return s;
+    if (auto s = check_offsets("args.cu_kv", args.cu_kv, p.batch, p.kv_len, p.total_kv, error)) return s;
   }
   if (has(p, FMS_KV_LENGTHS)) {
     for (int64_t b = 0; b < p.batch; ++b) {
-      const int32_t keys = args->kv_lengths[b];
+      const int32_t keys = args.kv_lengths[b];
       if (keys < 0 || keys > p.kv_len) return fail_at("args.kv_lengths", b, keys, 0, p.kv_len, error);
     }
   }
-  return has(p, FMS_PAGED_KV) && p.kv_len > 0 ? check_pages(p, *args, error) : FMS_OK;
+  return has(p, FMS_PAGED_KV) && p.kv_len > 0 ? check_pages(p, args, error) : FMS_OK;
 }
 
 fms_status check_workspace(const fms_attention_plan& plan, const void* workspace, std::size_t bytes, fms_error* error) {

@@ -3,6 +3,11 @@
 #include <cstddef>
 #include <cstring>
 
+namespace flashmoe::cuda {
+struct ProgramOpaque;  // the type that the caller's pointers have
+}
+using Program = flashmoe::cuda::ProgramOpaque*;
+
 namespace {
 constexpr char image[] = "an image";
 }
@@ -25,37 +30,37 @@ int nvrtcGetSupportedArchs(int* values) {
   *values = 89;
   return 0;
 }
-int nvrtcCreateProgram(void** program, const char*, const char*, int, const char* const*, const char* const*) {
+int nvrtcCreateProgram(Program* program, const char*, const char*, int, const char* const*, const char* const*) {
   *program = nullptr;
   return 0;
 }
-int nvrtcDestroyProgram(void**) {
+int nvrtcDestroyProgram(Program*) {
   return 0;
 }
-int nvrtcCompileProgram(void*, int, const char* const*) {
+int nvrtcCompileProgram(Program, int, const char* const*) {
   return 0;
 }
-int nvrtcGetPTXSize(void*, std::size_t* bytes) {
+int nvrtcGetPTXSize(Program, std::size_t* bytes) {
   *bytes = sizeof image;
   return 0;
 }
-int nvrtcGetPTX(void*, char* to) {
+int nvrtcGetPTX(Program, char* to) {
   std::memcpy(to, image, sizeof image);
   return 0;
 }
-int nvrtcGetCUBINSize(void*, std::size_t* bytes) {
+int nvrtcGetCUBINSize(Program, std::size_t* bytes) {
   *bytes = sizeof image;
   return 0;
 }
-int nvrtcGetCUBIN(void*, char* to) {
+int nvrtcGetCUBIN(Program, char* to) {
   std::memcpy(to, image, sizeof image);
   return 0;
 }
-int nvrtcGetProgramLogSize(void*, std::size_t* bytes) {
+int nvrtcGetProgramLogSize(Program, std::size_t* bytes) {
   *bytes = 0;
   return 0;
 }
-int nvrtcGetProgramLog(void*, char*) {
+int nvrtcGetProgramLog(Program, char*) {
   return 0;
 }
 }

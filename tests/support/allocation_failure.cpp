@@ -35,17 +35,44 @@ int64_t failed_allocations() {
 using flashmoe::testing::checked;
 using flashmoe::testing::is_to_fail;
 
+// All of them: a sanitizer has operators of its own, and memory of one kind must not be freed by the other.
+namespace {
+
+void* plain(std::size_t bytes) {
+  return is_to_fail() ? nullptr : std::malloc(bytes > 0 ? bytes : 1);
+}
+void* aligned(std::size_t bytes, std::align_val_t alignment) {
+  const auto step = static_cast<std::size_t>(alignment);
+  return is_to_fail() ? nullptr : std::aligned_alloc(step, (bytes + step - 1) / step * step);
+}
+
+}  // namespace
+
 void* operator new(std::size_t bytes) {
-  return checked(is_to_fail() ? nullptr : std::malloc(bytes > 0 ? bytes : 1));
+  return checked(plain(bytes));
+}
+void* operator new[](std::size_t bytes) {
+  return checked(plain(bytes));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return plain(bytes);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return plain(bytes);
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  const auto step = static_cast<std::size_t>(alignment);
-  return checked(is_to_fail() ? nullptr : std::aligned_alloc(step, (bytes + step - 1) / step * step));
+  return checked(aligned(bytes, alignment));
 }
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
 void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 void operator delete(void* memory, std::align_val_t) noexcept {
