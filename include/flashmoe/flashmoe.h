@@ -260,8 +260,8 @@ typedef void* fms_stream;
 /* workspace: at least plan.workspace_bytes, aligned to FMS_WORKSPACE_ALIGNMENT; NULL if that is 0. One run at a time
  * may use it. On a GPU every pointer is the device's, the caller's context is current, and run returns when the kernel
  * is queued on the stream: no synchronisation, no allocation, so a stream may be capturing. Index arrays are not
- * checked there. On the CPU, index arrays (cu_q, cu_kv, kv_lengths, block_table) are checked before anything is read.
- */
+ * checked there. On the CPU, index arrays (cu_q, cu_kv, kv_lengths, block_table) are checked before anything is read; a
+ * caller that changes them meanwhile gets an error or a wrong answer, and no byte outside its tensors is touched. */
 FMS_API fms_status fms_attention_run(const fms_context* context, const fms_attention_plan* plan,
                                      const fms_attention_args* args, void* workspace, size_t workspace_bytes,
                                      fms_stream stream, fms_error* error);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "plan/index_arrays.hpp"
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
 #include "support/status.hpp"
@@ -64,22 +65,26 @@ fms_status fail_at(const char* array, int64_t index, int64_t value, int64_t low,
 // Offsets must not decrease, stay inside the packed tensor and hold no sequence longer than the plan was made for.
 fms_status check_offsets(const char* name, const int32_t* offsets, int64_t batch, int64_t longest, int64_t total,
                          fms_error* error) {
-  if (offsets[0] < 0 || offsets[0] > total) return fail_at(name, 0, offsets[0], 0, total, error);
-  for (int64_t b = 0; b < batch; ++b) {
-    const int64_t low = offsets[b];
-    const int64_t high = low + longest < total ? low + longest : total;
-    if (offsets[b + 1] < low || offsets[b + 1] > high) return fail_at(name, b + 1, offsets[b + 1], low, high, error);
+  int64_t low = plan::read_index(offsets);
+  if (low < 0 || low > total) return fail_at(name, 0, low, 0, total, error);
+  for (int64_t b = 1; b <= batch; ++b) {
+    const int64_t high = low + longest < total ? low + longest : total, offset = plan::read_index(offsets + b);
+    if (offset < low || offset > high) return fail_at(name, b, offset, low, high, error);
+    low = offset;
   }
   return FMS_OK;
 }
 
+// What kv_rows gives, without its care for a pool of no pages: an entry of the block table is then a mistake.
+int64_t keys_of(const fms_attention_problem& p, const fms_attention_args& args, int64_t b) {
+  return has(p, FMS_KV_LENGTHS) ? plan::between(plan::read_index(args.kv_lengths + b), 0, p.kv_len) : p.kv_len;
+}
+
 fms_status check_pages(const fms_attention_problem& p, const fms_attention_args& args, fms_error* error) {
   for (int64_t b = 0; b < p.batch; ++b) {
-    const int64_t keys = has(p, FMS_KV_LENGTHS) ? args.kv_lengths[b] : p.kv_len;
-    const int64_t pages = (keys + p.page_size - 1) / p.page_size;
+    const int64_t pages = (keys_of(p, args, b) + p.page_size - 1) / p.page_size;
     for (int64_t i = 0; i < pages; ++i) {
-      const int64_t index = b * p.block_table_stride + i;
-      const int32_t page = args.block_table[index];
+      const int64_t index = b * p.block_table_stride + i, page = plan::read_index(args.block_table + index);
       if (page < 0 || page >= p.page_count) {
         return fail_at("args.block_table", index, page, 0, p.page_count - 1, error);
       }
@@ -128,7 +133,7 @@ fms_status check_args(const fms_attention_plan& plan, const fms_attention_args& 
   }
   if (has(p, FMS_KV_LENGTHS)) {
     for (int64_t b = 0; b < p.batch; ++b) {
-      const int32_t keys = args.kv_lengths[b];
+      const int64_t keys = plan::read_index(args.kv_lengths + b);
       if (keys < 0 || keys > p.kv_len) return fail_at("args.kv_lengths", b, keys, 0, p.kv_len, error);
     }
   }

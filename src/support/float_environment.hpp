@@ -38,7 +38,8 @@ class DefaultFloatEnvironment {
   inline __attribute__((always_inline)) void leave_other() {
     std::fegetenv(&other_);
     std::fesetenv(FE_DFL_ENV);
-    asm volatile("ldmxcsr %0" ::"m"(default_mxcsr) : "memory");  // C's default says nothing about denormals
+    const std::uint32_t mxcsr = default_mxcsr;
+    asm volatile("ldmxcsr %0" ::"m"(mxcsr) : "memory");  // C's default says nothing about denormals
   }
 #else
   static bool is_default() {
