@@ -261,7 +261,12 @@ typedef void* fms_stream;
  * may use it. On a GPU every pointer is the device's, the caller's context is current, and run returns when the kernel
  * is queued on the stream: no synchronisation, no allocation, so a stream may be capturing. Index arrays are not
  * checked there. On the CPU, index arrays (cu_q, cu_kv, kv_lengths, block_table) are checked before anything is read; a
- * caller that changes them meanwhile gets an error or a wrong answer, and no byte outside its tensors is touched. */
+ * caller that changes them meanwhile gets an error or a wrong answer, and no byte outside its tensors is touched.
+ *
+ * o, lse and the workspace share no element with each other or with anything that is read; run refuses it otherwise.
+ * Elements count, not ranges: o may be a slice of the buffer that q, k and v are slices of. And o may be q exactly, same
+ * address and same strides. On the CPU, keys, pages and rows that the index arrays do not lead to count as nobody's; on
+ * a GPU every page and row that the problem describes counts. */
 FMS_API fms_status fms_attention_run(const fms_context* context, const fms_attention_plan* plan,
                                      const fms_attention_args* args, void* workspace, size_t workspace_bytes,
                                      fms_stream stream, fms_error* error);
@@ -270,7 +275,8 @@ FMS_API fms_status fms_attention_run(const fms_context* context, const fms_atten
 
 /* Two partial results over disjoint sets of keys, with their log-sum-exp, combine into the result over the union:
  *   lse = log(exp(lse_a) + exp(lse_b)),  o = exp(lse_a - lse) * o_a + exp(lse_b - lse) * o_b
- * The output may alias an input exactly. A part with lse = -inf does not contribute, whatever its o holds. */
+ * o may be o_a or o_b exactly, lse may be lse_a or lse_b; any other overlap is refused. A part with lse = -inf does not
+ * contribute, whatever its o holds. */
 typedef struct fms_merge_problem {
   uint32_t struct_size;
   fms_dtype dtype; /* of o_a, o_b and o */

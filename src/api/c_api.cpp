@@ -11,6 +11,7 @@
 #include <new>
 #include <utility>
 
+#include "api/alias_checks.hpp"
 #include "api/entry.hpp"
 #include "api/run_checks.hpp"
 #include "flashmoe/flashmoe.h"
@@ -166,6 +167,7 @@ fms_status merge_on_cpu(const fms_context& context, const fms_merge_problem& pro
   for (const auto& [name, pointer] : pointers) {
     if (pointer == nullptr) return fail(error, FMS_INVALID_ARGUMENT, name, "%s is NULL", name);
   }
+  if (auto s = flashmoe::api::check_merge_aliases(problem, args, error)) return s;
   const fms_cpu_isa isa = context.cpu_isa > FMS_ISA_AVX512 ? FMS_ISA_AVX512 : context.cpu_isa;
   flashmoe::cpu::kernels(isa).merge(problem, args);
   return FMS_OK;
@@ -282,6 +284,7 @@ fms_status fms_attention_run(const fms_context* context, const fms_attention_pla
     }
     if (auto s = flashmoe::api::check_args(plan, args, error)) return s;
     if (auto s = flashmoe::api::check_workspace(plan, workspace, workspace_bytes, error)) return s;
+    if (auto s = flashmoe::api::check_aliases(plan, args, workspace, error)) return s;
     auto* bytes = static_cast<std::byte*>(workspace);
     return kind == FMS_DEVICE_CUDA ? run_on_gpu(*context, plan, args, bytes, stream, error)
                                    : run_on_cpu(plan, args, bytes, stream, error);

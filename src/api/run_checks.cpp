@@ -12,23 +12,20 @@
 namespace flashmoe::api {
 namespace {
 
+using plan::element_bytes;
 using plan::has;
 
-fms_status check_pointer(const char* name, const void* pointer, std::size_t alignment, fms_error* error) {
+fms_status check_pointer(const char* name, const void* pointer, int64_t alignment, fms_error* error) {
   if (pointer == nullptr) {
     return fail(error, FMS_INVALID_ARGUMENT, name, "%s is NULL; allowed: the tensor this problem asks for", name);
   }
-  if (reinterpret_cast<std::uintptr_t>(pointer) % alignment == 0) return FMS_OK;
-  return fail(error, FMS_INVALID_ARGUMENT, name, "%s is %p; allowed: an address divisible by its element size, %zu",
-              name, pointer, alignment);
-}
-
-std::size_t element_bytes(fms_dtype dtype) {
-  return dtype == FMS_F32 ? 4 : 2;
+  if (reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(alignment) == 0) return FMS_OK;
+  return fail(error, FMS_INVALID_ARGUMENT, name,
+              "%s is %p; allowed: an address divisible by its element size, %" PRId64, name, pointer, alignment);
 }
 
 fms_status check_pointers(const fms_attention_problem& p, const fms_attention_args& args, fms_error* error) {
-  const std::size_t bytes = element_bytes(p.dtype);
+  const int64_t bytes = element_bytes(p.dtype);
   if (auto s = check_pointer("args.q", args.q, bytes, error)) return s;
   if (auto s = check_pointer("args.o", args.o, bytes, error)) return s;
   const bool has_keys = p.kv_len > 0;
@@ -40,7 +37,7 @@ fms_status check_pointers(const fms_attention_problem& p, const fms_attention_ar
     bool needed;
     const char* name;
     const void* pointer;
-    std::size_t alignment;
+    int64_t alignment;
   } optional[] = {{has(p, FMS_LSE), "args.lse", args.lse, 4},
                   {has(p, FMS_BIAS) && has_keys, "args.bias", args.bias, element_bytes(p.bias_dtype)},
                   {has(p, FMS_SINKS), "args.sinks", args.sinks, 4},
