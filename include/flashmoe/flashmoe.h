@@ -25,10 +25,14 @@
  * - With FMS_RAGGED_Q, rows of o and lse that belong to no sequence are left as they are.
  * - q_len = 0 or batch = 0 is a valid problem with nothing to do; kv_len = 0 gives 0 and -inf (or the sink).
  *
- * Every function is thread-safe; a context may be shared by any number of threads. Nothing is kept between calls:
- * the library has no global mutable state. fms_attention_run does not allocate. No exception leaves a function: where
- * memory runs out it answers FMS_OUT_OF_MEMORY. Whatever rounding mode, denormal handling or trapping the calling
- * thread or OpenMP's threads have set, the library computes in the default environment and leaves theirs as it was.
+ * Every function is thread-safe; a context may be shared by any number of threads. Nothing is kept between calls, and
+ * fms_attention_run does not allocate. No exception leaves a function: where memory runs out it answers
+ * FMS_OUT_OF_MEMORY. Whatever rounding mode, denormal handling or trapping the calling thread or OpenMP's threads have
+ * set, the library computes in the default environment and leaves theirs as it was.
+ *
+ * Threads are OpenMP's. A run that wants more of them than there can be (limits on processes or memory, at the first time
+ * that a thread wants so many) takes fewer, with the same result; fms_run_info says how many. A process forked from one
+ * that had threads works with one: OpenMP's stayed with the parent. Start workers by spawn or exec to have them all.
  *
  * Structs begin with struct_size so that they can grow: set it to sizeof, or use the _init function that does. A size
  * that the library does not know is refused; until 1.0 that is every other size, and header and library go together.

@@ -1,7 +1,5 @@
 // The C ABI: check the arguments, plan, dispatch to the kernels. The only place where the library is entered: every
 // function that computes or allocates goes through enter(), or computes in the default environment itself.
-#include <omp.h>
-
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
@@ -18,6 +16,7 @@
 #include "flashmoe/version.h"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/registry.hpp"
+#include "kernels/cpu/team.hpp"
 #include "kernels/cuda/launch/device.hpp"
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
@@ -256,7 +255,7 @@ fms_status fms_attention_plan_make(const fms_context* context, const fms_attenti
       caps = context->gpu->caps();
     } else {
       caps.cpu_isa = context->cpu_isa;
-      caps.max_threads = omp_get_max_threads();
+      caps.max_threads = flashmoe::cpu::max_team();
     }
     return flashmoe::plan::make_plan(caps, *problem, options, plan, error);
   });

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/registry.hpp"
+#include "kernels/cpu/team.hpp"
 #include "kernels/cpu/types.hpp"
 #include "support/float_environment.hpp"
 
@@ -53,8 +54,9 @@ inline void merge_states(const fms_merge_problem& p, const MergeArgs& args) {
     using T = decltype(element);
     // Below this many elements a parallel region costs more than it brings.
     constexpr int64_t parallel_elements = 1 << 16;
-    [[maybe_unused]] const bool parallel = p.batch * p.heads * p.len * p.head_dim > parallel_elements;
-#pragma omp parallel if (parallel)
+    const bool is_parallel = p.batch * p.heads * p.len * p.head_dim > parallel_elements;
+    [[maybe_unused]] const int threads = is_parallel ? team_size(max_team()) : 1;
+#pragma omp parallel num_threads(threads) if (threads > 1)
     {
       const DefaultFloatEnvironment environment;
 #pragma omp for collapse(3)
