@@ -13,6 +13,7 @@
 
 #include "support/simple_case.hpp"
 
+#if !defined(FMS_SANITIZED)  // the sanitizers have a pthread_create of their own
 namespace {
 
 constexpr int kNoLimit = 1 << 20;
@@ -33,7 +34,6 @@ void* run_and_leave(void* given) {
 
 }  // namespace
 
-#if !defined(FMS_SANITIZED)  // the sanitizers have a pthread_create of their own
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
                               void* argument) {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
@@ -85,12 +85,12 @@ class Work {
   AttentionCase one_ = normal_case(simple_problem(FMS_F16, {2, 4, 4, 100, 200, 64}));
 };
 
+#if !defined(FMS_SANITIZED)
 // In a thread of its own, whose pool is empty.
 void in_a_new_thread(const std::function<void()>& body) {
   std::thread(body).join();
 }
 
-#if !defined(FMS_SANITIZED)
 TEST(Threads, ThatCannotBeMadeAreDoneWithout) {
   std::vector<uint8_t> expected;
   int full_team = 0;
