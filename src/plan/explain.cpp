@@ -80,9 +80,10 @@ void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {
                cpu_isa_names[plan.cpu_isa], rows, rows == 1 ? "" : "s", rows == 1 ? "s" : "");
       break;
     case FMS_KERNEL_AMX:
-      text.add("Kernel: amx tiles, %s.\n", p.dtype == FMS_F16
-                                               ? "fp16 as the exact sum of two bf16 parts, 3 products instead of 1"
-                                               : "bf16 as it is");
+      text.add("Kernel: amx tiles, %s.\n",
+               p.dtype == FMS_F16
+                   ? "fp16 as the exact sum of two bf16 parts, 3 products instead of 1, or 4 where the scores are large"
+                   : "bf16 as it is");
       break;
     case FMS_KERNEL_CUDA_FORWARD:
       explain_cuda(plan, text);
