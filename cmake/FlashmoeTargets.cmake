@@ -10,13 +10,14 @@ target_compile_options(fms_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restr
 target_include_directories(fms_options INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 
 include(FlashmoeSanitize)
+include(FlashmoeHarden)
 
 function(flashmoe_folder name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
   add_library(fms_${name} STATIC ${ARG_SOURCES})
   set_target_properties(fms_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                                                VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
-  target_link_libraries(fms_${name} PRIVATE fms_options)
+  target_link_libraries(fms_${name} PRIVATE fms_options fms_shipped)
   foreach(used IN LISTS ARG_USES)
     target_link_libraries(fms_${name} PRIVATE fms_${used})
   endforeach()
@@ -64,7 +65,8 @@ function(flashmoe_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
   endif()
-  add_test(NAME ${name} COMMAND ${name})
+  # Where the compiler was started: with a compiler cache __FILE__ is relative to it.
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
                                           ENVIRONMENT "${FLASHMOE_TEST_ENVIRONMENT}")
 endfunction()

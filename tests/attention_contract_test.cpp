@@ -506,6 +506,19 @@ TEST_F(Environment, ABadValueIsAnErrorThatListsTheGoodOnes) {
   }
 }
 
+TEST(AttentionContract, TheLibraryTellsItsGpuKernels) {
+  const std::vector<int32_t> asked_for = FMS_TEST_CUDA_IMAGES;
+  std::vector<int32_t> told(fms_cuda_images(nullptr, 0));
+  EXPECT_EQ(fms_cuda_images(told.data(), told.size()), told.size());
+  EXPECT_EQ(told, asked_for);
+  if (told.size() > 1) {
+    int32_t two[] = {-1, -1};
+    EXPECT_EQ(fms_cuda_images(two, 1), told.size());
+    EXPECT_EQ(two[0], told[0]);
+    EXPECT_EQ(two[1], -1) << "no more than there is room for";
+  }
+}
+
 TEST(AttentionContract, BadContextOptionsAreRefused) {
   const auto create = [](auto spoil, fms_error* error) {
     fms_context_options options{};

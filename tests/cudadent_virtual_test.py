@@ -18,6 +18,14 @@ from pathlib import Path
 
 CUDADENT, EXAMPLES = (Path(argument).resolve() for argument in sys.argv[1:3])
 DEVICE = "virtual:l4"
+# What any client of the driver API asks first.
+NAME_THE_DEVICE = """
+import ctypes
+driver = ctypes.CDLL("libcuda.so.1")
+name = ctypes.create_string_buffer(100)
+assert driver.cuInit(0) == 0 and driver.cuDeviceGetName(name, 100, 0) == 0
+print(name.value.decode())
+"""
 
 
 def cudadent(*arguments: str, budget: int | None = None) -> subprocess.CompletedProcess[str]:
@@ -63,8 +71,8 @@ class Project:
         assert ran.stdout, ran.stderr
         return ran.returncode, json.loads(ran.stdout)
 
-    def profile(self, *flags: str) -> tuple[int, str, str]:
-        ran = cudadent("profile", str(self.path), "--device", DEVICE, "--seed", "7", "--quiet", *flags)
+    def profile(self, *flags: str, device: str = DEVICE) -> tuple[int, str, str]:
+        ran = cudadent("profile", str(self.path), "--device", device, "--seed", "7", "--quiet", *flags)
         return ran.returncode, ran.stdout, ran.stderr
 
 
@@ -119,6 +127,27 @@ class VirtualGpu(unittest.TestCase):
         code, text, _ = self.project_again().profile()
         self.assertIn("the grid is too small: 2 CTAs on 58 SMs", text)
         self.assertIn("__syncthreads();", text, "the source stands beside its counts")
+
+    def test_every_gpu_of_the_table_is_a_device(self) -> None:
+        table = json.loads(cudadent("doctor", "--devices", "--json").stdout)
+        self.assertEqual({gpu["architecture"] for gpu in table}, {f"sm_{sm}" for sm in (80, 86, 89, 90, 100, 120)})
+        guide = (EXAMPLES.parent / "docs" / "virtual-gpu.md").read_text()
+        self.project("attention_naive")
+        profiled = set()
+        for gpu in table:
+            with self.subTest(gpu["id"]):
+                row = f"| `virtual:{gpu['id']}` | {gpu['name']} | {gpu['architecture']} |"
+                self.assertTrue(row in guide, f"docs/virtual-gpu.md has no row {row}")
+                ran = cudadent("run", "--device", f"virtual:{gpu['id']}", "--", sys.executable, "-c", NAME_THE_DEVICE)
+                self.assertIn(f"{gpu['name']} (virtual)", ran.stdout, ran.stderr)
+                if gpu["architecture"] in profiled:
+                    continue
+                profiled.add(gpu["architecture"])
+                code, text, problem = self.project_again().profile("--json", device=f"virtual:{gpu['id']}")
+                self.assertEqual(code, 0, problem)
+                counters = json.loads(text)["launches"][0]["counters"]
+                self.assertEqual(counters["sms"], gpu["sm_count"]["value"])
+                self.assertEqual(counters["device"], gpu["id"])
 
     def project_again(self) -> Project:
         made = Project.__new__(Project)

@@ -20,11 +20,11 @@ MAY_INCLUDE: dict[str, frozenset[str]] = {
     "src/support": frozenset(),
     "src/devices": frozenset(),
     "src/images": frozenset(),
-    "src/plan": frozenset(),
+    "src/plan": frozenset({"src/devices"}),
     "src/runtime": frozenset(),
     "src/kernels/reference": frozenset(),  # the oracle shares nothing with what it checks
     "src/kernels/cpu": frozenset({"src/plan", "src/runtime"}),
-    "src/kernels/cuda": frozenset({"src/plan", "src/runtime", "src/kernels/cuda/jit"}),
+    "src/kernels/cuda": frozenset({"src/plan", "src/devices", "src/runtime", "src/kernels/cuda/jit"}),
     "src/kernels/cuda/jit": frozenset(),  # it takes the device code as text
     "src/api": frozenset({"src/plan", "src/kernels/cpu", "src/kernels/cuda", "src/runtime"}),
     # The virtual GPU's only other edge is the driver ABI, at load time.
@@ -36,6 +36,7 @@ MAY_INCLUDE: dict[str, frozenset[str]] = {
     "src/vgpu/driver": frozenset(
         {f"src/vgpu/{part}" for part in ("ptx", "ir", "memory", "exec", "observe")} | {"src/devices", "src/images"}
     ),
+    "src/vgpu/nvjitlink": frozenset({"src/images"}),
     "src/vgpu": frozenset(),
     "src/predict": frozenset({"src/vgpu"}),
     "src/workflow": frozenset({"src/api", "src/runtime", "src/predict", "src/devices", "src/images"}),
@@ -189,6 +190,12 @@ PLANTS: dict[str, tuple[str, str, str]] = {
         '#include "kernels/reference/oracle.hpp"\n',
         "src/kernels/cpu may not include src/kernels/reference/oracle.hpp",
     ),
+    "devices look up": ("src/devices/bad.hpp", '#include "plan/plan.hpp"\n', "src/devices may not include src/plan"),
+    "devices in the CPU's kernels": (
+        "src/kernels/cpu/bad.cpp",
+        '#include "devices/device.hpp"\n',
+        "src/kernels/cpu may not include src/devices/device.hpp",
+    ),
     "virtual GPU sees the plan": ("src/vgpu/bad.cpp", '#include "plan/plan.hpp"\n', "src/vgpu may not include"),
     "python looks inside": ("python/bad.cpp", '#include "../src/plan/plan.hpp"\n', "python may not include src/plan"),
     "public header looks inside": ("include/flashmoe/bad.hpp", '#include "support/status.hpp"\n', "include may not"),
@@ -210,7 +217,8 @@ def plant_clean_tree(root: Path) -> None:
         "src/support/status.hpp": "\n",
         "src/support/status.cpp": '#include "support/status.hpp"\n',
         "src/support/CMakeLists.txt": "flashmoe_folder(support SOURCES status.cpp)\n",
-        "src/plan/plan.hpp": '#include "support/status.hpp"\n',
+        "src/devices/device.hpp": "\n",
+        "src/plan/plan.hpp": '#include "devices/device.hpp"\n#include "support/status.hpp"\n',
         "src/plan/plan.cpp": '#include "plan.hpp"\n',
         "src/plan/CMakeLists.txt": "flashmoe_folder(plan SOURCES plan.cpp USES support)\n",
         "src/kernels/cpu/exp2.hpp": '#include "plan/plan.hpp"\n',

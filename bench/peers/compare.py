@@ -29,11 +29,12 @@ import sys
 from pathlib import Path
 
 import compile_cost
+import gpu_pipes
 import plot
 import report
 from comparison import FLASH_ATTENTION, FLASHINFER, OURS, SIDES, Comparison, Instance, Row
 from compile_cost import CompileCost
-from executed import CannotRunError, Executed, run
+from executed import DEVICE, CannotRunError, Executed, run
 from peer_builds import ROOT, build, find_nvcc
 from problems import PROBLEMS, Problem, flash_attention_instance, flashinfer_instance
 from sass import disassemble
@@ -66,9 +67,11 @@ class Collector:
         self.wants_cost = wants_cost
         self.host = build_tree / "tests" / "peers" / "peers_host"
         self.driver = build_tree / "vgpu" / "libcuda.so.1"
-        for needed in (self.host, self.driver):
+        cudadent = build_tree / "bin" / "cudadent"
+        for needed in (self.host, self.driver, cudadent):
             if not needed.exists():
-                raise CannotRunError(f"{needed} is not there: build the targets peers_host and vgpu")
+                raise CannotRunError(f"{needed} is not there: build the targets peers_host, vgpu and cudadent")
+        self.pipes = gpu_pipes.all_gpus(cudadent)[DEVICE]
         self._instances: dict[str, Instance] = {}
 
     def row(self, side: str, problem: Problem) -> Row:
@@ -106,7 +109,7 @@ class Collector:
         functions = {function.name: function for function in disassemble(self.nvdisasm, cubin)}
         if kernel not in functions:
             raise CannotRunError(f"{cubin} has no kernel {kernel}; it has {', '.join(functions)}")
-        return main_loop(functions[kernel])
+        return main_loop(functions[kernel], self.pipes)
 
 
 def collect(collector: Collector, sides: list[str], problems: list[Problem]) -> Comparison:

@@ -129,7 +129,7 @@ def rounds_table(comparison: Comparison) -> str:
     for one in comparison.instances:
         if loop := one.loop:
             busy = [f"{loop.busy_clocks.get(pipe, 0) / loop.clocks:.0%}" for pipe in pipes]
-            cells = [f"`{one.name}`", str(loop.clocks), f"{loop.instructions / loop.clocks:.0%}", *busy]
+            cells = [f"`{one.name}`", f"{loop.clocks:g}", f"{loop.instructions / loop.clocks:.0%}", *busy]
             rows.append([*cells, str(loop.longest_stretch_without_hmma), str(loop.local_memory_instructions)])
     head = ("kernel", "clocks of a round", "issue", "tensor", "MUFU", "ALU", "LDSM", "longest stretch without HMMA")
     return table((*head, "spill instructions"), rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unittest
 
+from gpu_pipes import Pipes
 from sass import Function, innermost, loops, parse, register_number
 from tensor_use import (
     busy_clocks,
@@ -34,6 +35,7 @@ def function_of(*lines: str) -> Function:
     return function
 
 
+L4 = Pipes(architecture="sm_89", hmma_16816_f32=16, transcendental=8, fp32=1, alu=2)
 HMMA = "HMMA.16816.F32 R4, R20.reuse, R24, R4"
 
 
@@ -163,7 +165,7 @@ class Products(unittest.TestCase):
 class Walk(unittest.TestCase):
     def share(self, *lines: str, ldsm_factor: int = 1) -> float:
         code = function_of(*lines).code
-        return tensor_clocks_share(code, sum(one.base == "HMMA" for one in code), ldsm_factor)
+        return tensor_clocks_share(code, L4, sum(one.base == "HMMA" for one in code), ldsm_factor)
 
     def test_clocks_of_the_pipes(self) -> None:
         wanted = {
@@ -180,8 +182,8 @@ class Walk(unittest.TestCase):
             "UIADD3 UR4, UR4, 0x1, URZ": None,
         }
         for line, clocks in wanted.items():
-            self.assertEqual(pipe_clocks(function_of(line).code[0], 1), clocks, line)
-        self.assertEqual(pipe_clocks(function_of("LDSM.16.M88.4 R1, [R2]").code[0], 4), ("shared", 16))
+            self.assertEqual(pipe_clocks(function_of(line).code[0], L4, 1), clocks, line)
+        self.assertEqual(pipe_clocks(function_of("LDSM.16.M88.4 R1, [R2]").code[0], L4, 4), ("shared", 16))
 
     def test_products_alone_fill_the_pipe(self) -> None:
         self.assertEqual(self.share(HMMA, HMMA), 1.0)
@@ -203,14 +205,14 @@ class Walk(unittest.TestCase):
 
     def test_what_holds_a_round_back(self) -> None:
         code = function_of("FADD R1, R2, R3", HMMA, "MUFU.EX2 R1, R2", "MUFU.EX2 R1, R2", HMMA, "FADD R1, R2, R3").code
-        self.assertEqual(busy_clocks(code), {"fp32": 2, "tensor": 32, "transcendental": 16})
-        self.assertEqual(round_clocks(code, 1), 32)
+        self.assertEqual(busy_clocks(code, L4), {"fp32": 2, "tensor": 32, "transcendental": 16})
+        self.assertEqual(round_clocks(code, L4, 1), 32)
         self.assertEqual(longest_stretch_without_hmma(code), 2)
         self.assertEqual(longest_stretch_without_hmma([*code, *code[-1:] * 3]), 5)  # on into the next round
 
     def test_only_counted_products_count(self) -> None:
         code = function_of(HMMA, HMMA).code
-        self.assertEqual(tensor_clocks_share(code, 1, 1), 0.5)
+        self.assertEqual(tensor_clocks_share(code, L4, 1, 1), 0.5)
 
 
 class MainLoops(unittest.TestCase):
@@ -221,7 +223,7 @@ class MainLoops(unittest.TestCase):
             ".L_x_1:", *load, HMMA, HMMA, "FSEL R4, R4, -INF, P1", "@P0 BRA `(.L_x_1)",
             ".L_x_2:", *load, HMMA, HMMA, "@P0 BRA `(.L_x_2)", "EXIT",
         )  # fmt: skip
-        loop = main_loop(function)
+        loop = main_loop(function, L4)
         assert loop is not None
         self.assertEqual((loop.instructions, loop.hmmas, loop.useful_hmmas, loop.inner_loops), (6, 2, 2, 0))
         self.assertEqual(loop.instructions_per_useful_hmma, 3)
@@ -233,13 +235,13 @@ class MainLoops(unittest.TestCase):
             ".L_x_0:", "NOP", ".L_x_1:", *load, HMMA, HMMA, HMMA, "@P0 BRA `(.L_x_1)", "MUFU.EX2 R9, R8", HMMA,
             "@P1 BRA `(.L_x_0)", "EXIT",
         )  # fmt: skip
-        loop = main_loop(function)
+        loop = main_loop(function, L4)
         assert loop is not None
         self.assertEqual((loop.instructions, loop.hmmas, loop.inner_loops), (10, 4, 1))
 
     def test_a_kernel_without_products_has_none(self) -> None:
-        self.assertIsNone(main_loop(function_of(".L_x_0:", "FADD R1, R2, R3", "@P0 BRA `(.L_x_0)", "EXIT")))
-        self.assertIsNone(main_loop(function_of(HMMA, "EXIT")))
+        self.assertIsNone(main_loop(function_of(".L_x_0:", "FADD R1, R2, R3", "@P0 BRA `(.L_x_0)", "EXIT"), L4))
+        self.assertIsNone(main_loop(function_of(HMMA, "EXIT"), L4))
 
 
 if __name__ == "__main__":

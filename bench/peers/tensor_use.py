@@ -11,11 +11,11 @@ product with ones) fills the pipe and is an instruction like any other, but does
 
 The walk: one warp alone, the round's instructions in order, one issue a clock, each waits until its pipe is free. It
 knows no latencies and no dependences: an upper bound of what one warp of a sub-partition can reach, and a diagnostic,
-not a speed. Clocks that a pipe is held (L4, sm_89, per sub-partition):
+not a speed. Clocks that a pipe is held, per sub-partition (gpu_pipes.py asks for them; in brackets an L4's):
 
-    HMMA.16816.F32 16 (half of it for 1688)    MUFU and conversions to and from integers 8    ALU 2    FP32 and IMAD 1
-    LDSM 1, 2 or 4 by its matrices (x4: 4)     all else (global and local memory, shuffles, barriers, branches, the
-                                               uniform datapath) takes its issue slot only
+    HMMA.16816.F32 (16), half of it for 1688    MUFU and conversions to and from integers (8)    ALU (2)
+    FP32 and IMAD (1)                           LDSM 1, 2 or 4 by its matrices (x4: 4)
+    All else (global and local memory, shuffles, barriers, branches, the uniform datapath) takes its issue slot only.
 
 LDSM goes through a port that the four sub-partitions share: the second figure charges it fourfold (x4: 16), as if the
 other three were as busy.
@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gpu_pipes import Pipes
 from sass import Function, Instruction, Loop, innermost, loops, register_number
 
 SHARED_PORT_FACTOR = 4
@@ -40,21 +41,21 @@ _NO_RESULT = {"STG", "STL", "STS", "ST", "RED", "LDGSTS", "BAR", "BRA"}
 _STEADY_STATE_ROUNDS = 4
 
 
-def pipe_clocks(instruction: Instruction, ldsm_factor: int) -> tuple[str, int] | None:
+def pipe_clocks(instruction: Instruction, pipes: Pipes, ldsm_factor: int) -> tuple[str, float] | None:
     """The pipe that the instruction holds and for how long; None: its issue slot is all it takes."""
     base = instruction.base
     if base == "HMMA":
-        return "tensor", 8 if "1688" in instruction.modifiers else 16
+        return "tensor", pipes.hmma_16816_f32 / (2 if "1688" in instruction.modifiers else 1)
     if base in _TRANSCENDENTAL:
-        return "transcendental", 8
+        return "transcendental", pipes.transcendental
     if base == "LDSM":
         matrices = int(instruction.modifiers[-1]) if instruction.modifiers[-1] in ("2", "4") else 1
         return "shared", matrices * ldsm_factor
     if base in _FP32:
-        return "fp32", 1
+        return "fp32", pipes.fp32
     if base in _ISSUE_ONLY or base.startswith("U"):
         return None
-    return "alu", 2
+    return "alu", pipes.alu
 
 
 def _result_width(instruction: Instruction) -> int:
@@ -110,35 +111,35 @@ def is_useful(function: Function, round_indices: list[int], position: int) -> bo
     return True
 
 
-def round_clocks(code: list[Instruction], ldsm_factor: int) -> int:
+def round_clocks(code: list[Instruction], pipes: Pipes, ldsm_factor: int) -> float:
     """How long the walk takes for one round when many follow each other."""
-    free_at: dict[str, int] = {}
-    clock = begin = 0
+    free_at: dict[str, float] = {}
+    clock = begin = 0.0
     for _ in range(_STEADY_STATE_ROUNDS):
         begin = clock
         for instruction in code:
-            if held := pipe_clocks(instruction, ldsm_factor):
+            if held := pipe_clocks(instruction, pipes, ldsm_factor):
                 pipe, clocks = held
-                clock = max(clock, free_at.get(pipe, 0))
+                clock = max(clock, free_at.get(pipe, 0.0))
                 free_at[pipe] = clock + clocks
             clock += 1
     # Pipes that are still busy when a round ends hold the next one back: the last round is as long as any to come.
     return clock - begin
 
 
-def busy_clocks(code: list[Instruction]) -> dict[str, int]:
+def busy_clocks(code: list[Instruction], pipes: Pipes) -> dict[str, float]:
     """Of each pipe in one round; LDSM.x4 4."""
-    busy: dict[str, int] = {}
+    busy: dict[str, float] = {}
     for instruction in code:
-        if held := pipe_clocks(instruction, 1):
-            busy[held[0]] = busy.get(held[0], 0) + held[1]
+        if held := pipe_clocks(instruction, pipes, 1):
+            busy[held[0]] = busy.get(held[0], 0.0) + held[1]
     return busy
 
 
-def tensor_clocks_share(code: list[Instruction], counted_hmmas: int, ldsm_factor: int) -> float:
+def tensor_clocks_share(code: list[Instruction], pipes: Pipes, counted_hmmas: int, ldsm_factor: int) -> float:
     """Share of a round's clocks in which counted HMMAs hold the tensor pipe."""
     hmmas = sum(instruction.base == "HMMA" for instruction in code)
-    return busy_clocks(code)["tensor"] * counted_hmmas / hmmas / round_clocks(code, ldsm_factor)
+    return busy_clocks(code, pipes)["tensor"] * counted_hmmas / hmmas / round_clocks(code, pipes, ldsm_factor)
 
 
 def longest_stretch_without_hmma(code: list[Instruction]) -> int:
@@ -158,8 +159,8 @@ class MainLoop:
     tensor_use: float  # useful HMMAs; LDSM.x4 4 clocks
     tensor_use_shared_port: float  # useful HMMAs; LDSM.x4 16 clocks
     loop_tensor_use_all_hmmas: float  # LDSM.x4 4 clocks, the whole loop, every HMMA
-    clocks: int  # of the walk for one round; LDSM.x4 4 clocks
-    busy_clocks: dict[str, int]  # of each pipe in it
+    clocks: float  # of the walk for one round; LDSM.x4 4 clocks
+    busy_clocks: dict[str, float]  # of each pipe in it
     longest_stretch_without_hmma: int  # instructions
     local_memory_instructions: int  # spills that a round pays for
     opcodes: dict[str, int]
@@ -173,7 +174,7 @@ def _hmmas(code: list[Instruction]) -> int:
     return sum(instruction.base == "HMMA" for instruction in code)
 
 
-def main_loop(function: Function) -> MainLoop | None:
+def main_loop(function: Function, pipes: Pipes) -> MainLoop | None:
     """None for a kernel that has none, or no useful HMMA in it."""
 
     def code_of(loop: Loop) -> list[Instruction]:
@@ -201,11 +202,11 @@ def main_loop(function: Function) -> MainLoop | None:
         inner_loops=sum(set(other.indices) < set(loop.indices) for other in with_hmmas),
         hmmas=_hmmas(code),
         useful_hmmas=useful,
-        tensor_use=tensor_clocks_share(code, useful, 1),
-        tensor_use_shared_port=tensor_clocks_share(code, useful, SHARED_PORT_FACTOR),
-        loop_tensor_use_all_hmmas=tensor_clocks_share(whole, _hmmas(whole), 1),
-        clocks=round_clocks(code, 1),
-        busy_clocks=busy_clocks(code),
+        tensor_use=tensor_clocks_share(code, pipes, useful, 1),
+        tensor_use_shared_port=tensor_clocks_share(code, pipes, useful, SHARED_PORT_FACTOR),
+        loop_tensor_use_all_hmmas=tensor_clocks_share(whole, pipes, _hmmas(whole), 1),
+        clocks=round_clocks(code, pipes, 1),
+        busy_clocks=busy_clocks(code, pipes),
         longest_stretch_without_hmma=longest_stretch_without_hmma(code),
         local_memory_instructions=opcodes.get("LDL", 0) + opcodes.get("STL", 0),
         opcodes=dict(sorted(opcodes.items(), key=lambda item: -item[1])),

@@ -76,6 +76,11 @@ typedef struct fms_error {
 FMS_API const char* fms_status_name(fms_status status);
 FMS_API const char* fms_version(void); /* "0.1.0" */
 
+/* Which GPUs the library has kernels inside for, ascending: 89 stands for cubins of sm_89, 0 for PTX, which a driver
+ * compiles for newer ones. Writes at most capacity of them (NULL: none) and returns how many there are; 0: built
+ * without a CUDA toolkit. */
+FMS_API size_t fms_cuda_images(int32_t* architectures, size_t capacity);
+
 /* ---- context: a device --------------------------------------------------------------------------------------- */
 
 typedef struct fms_context fms_context;

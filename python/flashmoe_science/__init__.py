@@ -1,16 +1,20 @@
-"""Exact attention on PyTorch tensors (CPU and CUDA) and NumPy arrays.
+"""Exact attention on PyTorch tensors (CPU and CUDA), NumPy arrays and those of any library that has ``__dlpack__``.
 
-``attention`` and ``merge_states`` are C functions that know both; with torch they are also differentiable and compile
-(``flashmoe_science._torch``). Set ``FLASHMOE_SCIENCE_NO_TORCH=1`` to keep torch from being imported.
+``attention`` and ``merge_states`` are C functions that know all of them; with torch they are also differentiable and
+compile (``flashmoe_science._torch``). Set ``FLASHMOE_SCIENCE_NO_TORCH=1`` to keep torch from being imported.
 """
 
 import importlib.util
 import os
 import warnings
 
-from ._C import __version__, attention, isa, merge_states
-from ._flash_attn import flash_attn_func, flash_attn_varlen_func
-from ._plan import Plan, plan
+from . import _openmp
+
+_openmp.load_runtime()
+
+from ._C import __version__, attention, isa, merge_states  # noqa: E402
+from ._flash_attn import flash_attn_func, flash_attn_varlen_func  # noqa: E402
+from ._plan import Plan, plan  # noqa: E402
 
 __all__ = [
     "Plan",

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from . import _C, _fake
+
 KEYS_PER_BLOCK = 256
 
 
@@ -303,13 +305,8 @@ def merge_states(
     o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, *, layout: str = "bhsd"
 ) -> tuple[Tensor, Tensor]:
     """The operator where the library has no kernel for it, by the formulas of flashmoe.h."""
+    _fake.check(_C.check_merge, o_a, lse_a, o_b, lse_b, layout=layout)
     heads_first = layout == "bhsd"
-    expected = o_a.shape[:-1] if heads_first else o_a.transpose(-2, -3).shape[:-1]
-    if o_b.shape != o_a.shape or o_b.dtype != o_a.dtype or lse_a.shape != expected or lse_b.shape != expected:
-        raise ValueError(
-            f"o_a is {o_a.dtype} {tuple(o_a.shape)} and o_b {o_b.dtype} {tuple(o_b.shape)}; expected the same, with "
-            f"lse_a and lse_b {tuple(expected)}, which are {tuple(lse_a.shape)} and {tuple(lse_b.shape)}"
-        )
     lse = torch.logaddexp(lse_a, lse_b)
     safe_lse = torch.where(lse == -torch.inf, torch.inf, lse)
     out = torch.zeros(o_a.shape, dtype=torch.float32, device=o_a.device)

@@ -1,4 +1,4 @@
-"""What torch needs besides the kernels: fake kernels, autograd, torch.compile, and the way around the fast path.
+"""What torch needs besides the kernels: autograd, torch.compile, and the way around the fast path.
 
 ``_C.attention`` computes plain CPU and CUDA tensors itself and never comes here. It hands over the calls that torch's
 dispatcher has to see: gradients, dispatch and function modes, functorch transforms, autocast, tensor subclasses.
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _C, _composite
+from . import _C, _composite, _fake, _flops
 
 _OPERATORS = Path(__file__).with_name("_torch_ops.so")
 _BACKWARD_SCHEMA = (
@@ -53,6 +53,7 @@ def _attention(
     out: Tensor | None = None,
 ) -> Any:
     _refuse_other_devices(q)
+    _refuse_nested(q=q, k=k, v=v)
     device = _autocast_device(q)
     if torch.is_autocast_enabled(device) and q.dtype in (torch.float32, torch.float16, torch.bfloat16):
         dtype = torch.get_autocast_dtype(device)
@@ -80,12 +81,17 @@ def _attention(
     if out is not None:
         if result.requires_grad:
             raise ValueError("out cannot be used when a gradient is recorded; leave it out or use torch.no_grad()")
+        if out.shape != result.shape or out.dtype != result.dtype:  # copy_ would broadcast and convert
+            raise ValueError(
+                f"out is {out.dtype} of shape {tuple(out.shape)}; expected {result.dtype} {tuple(result.shape)}"
+            )
         result = out.copy_(result)
     return (result, lse) if return_lse else result
 
 
 def _merge_states(o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, *, layout: str = "bhsd") -> Any:
     _refuse_other_devices(o_a)
+    _refuse_nested(o_a=o_a, o_b=o_b)
     return torch.ops.flashmoe_science.merge_states(o_a, lse_a, o_b, lse_b, layout=layout)
 
 
@@ -99,6 +105,16 @@ def _refuse_other_devices(tensor: Tensor) -> None:
         raise NotImplementedError(
             f"the tensors are on {tensor.device}; there are kernels for the CPU and for CUDA devices only"
         )
+
+
+def _refuse_nested(**tensors: Tensor) -> None:
+    for name, tensor in tensors.items():
+        if tensor.is_nested:
+            raise ValueError(
+                f"{name} is a nested tensor; pass the packed rows and their offsets instead: for layout torch.jagged "
+                "attention(q.values(), k.values(), v.values(), cu_q=q.offsets().int(), cu_kv=k.offsets().int(), "
+                "layout='bshd')"
+            )
 
 
 def _autocast_device(tensor: Tensor) -> str:
@@ -123,6 +139,7 @@ def _is_ordinary(tensor: Any) -> bool:
 
 def _attention_eager(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
     """``_attention`` with errors in the library's words and types, and with float64."""
+    _refuse_nested(q=q, k=k, v=v)
     if q.dtype == torch.float64 and q.device.type == "cpu":
         return _attention_double(q, k, v, **options)
     tensors = [q, k, v, *(option for option in options.values() if isinstance(option, Tensor))]
@@ -197,47 +214,6 @@ def _attention_double(
     options = _composite.Options(scale, window[0], 0 if causal else window[1], softcap, layout)
     result = _DoubleAttention.apply(q, k, v, bias, sinks, _composite.Lengths(cu_q, cu_kv, kv_lengths), options)
     return result if return_lse else result[0]
-
-
-# ---- fake kernels ----------------------------------------------------------------------------------------------
-
-
-def _fake_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Any = None,
-    sinks: Any = None,
-    cu_q: Any = None,
-    *args: Any,
-    layout: str = "bhsd",
-    **options: Any,
-) -> tuple[Tensor, Tensor]:
-    heads_first = layout == "bhsd"
-    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    if cu_q is not None:
-        heads, rows = (q.shape[0], q.shape[1]) if heads_first else (q.shape[1], q.shape[0])
-        lse_shape: tuple[int, ...] = (heads, rows)
-    else:
-        heads, rows = (q.shape[1], q.shape[2]) if heads_first else (q.shape[2], q.shape[1])
-        lse_shape = (q.shape[0], heads, rows)
-    return out, torch.empty(lse_shape, dtype=torch.float32, device=q.device)
-
-
-def _fake_merge_states(o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, *, layout: str = "bhsd") -> Any:
-    return (
-        torch.empty(o_a.shape, dtype=o_a.dtype, device=o_a.device),
-        torch.empty(lse_a.shape, dtype=lse_a.dtype, device=lse_a.device),
-    )
-
-
-def _fake_attention_backward(
-    grad_out: Tensor, grad_lse: Any, q: Tensor, k: Tensor, v: Tensor, bias: Any, sinks: Any, *args: Any, **kwargs: Any
-) -> tuple[Tensor, ...]:
-    def like(tensor: Tensor | None) -> Tensor:
-        return q.new_empty(0) if tensor is None else torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
-
-    return tuple(like(tensor) for tensor in (q, k, v, bias, sinks))
 
 
 # ---- autograd --------------------------------------------------------------------------------------------------
@@ -335,17 +311,17 @@ def _register_operators() -> None:
     library.define("flashmoe_science::attention_backward", _BACKWARD_SCHEMA)
     library.impl("flashmoe_science::attention_backward", "CompositeExplicitAutograd", _attention_backward)
     library.impl("flashmoe_science::merge_states", "CUDA", _composite.merge_states)
-    library.register_fake("flashmoe_science::attention", _fake_attention)
-    library.register_fake("flashmoe_science::merge_states", _fake_merge_states)
-    library.register_fake("flashmoe_science::attention_backward", _fake_attention_backward)
+    library.register_fake("flashmoe_science::attention", _fake.attention)
+    library.register_fake("flashmoe_science::merge_states", _fake.merge_states)
+    library.register_fake("flashmoe_science::attention_backward", _fake.attention_backward)
     library.register_autograd("flashmoe_science::attention", _backward, setup_context=_save_for_backward)
     library.register_autograd("flashmoe_science::attention_backward", _refuse_second_order)
     library.register_autograd("flashmoe_science::merge_states", _merge_backward, setup_context=_save_merge)
 
 
 _NO_OPERATORS = (
-    "this build of flashmoe_science has no torch operators (torch was absent when it was built), so gradients, "
-    "torch.compile, modes and transforms do not work; plain CPU tensors do"
+    "this build of flashmoe_science has no torch operators (FLASHMOE_PYTHON_TORCH=OFF), so gradients, torch.compile, "
+    "modes and transforms do not work; plain tensors do"
 )
 
 
@@ -367,6 +343,14 @@ class _AfterImport(MetaPathFinder):
     def __init__(self, name: str, action: Callable[[], None]) -> None:
         self._name = name
         self._action = action
+
+    @classmethod
+    def call(cls, name: str, action: Callable[[], None]) -> None:
+        """Now, if the module is there already."""
+        if name in sys.modules:
+            action()
+        else:
+            sys.meta_path.insert(0, cls(name, action))
 
     def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname != self._name:
@@ -395,6 +379,7 @@ def _guards() -> tuple[Callable[[], Any], ...]:
             binding._functorch.peek_interpreter_stack,
             binding._is_any_autocast_enabled,
             binding._get_tracing_state,
+            binding._autograd._profiler_enabled,
         )
     except AttributeError:  # a torch that names them otherwise: right and slower
         return (lambda: True,)
@@ -412,10 +397,8 @@ def register() -> None:
     if _OPERATORS.exists():
         _register_operators()
         attention, merge_states = _attention_eager, _merge_states_eager
-        if "torch._dynamo" in sys.modules:
-            _substitute_in_graph()
-        else:
-            sys.meta_path.insert(0, _AfterImport("torch._dynamo", _substitute_in_graph))
+        _AfterImport.call("torch._dynamo", _substitute_in_graph)
+        _AfterImport.call("torch.utils.flop_counter", _flops.register)
     else:
         warnings.warn(_NO_OPERATORS, stacklevel=3)
     _C.register_torch(

@@ -34,16 +34,24 @@ bool is_readable(const TensorView& view) {
   return view.data != nullptr && view.place.device == DeviceType::kCpu;
 }
 
+// Of a description: the least that a length can be, so that no check of another array against it is too strict.
+int64_t unknown_length(int64_t total) {
+  return std::min<int64_t>(total, 1);
+}
+
 bool set_ragged_length(const char* name, const char* max_name, const TensorView& cumulative, int64_t max_given,
-                       int64_t& length, Failure& failure) {
+                       int64_t total, bool are_described, int64_t& length, Failure& failure) {
   if (max_given != kUnset) {
     length = max_given;
   } else if (is_readable(cumulative)) {
     length = longest(cumulative);
+  } else if (are_described && cumulative.place.device != DeviceType::kCuda) {
+    length = unknown_length(total);
   } else {
-    return fail_value(failure, std::string(max_name) + " is needed when " + name +
-                                   (cumulative.data == nullptr ? " has no data to read it from"
-                                                               : " is on a GPU: reading it there would wait"));
+    return fail_value(failure,
+                      std::string(max_name) + " is needed when " + name +
+                          (cumulative.data == nullptr && !are_described ? " has no data to read it from"
+                                                                        : " is on a GPU: reading it there would wait"));
   }
   return true;
 }
@@ -61,7 +69,8 @@ bool describe_queries(const AttentionInputs& in, const AttentionOptions& options
     problem.batch = std::max<int64_t>(in.cu_q->shape[0] - 1, 0);
     problem.total_q = in.q.shape[axes.seq];
     if (!check_index_array("cu_q", *in.cu_q, in.q.place, 1, problem.batch + 1, "batch + 1", failure) ||
-        !set_ragged_length("cu_q", "max_q", *in.cu_q, options.max_q, problem.q_len, failure)) {
+        !set_ragged_length("cu_q", "max_q", *in.cu_q, options.max_q, problem.total_q, in.are_described, problem.q_len,
+                           failure)) {
       return false;
     }
   } else {
@@ -100,6 +109,7 @@ bool describe_paged_keys(const AttentionInputs& in, const AttentionOptions& opti
   const int64_t reachable = in.block_table->shape[1] * problem.page_size;
   problem.kv_len = options.max_kv != kUnset                                  ? options.max_kv
                    : in.kv_lengths != nullptr && is_readable(*in.kv_lengths) ? largest(*in.kv_lengths)
+                   : in.kv_lengths != nullptr && in.are_described            ? unknown_length(reachable)
                                                                              : reachable;
   if (problem.kv_len > reachable) {
     return fail_value(failure, "block_table has " + std::to_string(in.block_table->shape[1]) + " pages of " +
@@ -148,7 +158,8 @@ bool describe_keys(const AttentionInputs& in, const AttentionOptions& options, f
     problem.features |= FMS_RAGGED_KV;
     problem.total_kv = in.k.shape[axes.seq];
     return check_index_array("cu_kv", *in.cu_kv, in.q.place, 1, problem.batch + 1, "batch + 1", failure) &&
-           set_ragged_length("cu_kv", "max_kv", *in.cu_kv, options.max_kv, problem.kv_len, failure);
+           set_ragged_length("cu_kv", "max_kv", *in.cu_kv, options.max_kv, problem.total_kv, in.are_described,
+                             problem.kv_len, failure);
   }
   if (options.max_kv != kUnset) {
     return fail_value(failure, "max_kv is only for packed or paged keys; give cu_kv or block_table too");
@@ -216,8 +227,8 @@ bool describe_outputs(const AttentionInputs& in, const AttentionOptions& options
   call.out.data = nullptr;
   set_contiguous_strides(call.out);
   if (out != nullptr) {
-    if (!check_data("out", *out, in.q.place, in.q.ndim, axes_text(options.layout, packed, false), failure) ||
-        !check_same_dtype("out", *out, "q", in.q, failure)) {
+    if (!check_same_dtype("out", *out, "q", in.q, failure) ||
+        !check_data("out", *out, in.q.place, in.q.ndim, axes_text(options.layout, packed, false), failure)) {
       return false;
     }
     if (out->shape != in.q.shape) {
@@ -258,44 +269,12 @@ bool describe_outputs(const AttentionInputs& in, const AttentionOptions& options
   return true;
 }
 
-void set_outputs(AttentionCall& call) {
-  call.args.o = address_of<void>(call.out);
-  call.args.lse = (call.problem.features & FMS_LSE) != 0 ? address_of<float>(call.lse) : nullptr;
-}
-
-struct Workspace {
-  void* memory = nullptr;
-  size_t bytes = 0;
-  fms_run_info last_run{};
-
-  Workspace() = default;
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  ~Workspace() { std::free(memory); }
-
-  bool reserve(size_t wanted) {
-    if (wanted <= bytes) {
-      return true;
-    }
-    const size_t rounded = (wanted + FMS_WORKSPACE_ALIGNMENT - 1) / FMS_WORKSPACE_ALIGNMENT * FMS_WORKSPACE_ALIGNMENT;
-    std::free(memory);
-    memory = std::aligned_alloc(FMS_WORKSPACE_ALIGNMENT, rounded);
-    bytes = memory == nullptr ? 0 : rounded;
-    return memory != nullptr;
-  }
-};
-
-// Grow-only, so that a loop of equal calls allocates once; freed when the thread ends.
-thread_local Workspace t_workspace;
-
-}  // namespace
-
-bool prepare_attention(const AttentionInputs& in, const AttentionOptions& options, const TensorView* out,
-                       const TensorView* lse, AttentionCall& call, Failure& failure) {
+// From arrays and options to the problem and the arguments, everything checked that does not need the library.
+bool describe_attention(const AttentionInputs& in, const AttentionOptions& options, const TensorView* out,
+                        const TensorView* lse, AttentionCall& call, Failure& failure) {
   fms_dtype dtype{};
   if (!to_fms_dtype(in.q.dtype, dtype)) {
-    return fail_value(
-        failure, std::string("q is ") + scalar_type_name(in.q.dtype) + "; it must be float16, bfloat16 or float32");
+    return fail_dtype("q", in.q.dtype, failure);
   }
   if (!check_same_dtype("k", in.k, "q", in.q, failure) || !check_same_dtype("v", in.v, "q", in.q, failure)) {
     return false;
@@ -337,21 +316,81 @@ bool prepare_attention(const AttentionInputs& in, const AttentionOptions& option
     return fail_value(failure, "num_splits is " + std::to_string(options.num_splits) +
                                    "; it must be 0 (the planner chooses) or a positive number");
   }
+  return true;
+}
+
+bool plan_at(Place where, const AttentionOptions& options, AttentionCall& call, Failure& failure) {
   fms_plan_options plan_options{};
   plan_options.struct_size = sizeof plan_options;
   plan_options.threads = options.threads;
   plan_options.kv_splits = static_cast<int32_t>(options.num_splits);
   CurrentGpu current;
-  if (!current.set(in.q.place, failure)) {
+  if (!current.set(where, failure)) {
     return false;
   }
-  const fms_context* context = context_at(in.q.place, failure);
+  const fms_context* context = context_at(where, failure);
   if (context == nullptr) {
     return false;
   }
   fms_error error;
-  if (fms_attention_plan_make(context, &problem, &plan_options, &call.plan, &error) != FMS_OK) {
+  if (fms_attention_plan_make(context, &call.problem, &plan_options, &call.plan, &error) != FMS_OK) {
     return fail_in_library(failure, error);
+  }
+  return true;
+}
+
+void set_outputs(AttentionCall& call) {
+  call.args.o = address_of<void>(call.out);
+  call.args.lse = (call.problem.features & FMS_LSE) != 0 ? address_of<float>(call.lse) : nullptr;
+}
+
+struct Workspace {
+  void* memory = nullptr;
+  size_t bytes = 0;
+  fms_run_info last_run{};
+
+  Workspace() = default;
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  ~Workspace() { std::free(memory); }
+
+  bool reserve(size_t wanted) {
+    if (wanted <= bytes) {
+      return true;
+    }
+    const size_t rounded = (wanted + FMS_WORKSPACE_ALIGNMENT - 1) / FMS_WORKSPACE_ALIGNMENT * FMS_WORKSPACE_ALIGNMENT;
+    std::free(memory);
+    memory = std::aligned_alloc(FMS_WORKSPACE_ALIGNMENT, rounded);
+    bytes = memory == nullptr ? 0 : rounded;
+    return memory != nullptr;
+  }
+};
+
+// Grow-only, so that a loop of equal calls allocates once; freed when the thread ends.
+thread_local Workspace t_workspace;
+
+}  // namespace
+
+bool prepare_attention(const AttentionInputs& in, const AttentionOptions& options, const TensorView* out,
+                       const TensorView* lse, AttentionCall& call, Failure& failure) {
+  return describe_attention(in, options, out, lse, call, failure) && plan_at(in.q.place, options, call, failure);
+}
+
+bool check_description(const AttentionInputs& in, const AttentionOptions& options, const TensorView* out,
+                       Failure& failure) {
+  AttentionCall call;
+  if (!describe_attention(in, options, out, nullptr, call, failure)) {
+    return false;
+  }
+  if (in.q.place.device != DeviceType::kCuda) {  // what is said of the meta device holds on the CPU
+    return plan_at(Place{}, options, call, failure);
+  }
+  fms_error error;
+  if (fms_attention_problem_check(&call.problem, &error) != FMS_OK) {
+    return fail_in_library(failure, error);
+  }
+  if (call.problem.dtype == FMS_F32) {  // the planner's words; to hear them from it takes a driver
+    return fail(failure, FailureKind::kNotSupported, "q.dtype is fp32; allowed on a GPU: fp16, bf16");
   }
   return true;
 }

@@ -18,6 +18,7 @@ struct AttentionInputs {
   const TensorView* cu_kv = nullptr;
   const TensorView* kv_lengths = nullptr;
   const TensorView* block_table = nullptr;
+  bool are_described = false;  // no memory behind them: what index arrays hold is not known
 };
 
 inline constexpr int64_t kUnset = -1;
@@ -45,11 +46,16 @@ struct AttentionCall {
   TensorView lse;
 };
 
-// Checks every argument. `out` (may be null) replaces the contiguous result; its shape and dtype are checked.
-// `lse` (may be null) likewise; it may have any shape with the right number of elements, but must be contiguous.
+// Checks every argument and plans for the device that the arrays are on. `out` (may be null) replaces the contiguous
+// result; its shape and dtype are checked. `lse` (may be null) likewise; it may have any shape with the right number of
+// elements, but must be contiguous.
 [[nodiscard]] bool prepare_attention(const AttentionInputs& inputs, const AttentionOptions& options,
                                      const TensorView* out, const TensorView* lse, AttentionCall& call,
                                      Failure& failure);
+
+// The same checks of arrays that are only described, which need no driver for a GPU that is not there.
+[[nodiscard]] bool check_description(const AttentionInputs& inputs, const AttentionOptions& options,
+                                     const TensorView* out, Failure& failure);
 
 // On the CPU. call.out.data, and call.lse.data if wanted, must be set. Uses this thread's workspace.
 [[nodiscard]] bool run_attention(AttentionCall& call, Failure& failure);

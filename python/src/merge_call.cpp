@@ -9,17 +9,17 @@
 namespace flashmoe::python {
 
 bool prepare_merge(const TensorView& o_a, const TensorView& lse_a, const TensorView& o_b, const TensorView& lse_b,
-                   Layout layout, MergeCall& call, Failure& failure) {
+                   Layout layout, bool anywhere, MergeCall& call, Failure& failure) {
   fms_dtype dtype{};
   if (!to_fms_dtype(o_a.dtype, dtype)) {
-    return fail_value(
-        failure, std::string("o_a is ") + scalar_type_name(o_a.dtype) + "; it must be float16, bfloat16 or float32");
+    return fail_dtype("o_a", o_a.dtype, failure);
   }
+  const Place where = anywhere ? o_a.place : Place{};
   const bool packed = o_a.ndim == 3;
   const Axes axes = axes_of(layout, packed);
   const char* text = axes_text(layout, packed, false);
-  if (!check_data("o_a", o_a, Place{}, packed ? 3 : 4, text, failure) ||
-      !check_data("o_b", o_b, Place{}, packed ? 3 : 4, text, failure) ||
+  if (!check_data("o_a", o_a, where, packed ? 3 : 4, text, failure) ||
+      !check_data("o_b", o_b, where, packed ? 3 : 4, text, failure) ||
       !check_same_dtype("o_b", o_b, "o_a", o_a, failure)) {
     return false;
   }
@@ -39,7 +39,7 @@ bool prepare_merge(const TensorView& o_a, const TensorView& lse_a, const TensorV
                           : std::array<int64_t, kMaxDims>{batch, call.problem.heads, call.problem.len};
   set_contiguous_strides(call.lse);
   for (const auto& [name, lse] : {std::pair{"lse_a", &lse_a}, std::pair{"lse_b", &lse_b}}) {
-    if (!check_place(name, *lse, Place{}, failure)) {
+    if (!check_place(name, *lse, where, failure)) {
       return false;
     }
     if (lse->dtype != ScalarType::kF32 || lse->ndim != call.lse.ndim || lse->shape != call.lse.shape) {

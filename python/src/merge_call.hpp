@@ -15,8 +15,11 @@ struct MergeCall {
   TensorView lse;
 };
 
+// Checks every argument. On the CPU; with `anywhere` also where there is no kernel of ours: for descriptions, and for
+// the composite that serves GPUs.
 [[nodiscard]] bool prepare_merge(const TensorView& o_a, const TensorView& lse_a, const TensorView& o_b,
-                                 const TensorView& lse_b, Layout layout, MergeCall& call, Failure& failure);
+                                 const TensorView& lse_b, Layout layout, bool anywhere, MergeCall& call,
+                                 Failure& failure);
 [[nodiscard]] bool run_merge(MergeCall& call, Failure& failure);
 
 }  // namespace flashmoe::python

@@ -3,45 +3,15 @@
 #include <cstring>
 
 #include "dlpack_abi.hpp"
+#include "py_dlpack.hpp"
 #include "py_torch.hpp"
+#include "tensor_checks.hpp"
 
 namespace flashmoe::python {
 namespace {
 
 const dlpack::ExchangeApi& exchange_api() {
   return *static_cast<const dlpack::ExchangeApi*>(torch_binding().exchange_api);
-}
-
-ScalarType scalar_type_of(dlpack::DataType type) {
-  if (type.lanes != 1) {
-    return ScalarType::kOther;
-  }
-  switch (type.code) {
-    case dlpack::kFloat:
-      return type.bits == 16   ? ScalarType::kF16
-             : type.bits == 32 ? ScalarType::kF32
-             : type.bits == 64 ? ScalarType::kF64
-                               : ScalarType::kOther;
-    case dlpack::kBfloat:
-      return type.bits == 16 ? ScalarType::kBF16 : ScalarType::kOther;
-    case dlpack::kInt:
-      return type.bits == 32 ? ScalarType::kI32 : type.bits == 64 ? ScalarType::kI64 : ScalarType::kOther;
-    case dlpack::kBool:
-      return ScalarType::kBool;
-    default:
-      return ScalarType::kOther;
-  }
-}
-
-dlpack::DataType dlpack_type_of(ScalarType type) {
-  switch (type) {
-    case ScalarType::kF16:
-      return {dlpack::kFloat, 16, 1};
-    case ScalarType::kBF16:
-      return {dlpack::kBfloat, 16, 1};
-    default:
-      return {dlpack::kFloat, 32, 1};
-  }
 }
 
 // The struct module's codes for native single elements.
@@ -66,20 +36,30 @@ ScalarType scalar_type_of(const Py_buffer& buffer) {
     case 'l':
     case 'q':
       return buffer.itemsize == 4 ? ScalarType::kI32 : ScalarType::kI64;
+    case 'b':
+      return ScalarType::kI8;
+    case 'B':
+      return ScalarType::kU8;
+    case 'h':
+      return ScalarType::kI16;
+    case 'H':
+      return ScalarType::kU16;
+    case 'I':
+    case 'L':
+    case 'Q':
+      return buffer.itemsize == 4 ? ScalarType::kU32 : ScalarType::kU64;
     default:
       return ScalarType::kOther;
   }
 }
 
-bool raise_too_many_dims(const char* name, int64_t ndim) {
-  PyErr_Format(PyExc_ValueError, "%s has %lld dimensions; at most %d are allowed", name, static_cast<long long>(ndim),
-               kMaxDims);
-  return false;
-}
-
 // Replaces torch's own exception, which does not know the argument's name.
-bool raise_not_dense(PyObject* tensor, const char* name) {
+bool raise_not_borrowed(PyObject* tensor, const char* name) {
   PyErr_Clear();
+  if (is_nested(tensor)) {
+    PyErr_Format(PyExc_ValueError, "%s is a nested tensor; expected a dense one", name);
+    return false;
+  }
   PyObject* layout = PyObject_GetAttrString(tensor, "layout");
   PyObject* device = layout == nullptr ? nullptr : PyObject_GetAttrString(tensor, "device");
   if (device != nullptr) {
@@ -90,6 +70,28 @@ bool raise_not_dense(PyObject* tensor, const char* name) {
   Py_XDECREF(device);
   Py_XDECREF(layout);
   return false;
+}
+
+bool is_numpy_array(PyObject* object) {
+  static PyObject* array_type = nullptr;  // never released
+  if (array_type == nullptr) {
+    PyObject* module_name = PyUnicode_InternFromString("numpy");
+    PyObject* numpy = module_name == nullptr ? nullptr : PyImport_GetModule(module_name);  // null: nobody has an array
+    array_type = numpy == nullptr ? nullptr : PyObject_GetAttrString(numpy, "ndarray");
+    Py_XDECREF(numpy);
+    Py_XDECREF(module_name);
+  }
+  const int answer = array_type == nullptr ? 0 : PyObject_IsInstance(object, array_type);
+  PyErr_Clear();
+  return answer == 1;
+}
+
+Place described_place(const char* device) {
+  Place place;
+  if (!parse_place(device, place)) {
+    place.device = std::strcmp(device, "meta") == 0 ? DeviceType::kMeta : DeviceType::kOther;
+  }
+  return place;
 }
 
 void set_python_error(void* /*context*/, const char* kind, const char* message) {
@@ -131,7 +133,15 @@ PyObject* numpy_empty() {
   return empty;
 }
 
-PyObject* new_numpy_array(PyObject* like, TensorView& spec) {
+// For kDlpack bfloat16 is kept as its bits; for kNumpy only the input's dtype object can name it.
+PyObject* dtype_of_result(Family family, PyObject* like, ScalarType type) {
+  if (type != ScalarType::kBF16) {
+    return PyUnicode_FromString(scalar_type_name(type));
+  }
+  return family == Family::kDlpack ? PyUnicode_FromString("uint16") : PyObject_GetAttrString(like, "dtype");
+}
+
+PyObject* new_numpy_array(Family family, PyObject* like, TensorView& spec) {
   PyObject* empty = numpy_empty();
   if (empty == nullptr) {
     return nullptr;
@@ -143,9 +153,7 @@ PyObject* new_numpy_array(PyObject* like, TensorView& spec) {
   for (int axis = 0; axis < spec.ndim; ++axis) {
     PyTuple_SetItem(shape, axis, PyLong_FromLongLong(spec.shape[axis]));
   }
-  // bfloat16 is not NumPy's own type: only the input's dtype object names it.
-  PyObject* dtype =
-      spec.dtype == ScalarType::kF32 ? PyUnicode_FromString("float32") : PyObject_GetAttrString(like, "dtype");
+  PyObject* dtype = dtype_of_result(family, like, spec.dtype);
   PyObject* array = dtype == nullptr ? nullptr : PyObject_CallFunctionObjArgs(empty, shape, dtype, nullptr);
   Py_XDECREF(dtype);
   Py_DECREF(shape);
@@ -167,15 +175,18 @@ PyObject* new_numpy_array(PyObject* like, TensorView& spec) {
   return array;
 }
 
-// ml_dtypes' bfloat16 does not speak the buffer protocol; its bits do.
-PyObject* bfloat16_bits(PyObject* object) {
+// By the name of the array's dtype. Never leaves an exception set.
+ScalarType named_dtype(PyObject* object) {
   PyObject* dtype = PyObject_GetAttrString(object, "dtype");
   PyObject* dtype_name = dtype == nullptr ? nullptr : PyObject_GetAttrString(dtype, "name");
-  const bool is_bfloat16 = dtype_name != nullptr && PyUnicode_Check(dtype_name) &&
-                           PyUnicode_CompareWithASCIIString(dtype_name, "bfloat16") == 0;
+  const char* text = dtype_name != nullptr && PyUnicode_Check(dtype_name) != 0
+                         ? PyUnicode_AsUTF8AndSize(dtype_name, nullptr)
+                         : nullptr;
+  const ScalarType type = text == nullptr ? ScalarType::kOther : scalar_type_named(text);
   Py_XDECREF(dtype_name);
   Py_XDECREF(dtype);
-  return is_bfloat16 ? PyObject_CallMethod(object, "view", "s", "uint16") : nullptr;
+  PyErr_Clear();
+  return type;
 }
 
 }  // namespace
@@ -184,6 +195,7 @@ ArrayArg::~ArrayArg() {
   if (has_buffer_) {
     PyBuffer_Release(&buffer_);
   }
+  Py_XDECREF(capsule_);
 }
 
 bool ArrayArg::load(PyObject* object, const char* name, Family family, bool writable, ScalarType shape_dtype) {
@@ -191,66 +203,94 @@ bool ArrayArg::load(PyObject* object, const char* name, Family family, bool writ
     case Family::kTorch:
       return load_torch(object, name);
     case Family::kNumpy:
-      return load_buffer(object, name, writable);
+    case Family::kDlpack:
+      return load_host(object, name, writable);
     case Family::kShape:
       return load_shape(object, name, shape_dtype);
+    case Family::kDescription:
+      return load_description(object, name);
+  }
+  return false;
+}
+
+bool raise_too_many_dims(const char* name, int64_t ndim) {
+  PyErr_Format(PyExc_ValueError, "%s has %lld dimensions; at most %d are allowed", name, static_cast<long long>(ndim),
+               kMaxDims);
+  return false;
+}
+
+bool check_is_tensor(PyObject* object, const char* name) {
+  if (is_torch_tensor(object)) {
+    return true;
+  }
+  if (is_numpy_array(object)) {
+    PyErr_Format(PyExc_TypeError,
+                 "%s is a NumPy array among torch tensors; all arrays of a call come from one library: "
+                 "torch.from_numpy(%s) shares its memory",
+                 name, name);
+  } else {
+    PyErr_Format(PyExc_TypeError, "%s is %R among torch tensors; expected a torch.Tensor", name, Py_TYPE(object));
   }
   return false;
 }
 
 bool ArrayArg::load_torch(PyObject* object, const char* name) {
-  PyTypeObject* tensor_type = torch_binding().tensor_type;
-  if (Py_TYPE(object) != tensor_type && PyObject_IsInstance(object, reinterpret_cast<PyObject*>(tensor_type)) != 1) {
-    PyErr_Clear();
-    PyErr_Format(PyExc_TypeError, "%s is %R; expected a torch.Tensor like q", name, Py_TYPE(object));
+  if (!check_is_tensor(object, name)) {
     return false;
   }
   dlpack::Tensor tensor;
   if (exchange_api().borrow_from_object(object, &tensor) != 0) {
-    return raise_not_dense(object, name);
+    return raise_not_borrowed(object, name);
   }
-  if (tensor.ndim > kMaxDims) {
-    return raise_too_many_dims(name, tensor.ndim);
-  }
-  view.data = tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
-  view.dtype = scalar_type_of(tensor.dtype);
   view.place.device = tensor.device.type == dlpack::kCpu    ? DeviceType::kCpu
                       : tensor.device.type == dlpack::kCuda ? DeviceType::kCuda
                                                             : DeviceType::kOther;
   view.place.index = view.place.device == DeviceType::kCuda ? tensor.device.index : 0;
-  view.ndim = tensor.ndim;
-  for (int axis = 0; axis < tensor.ndim; ++axis) {
-    view.shape[axis] = tensor.shape[axis];
-    view.strides[axis] = tensor.strides[axis];
-  }
-  if (view.data == nullptr && element_count(view) != 0) {
-    PyErr_Format(PyExc_ValueError, "%s has no memory (a meta, fake or zero tensor?)", name);
+  return view_of(tensor, name, view);
+}
+
+bool ArrayArg::load_host(PyObject* object, const char* name, bool writable) {
+  if (is_torch_tensor(object)) {
+    PyErr_Format(PyExc_TypeError,
+                 "%s is a torch.Tensor among arrays that are not; all arrays of a call come from one library: "
+                 "%s.detach().numpy(), or torch.from_numpy of the others, shares the memory",
+                 name, name);
     return false;
   }
-  return true;
+  if (!is_numpy_array(object) && is_dlpack_producer(object)) {
+    capsule_ = borrow_from_producer(object, name, writable, view);
+    return capsule_ != nullptr;
+  }
+  return load_buffer(object, name, writable);
 }
 
 bool ArrayArg::load_buffer(PyObject* object, const char* name, bool writable) {
   const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
   bool is_bfloat16 = false;
   if (PyObject_CheckBuffer(object) == 0) {
-    PyErr_Format(PyExc_TypeError, "%s is %R; expected a torch.Tensor or a NumPy array", name, Py_TYPE(object));
+    PyErr_Format(PyExc_TypeError,
+                 "%s is %R; expected a torch.Tensor, a NumPy array or another array that has __dlpack__", name,
+                 Py_TYPE(object));
     return false;
   }
   if (PyObject_GetBuffer(object, &buffer_, flags) != 0) {
     PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
     PyErr_Fetch(&type, &value, &traceback);
-    PyObject* bits = bfloat16_bits(object);
-    if (bits == nullptr) {
-      PyErr_Clear();
+    const ScalarType named = named_dtype(object);  // ml_dtypes' types do not speak the buffer protocol
+    if (named != ScalarType::kBF16 && !is_float8(named)) {
       PyErr_Restore(type, value, traceback);
       return false;
     }
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);
-    const int status = PyObject_GetBuffer(bits, &buffer_, flags);
-    Py_DECREF(bits);  // the buffer keeps it
+    view.dtype = named;
+    if (named != ScalarType::kBF16) {
+      return true;  // its type is all that the checks will look at
+    }
+    PyObject* bits = PyObject_CallMethod(object, "view", "s", "uint16");
+    const int status = bits == nullptr ? -1 : PyObject_GetBuffer(bits, &buffer_, flags);
+    Py_XDECREF(bits);  // the buffer keeps it
     if (status != 0) {
       return false;
     }
@@ -300,6 +340,24 @@ bool ArrayArg::load_shape(PyObject* object, const char* name, ScalarType dtype) 
   return true;
 }
 
+bool ArrayArg::load_description(PyObject* object, const char* name) {
+  PyObject *shape = nullptr, *strides = nullptr;
+  const char *dtype = nullptr, *device = nullptr;
+  if (PyTuple_Check(object) == 0) {
+    PyErr_Format(PyExc_TypeError, "%s is %R; expected a description like q", name, Py_TYPE(object));
+    return false;
+  }
+  if (PyArg_ParseTuple(object, "O!O!ss", &PyTuple_Type, &shape, &PyTuple_Type, &strides, &dtype, &device) == 0 ||
+      !load_shape(shape, name, scalar_type_named(dtype))) {
+    return false;
+  }
+  for (int axis = 0; axis < view.ndim && axis < PyTuple_Size(strides); ++axis) {
+    view.strides[axis] = PyLong_AsLongLong(PyTuple_GetItem(strides, axis));
+  }
+  view.place = described_place(device);
+  return PyErr_Occurred() == nullptr;
+}
+
 bool TorchScratch::allocate(int gpu, size_t bytes) {
   auto size = static_cast<int64_t>(bytes);
   int64_t stride = 1;
@@ -329,14 +387,33 @@ TorchScratch::~TorchScratch() {
   }
 }
 
+Family family_of(PyObject* array) {
+  return is_torch_tensor(array)                                ? Family::kTorch
+         : !is_numpy_array(array) && is_dlpack_producer(array) ? Family::kDlpack
+                                                               : Family::kNumpy;
+}
+
 PyObject* new_array(Family family, PyObject* like, TensorView& spec) {
-  return family == Family::kTorch ? new_torch_tensor(spec) : new_numpy_array(like, spec);
+  return family == Family::kTorch ? new_torch_tensor(spec) : new_numpy_array(family, like, spec);
+}
+
+PyObject* given_back(Family family, PyObject* like, PyObject* array, ScalarType dtype) {
+  if (family != Family::kDlpack || array == nullptr) {
+    return array;
+  }
+  PyObject* give_back = dlpack_helper("give_back");
+  PyObject* dtype_name = give_back == nullptr ? nullptr : PyUnicode_FromString(scalar_type_name(dtype));
+  PyObject* result =
+      dtype_name == nullptr ? nullptr : PyObject_CallFunctionObjArgs(give_back, array, dtype_name, like, nullptr);
+  Py_XDECREF(dtype_name);
+  Py_DECREF(array);
+  return result;
 }
 
 PyObject* pair_of(PyObject* first, PyObject* second) {
-  PyObject* pair = PyTuple_Pack(2, first, second);
-  Py_DECREF(first);
-  Py_DECREF(second);
+  PyObject* pair = first == nullptr || second == nullptr ? nullptr : PyTuple_Pack(2, first, second);
+  Py_XDECREF(first);
+  Py_XDECREF(second);
   return pair;
 }
 

@@ -1,11 +1,14 @@
-// attention and what shares its arguments. Plain torch tensors (on the CPU or a GPU) and NumPy arrays are computed
-// here; what torch's dispatcher has to see is handed to the registered Python function.
+// attention and what shares its arguments. Plain torch tensors (on the CPU or a GPU), NumPy arrays and other arrays on
+// the CPU are computed here; what torch's dispatcher has to see is handed to the registered Python function, and other
+// libraries' arrays on a GPU to flashmoe_science._dlpack.
+#include <algorithm>
 #include <array>
 #include <string>
 
 #include "attention_call.hpp"
 #include "py_arrays.hpp"
 #include "py_call_args.hpp"
+#include "py_dlpack.hpp"
 #include "py_functions.hpp"
 #include "py_torch.hpp"
 
@@ -99,6 +102,7 @@ struct LoadedAttention {
     inputs.q = q.view;
     inputs.k = k.view;
     inputs.v = v.view;
+    inputs.are_described = family == Family::kDescription;
     return true;
   }
 };
@@ -172,6 +176,20 @@ bool may_run_directly(const AttentionSlots& slots) {
   return true;
 }
 
+// For the error that a call with something else among its tensors deserves, before torch gives one of its own.
+bool check_all_tensors(const AttentionSlots& slots) {
+  return std::all_of(kTensorSlots.begin(), kTensorSlots.end(), [&](int slot) {
+    return slots[slot] == nullptr || check_is_tensor(slots[slot], attention_signature.name(slot));
+  });
+}
+
+// Tensors that cannot be borrowed but that the Python side knows how to answer. Keeps the exception that is set.
+bool is_answered_by_fallback(const AttentionSlots& slots) {
+  return is_elsewhere(slots[kQ]) || std::any_of(kTensorSlots.begin(), kTensorSlots.end(), [&](int slot) {
+           return slots[slot] != nullptr && is_torch_tensor(slots[slot]) && is_nested(slots[slot]);
+         });
+}
+
 // What the kernels do not take but the Python side knows how to answer: other devices, and the float64 composite.
 bool belongs_to_fallback(const AttentionInputs& inputs) {
   return inputs.q.place.device == DeviceType::kOther || inputs.q.dtype == ScalarType::kF64;
@@ -204,12 +222,22 @@ PyObject* run_loaded(LoadedAttention& loaded, const AttentionSlots& slots, Famil
   if (family == Family::kTorch && loaded.out_view != nullptr) {
     torch_mark_written(out);
   }
-  return lse == nullptr ? out : pair_of(out, lse);
+  if (loaded.out_view == nullptr) {
+    out = given_back(family, slots[kQ], out, call.out.dtype);
+  }
+  if (!options.wants_lse) {
+    return out;
+  }
+  return pair_of(out, out == nullptr ? lse : given_back(family, slots[kQ], lse, ScalarType::kF32));
 }
 
-// Shapes (tuples), tensors or arrays: which family q belongs to.
+// Shapes or descriptions (tuples), tensors or arrays: which family q belongs to.
 Family planning_family(PyObject* q) {
-  return PyTuple_Check(q) != 0 ? Family::kShape : is_torch_tensor(q) ? Family::kTorch : Family::kNumpy;
+  if (PyTuple_Check(q) == 0) {
+    return family_of(q);
+  }
+  const bool holds_ints = PyTuple_Size(q) == 0 || PyLong_Check(PyTuple_GetItem(q, 0)) != 0;
+  return holds_ints ? Family::kShape : Family::kDescription;
 }
 
 bool prepare_only(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, AttentionCall& call) {
@@ -235,11 +263,13 @@ bool prepare_only(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, At
   }
   options.threads = torch_threads();
   Failure failure;
-  if (!prepare_attention(loaded.inputs, options, loaded.out_view, nullptr, call, failure)) {
+  const bool ok = family == Family::kDescription
+                      ? check_description(loaded.inputs, options, loaded.out_view, failure)
+                      : prepare_attention(loaded.inputs, options, loaded.out_view, nullptr, call, failure);
+  if (!ok) {
     raise(failure);
-    return false;
   }
-  return true;
+  return ok;
 }
 
 using PlanPrinter = size_t (*)(const fms_attention_plan*, char*, size_t);
@@ -267,9 +297,12 @@ PyObject* attention(PyObject* /*module*/, PyObject* const* args, Py_ssize_t narg
                           attention_signature.name(slot));
     }
   }
-  const Family family = is_torch_tensor(slots[kQ]) ? Family::kTorch : Family::kNumpy;
+  const Family family = family_of(slots[kQ]);
   if (family == Family::kTorch && !may_run_directly(slots)) {
-    return forward_call(torch_binding().attention_fallback, args, nargs, kwnames);
+    return check_all_tensors(slots) ? forward_call(torch_binding().attention_fallback, args, nargs, kwnames) : nullptr;
+  }
+  if (family == Family::kDlpack && is_on_gpu(slots[kQ])) {
+    return forward_call(dlpack_helper("attention"), args, nargs, kwnames);
   }
   AttentionOptions options;
   LoadedAttention loaded;
@@ -277,7 +310,7 @@ PyObject* attention(PyObject* /*module*/, PyObject* const* args, Py_ssize_t narg
     return nullptr;
   }
   if (!loaded.load(slots, family, ScalarType::kOther)) {
-    if (family == Family::kTorch && is_elsewhere(slots[kQ])) {
+    if (family == Family::kTorch && is_answered_by_fallback(slots)) {
       PyErr_Clear();
       return forward_call(torch_binding().attention_fallback, args, nargs, kwnames);
     }
@@ -332,7 +365,7 @@ PyObject* flash_attention_forward(PyObject* /*module*/, PyObject* const* args, P
   }
   options.window_right = causal ? 0 : -1;
 
-  const Family family = is_torch_tensor(slots[kForwardQ]) ? Family::kTorch : Family::kNumpy;
+  const Family family = family_of(slots[kForwardQ]);
   if (family == Family::kTorch) {
     // The memory of a lazily negated view has the other sign.
     for (const int slot : {kForwardQ, kForwardK, kForwardV}) {
@@ -373,6 +406,6 @@ PyObject* flash_attention_forward(PyObject* /*module*/, PyObject* const* args, P
   if (family == Family::kTorch && slots[kForwardLse] != nullptr) {
     torch_mark_written(slots[kForwardLse]);
   }
-  return out;
+  return given_back(family, slots[kForwardQ], out, call.out.dtype);
 }
 }  // namespace flashmoe::python

@@ -1,9 +1,5 @@
 #include "py_call_args.hpp"
 
-#include <charconv>
-#include <string_view>
-#include <system_error>
-
 #include "py_arrays.hpp"
 
 namespace flashmoe::python {
@@ -97,23 +93,8 @@ bool read_place(PyObject* slot, const char* name, Place& place) {
     return true;
   }
   const char* text = PyUnicode_Check(slot) ? PyUnicode_AsUTF8AndSize(slot, nullptr) : nullptr;
-  const std::string_view device = text == nullptr ? "" : text;
-  constexpr std::string_view kCuda = "cuda";
-  if (device == "cpu") {
-    place = Place{};
+  if (text != nullptr && parse_place(text, place)) {
     return true;
-  }
-  if (device == kCuda) {
-    place = {DeviceType::kCuda, 0};
-    return true;
-  }
-  if (device.substr(0, kCuda.size() + 1) == "cuda:") {
-    const char* end = text + device.size();
-    const auto [stopped, error] = std::from_chars(text + kCuda.size() + 1, end, place.index);
-    if (error == std::errc{} && stopped == end && place.index >= 0) {
-      place.device = DeviceType::kCuda;
-      return true;
-    }
   }
   PyErr_Clear();
   PyErr_Format(PyExc_ValueError, "%s is %R; expected 'cpu', 'cuda' or 'cuda:<n>'", name, slot);
@@ -121,6 +102,9 @@ bool read_place(PyObject* slot, const char* name, Place& place) {
 }
 
 PyObject* forward_call(PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  if (callable == nullptr) {
+    return nullptr;
+  }
   PyObject* positional = PyTuple_New(nargs);
   if (positional == nullptr) {
     return nullptr;

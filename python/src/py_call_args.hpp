@@ -107,7 +107,8 @@ class Signature {
 // "cpu", "cuda" or "cuda:<n>".
 [[nodiscard]] bool read_place(PyObject* slot, const char* name, Place& place);
 
-// callable(*args, **keywords) with the arguments of a fast call. Null with a Python exception set.
+// callable(*args, **keywords) with the arguments of a fast call. Null with a Python exception set, which is already so
+// where there is no callable.
 [[nodiscard]] PyObject* forward_call(PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 
 }  // namespace flashmoe::python

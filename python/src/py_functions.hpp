@@ -12,6 +12,7 @@ FastFunction plan_attention;
 FastFunction check_attention;
 FastFunction flash_attention_forward;
 FastFunction merge_states;
+FastFunction check_merge;
 
 // Interns the keywords. False with a Python exception set.
 [[nodiscard]] bool init_attention_functions();

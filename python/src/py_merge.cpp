@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <array>
 
 #include "merge_call.hpp"
 #include "py_arrays.hpp"
 #include "py_call_args.hpp"
+#include "py_dlpack.hpp"
 #include "py_functions.hpp"
 #include "py_torch.hpp"
 
@@ -23,8 +25,15 @@ struct LoadedMerge {
   }
 };
 
+constexpr std::array kMergeTensors{kOA, kLseA, kOB, kLseB};
+
+bool check_all_tensors(const std::array<PyObject*, kMergeSlots>& slots) {
+  return std::all_of(kMergeTensors.begin(), kMergeTensors.end(),
+                     [&](int slot) { return check_is_tensor(slots[slot], merge_signature.name(slot)); });
+}
+
 bool merge_may_run_directly(const std::array<PyObject*, kMergeSlots>& slots) {
-  for (const int slot : {kOA, kLseA, kOB, kLseB}) {
+  for (const int slot : kMergeTensors) {
     if (Py_TYPE(slots[slot]) != torch_binding().tensor_type) {
       return false;
     }
@@ -33,7 +42,7 @@ bool merge_may_run_directly(const std::array<PyObject*, kMergeSlots>& slots) {
     return false;
   }
   const bool records = torch_grad_enabled();
-  for (const int slot : {kOA, kLseA, kOB, kLseB}) {
+  for (const int slot : kMergeTensors) {
     if (torch_is_negated(slots[slot]) || (records && torch_requires_grad(slots[slot]))) {
       return false;
     }
@@ -53,9 +62,12 @@ PyObject* merge_states(PyObject* /*module*/, PyObject* const* args, Py_ssize_t n
   if (!merge_signature.match(args, nargs, kwnames, slots) || !read_layout(slots[kLayout], "layout", layout)) {
     return nullptr;
   }
-  const Family family = is_torch_tensor(slots[kOA]) ? Family::kTorch : Family::kNumpy;
+  const Family family = family_of(slots[kOA]);
   if (family == Family::kTorch && !merge_may_run_directly(slots)) {
-    return forward_call(torch_binding().merge_fallback, args, nargs, kwnames);
+    return check_all_tensors(slots) ? forward_call(torch_binding().merge_fallback, args, nargs, kwnames) : nullptr;
+  }
+  if (family == Family::kDlpack && is_on_gpu(slots[kOA])) {
+    return forward_call(dlpack_helper("merge_states"), args, nargs, kwnames);
   }
   LoadedMerge loaded;
   const bool is_loaded = loaded.load(slots, family);
@@ -69,7 +81,8 @@ PyObject* merge_states(PyObject* /*module*/, PyObject* const* args, Py_ssize_t n
   }
   MergeCall call;
   Failure failure;
-  if (!prepare_merge(loaded.o_a.view, loaded.lse_a.view, loaded.o_b.view, loaded.lse_b.view, layout, call, failure)) {
+  if (!prepare_merge(loaded.o_a.view, loaded.lse_a.view, loaded.o_b.view, loaded.lse_b.view, layout, false, call,
+                     failure)) {
     return raise(failure);
   }
   PyObject* out = new_array(family, slots[kOA], call.out);
@@ -87,6 +100,22 @@ PyObject* merge_states(PyObject* /*module*/, PyObject* const* args, Py_ssize_t n
     Py_DECREF(lse);
     return raise(failure);
   }
-  return pair_of(out, lse);
+  out = given_back(family, slots[kOA], out, call.out.dtype);
+  return pair_of(out, out == nullptr ? lse : given_back(family, slots[kOA], lse, ScalarType::kF32));
+}
+
+PyObject* check_merge(PyObject* /*module*/, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  std::array<PyObject*, kMergeSlots> slots;
+  Layout layout = Layout::kBhsd;
+  LoadedMerge loaded;
+  if (!merge_signature.match(args, nargs, kwnames, slots) || !read_layout(slots[kLayout], "layout", layout) ||
+      !loaded.load(slots, Family::kDescription)) {
+    return nullptr;
+  }
+  MergeCall call;
+  Failure failure;
+  const bool ok = prepare_merge(loaded.o_a.view, loaded.lse_a.view, loaded.o_b.view, loaded.lse_b.view, layout, true,
+                                call, failure);
+  return ok ? Py_NewRef(Py_None) : raise(failure);
 }
 }  // namespace flashmoe::python

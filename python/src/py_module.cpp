@@ -7,6 +7,7 @@
 #include "attention_call.hpp"
 #include "contexts.hpp"
 #include "py_arrays.hpp"
+#include "py_dlpack.hpp"
 #include "py_functions.hpp"
 #include "py_torch.hpp"
 
@@ -40,7 +41,8 @@ PyDoc_STRVAR(
     "cu_q=None, cu_kv=None, kv_lengths=None, block_table=None, max_q=None, max_kv=None, layout='bhsd', "
     "return_lse=False, num_splits=0, out=None)\n"
     "--\n\n"
-    "softmax(scale * q k^T) v on torch tensors or NumPy arrays of float16, bfloat16 or float32.\n\n"
+    "softmax(scale * q k^T) v on torch tensors, NumPy arrays or others with __dlpack__, of float16, bfloat16 or\n"
+    "float32. The result is an array of the same library.\n\n"
     "layout names the axes of q, k, v and the result. With cu_q (or cu_kv), int32 offsets of batch + 1\n"
     "sequences, q (or k and v) is packed and drops its b axis. With block_table, int32 (batch, pages), the b\n"
     "axis of k and v counts pages. Queries may have a multiple of the heads of k and v. causal and window\n"
@@ -67,9 +69,12 @@ PyMethodDef methods[] = {
     {"flash_attention_forward", as_method(flash_attention_forward), kFastCall, forward_doc},
     {"plan_attention", as_method(plan_attention), kFastCall,
      "The plan for attention's arguments, as text and as JSON; q, k, v may be shapes, with dtype='float16'."},
-    {"check_attention", as_method(check_attention), kFastCall, "Raise what attention would raise; compute nothing."},
+    {"check_attention", as_method(check_attention), kFastCall,
+     "Raise what attention would raise; compute nothing. Also for descriptions: (sizes, strides, dtype, device)."},
+    {"check_merge", as_method(check_merge), kFastCall, "The same for merge_states; of descriptions only."},
     {"isa", isa, METH_NOARGS, "The CPU instruction set in force: 'scalar', 'avx2', 'avx512' or 'amx'."},
     {"last_run", last_run, METH_NOARGS, "What this thread's last attention call ran: isa, family, threads, kv_splits."},
+    {"as_bfloat16", as_bfloat16, METH_O, "For flashmoe_science._dlpack: call a capsule's 16-bit elements bfloat16."},
     {"register_torch", register_torch, METH_VARARGS, "For flashmoe_science._torch."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -123,15 +123,28 @@ bool is_torch_tensor(PyObject* object) {
   return answer == 1;
 }
 
-bool is_elsewhere(PyObject* tensor) {
+namespace {
+
+// Whether an attribute is exactly this. Keeps the exception that is set.
+bool attribute_is(PyObject* object, const char* name, PyObject* expected) {
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
-  PyObject* on_cpu = PyObject_GetAttrString(tensor, "is_cpu");
-  const bool elsewhere = on_cpu == Py_False;
-  Py_XDECREF(on_cpu);
+  PyObject* attribute = PyObject_GetAttrString(object, name);
+  const bool is_expected = attribute == expected;
+  Py_XDECREF(attribute);
   PyErr_Clear();
   PyErr_Restore(type, value, traceback);
-  return elsewhere;
+  return is_expected;
+}
+
+}  // namespace
+
+bool is_nested(PyObject* tensor) {
+  return attribute_is(tensor, "is_nested", Py_True);
+}
+
+bool is_elsewhere(PyObject* tensor) {
+  return attribute_is(tensor, "is_cpu", Py_False);
 }
 
 PyObject* register_torch(PyObject* /*module*/, PyObject* args) {

@@ -44,6 +44,8 @@ void torch_mark_written(PyObject* tensor);
 
 // torch.Tensor or a subclass; false while torch is not registered. Never leaves an exception set.
 [[nodiscard]] bool is_torch_tensor(PyObject* object);
+// Nested tensors have no strides of their own. Keeps the exception that is set.
+[[nodiscard]] bool is_nested(PyObject* tensor);
 // Whether a tensor could not be borrowed because it is on a device that DLPack has no name for (meta). Keeps the
 // exception that is set.
 [[nodiscard]] bool is_elsewhere(PyObject* tensor);

@@ -1,6 +1,9 @@
 #include "tensor_checks.hpp"
 
+#include <charconv>
 #include <cstring>
+#include <system_error>
+#include <utility>
 
 namespace flashmoe::python {
 
@@ -49,16 +52,46 @@ bool to_fms_dtype(ScalarType type, fms_dtype& dtype) {
   }
 }
 
+bool fail_dtype(const char* name, ScalarType type, Failure& failure) {
+  std::string message =
+      std::string(name) + " is " + scalar_type_name(type) + "; it must be float16, bfloat16 or float32";
+  if (is_float8(type)) {
+    message += ": there are no kernels for 8-bit floats yet, so convert it first, with its scale";
+  }
+  return fail_value(failure, std::move(message));
+}
+
 std::string place_text(Place place) {
   switch (place.device) {
     case DeviceType::kCpu:
       return "the CPU";
     case DeviceType::kCuda:
       return "cuda:" + std::to_string(place.index);
+    case DeviceType::kMeta:
+      return "the meta device";
     case DeviceType::kOther:
       break;
   }
   return "a device that is neither the CPU nor a CUDA device";
+}
+
+bool parse_place(std::string_view text, Place& place) {
+  constexpr std::string_view kCuda = "cuda";
+  if (text == "cpu") {
+    place = Place{};
+    return true;
+  }
+  if (text == kCuda) {
+    place = {DeviceType::kCuda, 0};
+    return true;
+  }
+  if (text.substr(0, kCuda.size() + 1) != "cuda:") {
+    return false;
+  }
+  place.device = DeviceType::kCuda;
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data() + kCuda.size() + 1, end, place.index);
+  return error == std::errc{} && stopped == end && place.index >= 0;
 }
 
 bool check_place(const char* name, const TensorView& view, Place where, Failure& failure) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "failure.hpp"
 #include "flashmoe/flashmoe.h"
@@ -24,11 +25,15 @@ struct Axes {
 [[nodiscard]] Axes axes_of(Layout layout, bool packed);
 [[nodiscard]] const char* axes_text(Layout layout, bool packed, bool paged);
 [[nodiscard]] fms_strides strides_of(const TensorView& view, Axes axes);
-[[nodiscard]] std::string shape_text(const TensorView& view);  // "(1, 8, 128, 64)"
-[[nodiscard]] std::string place_text(Place place);             // "cuda:0"
+[[nodiscard]] std::string shape_text(const TensorView& view);         // "(1, 8, 128, 64)"
+[[nodiscard]] std::string place_text(Place place);                    // "cuda:0"
+[[nodiscard]] bool parse_place(std::string_view text, Place& place);  // "cpu", "cuda" or "cuda:<n>"
 
 // False for what the library has no kernels for; no failure is set.
 [[nodiscard]] bool to_fms_dtype(ScalarType type, fms_dtype& dtype);
+
+// Says that an array's type has no kernels, and what to do.
+bool fail_dtype(const char* name, ScalarType type, Failure& failure);
 
 // Whether the array is where the call runs: a place that has kernels.
 [[nodiscard]] bool check_place(const char* name, const TensorView& view, Place where, Failure& failure);

@@ -5,33 +5,11 @@
 #include <array>
 #include <cstdint>
 
+#include "scalar_type.hpp"
+
 namespace flashmoe::python {
 
-enum class ScalarType : uint8_t { kF16, kBF16, kF32, kF64, kI32, kI64, kBool, kOther };
-
-constexpr const char* scalar_type_name(ScalarType type) {
-  switch (type) {
-    case ScalarType::kF16:
-      return "float16";
-    case ScalarType::kBF16:
-      return "bfloat16";
-    case ScalarType::kF32:
-      return "float32";
-    case ScalarType::kF64:
-      return "float64";
-    case ScalarType::kI32:
-      return "int32";
-    case ScalarType::kI64:
-      return "int64";
-    case ScalarType::kBool:
-      return "bool";
-    case ScalarType::kOther:
-      break;
-  }
-  return "another dtype";
-}
-
-enum class DeviceType : uint8_t { kCpu, kCuda, kOther };
+enum class DeviceType : uint8_t { kCpu, kCuda, kMeta, kOther };  // kMeta: of descriptions only
 
 inline constexpr int kMaxGpus = 64;
 
@@ -44,7 +22,7 @@ struct Place {
 inline constexpr int kMaxDims = 4;
 
 struct TensorView {
-  void* data = nullptr;  // null only for a shape without data (planning)
+  void* data = nullptr;  // null only for a shape or a description
   ScalarType dtype = ScalarType::kOther;
   Place place;
   int ndim = 0;

@@ -38,6 +38,14 @@ flashmoe::python::ScalarType scalar_type_of(ScalarType type) {
       return Ours::kI64;
     case ScalarType::Bool:
       return Ours::kBool;
+    case ScalarType::Float8_e4m3fn:
+      return Ours::kF8E4M3FN;
+    case ScalarType::Float8_e5m2:
+      return Ours::kF8E5M2;
+    case ScalarType::Float8_e4m3fnuz:
+      return Ours::kF8E4M3FNUZ;
+    case ScalarType::Float8_e5m2fnuz:
+      return Ours::kF8E5M2FNUZ;
     default:
       return Ours::kOther;
   }
@@ -184,7 +192,7 @@ std::tuple<Tensor, Tensor> merge_states(const Tensor& o_a, const Tensor& lse_a, 
   MergeCall call;
   Failure failure;
   if (!prepare_merge(view_of("o_a", o_a), view_of("lse_a", lse_a), view_of("o_b", o_b), view_of("lse_b", lse_b),
-                     layout_of(layout), call, failure)) {
+                     layout_of(layout), false, call, failure)) {
     raise(failure);
   }
   Tensor out = new_like(o_a, call.out, std::nullopt);

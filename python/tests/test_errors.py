@@ -88,8 +88,11 @@ TYPE_ERRORS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     ((Q, K, K), {"scale": "small"}, "scale is 'small'; expected a float"),
     ((Q, K, K), {"window": 3}, "window is 3; expected a pair of ints"),
     ((Q, K, K), {"max_q": 1.5}, "max_q is 1.5; expected an int"),
-    ((Q.numpy(), K, K), {}, "k is .*Tensor"),
-    (([[1.0]], K, K), {}, "q is <class 'list'>; expected a torch.Tensor or a NumPy array"),
+    ((Q.numpy(), K, K), {}, r"k is a torch.Tensor among arrays that are not; .*k.detach\(\).numpy\(\)"),
+    ((Q, K.numpy(), K), {}, r"k is a NumPy array among torch tensors; .*torch.from_numpy\(k\) shares its memory"),
+    ((Q, K, K), {"bias": Q[0, 0].numpy()}, r"bias is a NumPy array among torch tensors; .*torch.from_numpy\(bias\)"),
+    ((Q, K, [0]), {}, "v is <class 'list'> among torch tensors; expected a torch.Tensor"),
+    (([[1.0]], K, K), {}, "q is <class 'list'>; expected a torch.Tensor, a NumPy array or another array"),
 ]
 
 
@@ -97,6 +100,49 @@ TYPE_ERRORS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
 def test_type_errors(args: tuple[Any, ...], options: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         fs.attention(*args, **options)
+
+
+FP8_ADVICE = "it must be float16, bfloat16 or float32: .*convert it first, with its scale"
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_eight_bit_floats_are_named(dtype: str) -> None:
+    q = torch.zeros(1, 2, 4, 64).to(getattr(torch, dtype))
+    with pytest.raises(ValueError, match=f"q is {dtype}; {FP8_ADVICE}"):
+        fs.attention(q, q, q)
+    with pytest.raises(ValueError, match=f"q is {dtype}; {FP8_ADVICE}"):
+        fs.attention(q.to("meta"), q.to("meta"), q.to("meta"))
+    with pytest.raises(ValueError, match=f"k is {dtype}, but q is float32"):
+        fs.attention(torch.zeros(1, 2, 4, 64), q, q)
+    if hasattr(torch.ops.flashmoe_science, "attention"):
+        with pytest.raises(RuntimeError, match=f"q is {dtype}; {FP8_ADVICE}"):
+            torch.ops.flashmoe_science.attention(q, q, q)
+
+
+def test_mixed_arrays_are_refused_in_merge_states() -> None:
+    out, lse = fs.attention(Q, K, K, return_lse=True)
+    with pytest.raises(TypeError, match=r"o_b is a NumPy array among torch tensors; .*torch.from_numpy\(o_b\)"):
+        fs.merge_states(out, lse, out.numpy(), lse)
+    with pytest.raises(TypeError, match=r"lse_a is a torch.Tensor among arrays that are not"):
+        fs.merge_states(out.numpy(), lse, out.numpy(), lse)
+
+
+@pytest.mark.parametrize("layout", ["jagged", "strided"])
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors_are_told_the_way(layout: str) -> None:
+    rows = [torch.randn(3, 2, 16), torch.randn(5, 2, 16)]
+    nested = torch.nested.nested_tensor(rows, layout=getattr(torch, layout))
+    with pytest.raises(ValueError, match="q is a nested tensor; pass the packed rows and their offsets instead"):
+        fs.attention(nested, nested, nested, layout="bshd")
+    with pytest.raises(ValueError, match="k is a nested tensor"):
+        fs.attention(Q, nested, nested)
+    with pytest.raises(ValueError, match="o_a is a nested tensor"):
+        fs.merge_states(nested, nested, nested, nested)
+    if layout == "jagged":  # the way leads somewhere
+        values, offsets = nested.values(), nested.offsets().int()
+        out = fs.attention(values, values, values, cu_q=offsets, cu_kv=offsets, layout="bshd")
+        expected = [fs.attention(*(x[None],) * 3, layout="bshd")[0] for x in rows]
+        torch.testing.assert_close(out, torch.cat(expected))
 
 
 def test_other_devices_are_refused_in_words() -> None:

@@ -99,6 +99,19 @@ def test_wrong_arrays() -> None:
         fs.attention(misaligned, q, q)
 
 
+def test_eight_bit_floats_are_named() -> None:
+    dtype = pytest.importorskip("ml_dtypes").float8_e4m3fn
+    q = random(1, 1, 8, 64)
+    with pytest.raises(ValueError, match=r"q is float8_e4m3fn; it must be .*: .*convert it first, with its scale"):
+        fs.attention(*[q.astype(dtype)] * 3)
+    with pytest.raises(ValueError, match="v is float8_e4m3fn, but q is float32"):
+        fs.attention(q, q, q.astype(dtype))
+    with pytest.raises(ValueError, match="out is float8_e4m3fn, but q is float32"):
+        fs.attention(q, q, q, out=q.astype(dtype))
+    with pytest.raises(ValueError, match="q is uint8; it must be"):
+        fs.attention(*[q.astype(np.uint8)] * 3)
+
+
 def test_without_torch() -> None:
     """All of this file in a process in which torch cannot be imported."""
     code = (

@@ -1,10 +1,12 @@
 // The C ABI: check the arguments, plan, dispatch to the kernels. The only place where the library is entered: every
 // function that computes or allocates goes through enter(), or computes in the default environment itself.
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <new>
 #include <utility>
@@ -18,6 +20,7 @@
 #include "kernels/cpu/registry.hpp"
 #include "kernels/cpu/team.hpp"
 #include "kernels/cuda/launch/device.hpp"
+#include "kernels/cuda/launch/images.hpp"
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
 #include "support/raw_enum.hpp"
@@ -178,6 +181,19 @@ extern "C" {
 
 const char* fms_version(void) {
   return FLASHMOE_VERSION_STRING;
+}
+
+size_t fms_cuda_images(int32_t* architectures, size_t capacity) {
+  size_t count = 0;
+  for (int last = -1;; ++count) {  // the next larger one, until there is none
+    int next = std::numeric_limits<int>::max();
+    for (const flashmoe::cuda::Image& image : flashmoe::cuda::images()) {
+      if (image.architecture > last) next = std::min(next, image.architecture);
+    }
+    if (next == std::numeric_limits<int>::max()) return count;
+    if (count < capacity && architectures != nullptr) architectures[count] = next;
+    last = next;
+  }
 }
 
 const char* fms_status_name(fms_status status) {

@@ -8,14 +8,14 @@
 
 #include <climits>
 
-#include "devices/device.hpp"
+#include "devices/occupancy.hpp"
 
 namespace flashmoe {
 namespace {
 
 #ifdef FLASHMOE_HAVE_CUDA_OCCUPANCY
 
-cudaOccDeviceProp properties_of(const ArchitectureLimits& limits) {
+cudaOccDeviceProp properties_of(const Architecture& limits) {
   cudaOccDeviceProp device;
   device.computeMajor = limits.compute_major;
   device.computeMinor = limits.compute_minor;
@@ -32,7 +32,7 @@ cudaOccDeviceProp properties_of(const ArchitectureLimits& limits) {
   return device;
 }
 
-int toolkit_answer(const ArchitectureLimits& limits, const KernelResources& kernel) {
+int toolkit_answer(const Architecture& limits, const KernelResources& kernel) {
   const cudaOccDeviceProp device = properties_of(limits);
   cudaOccFuncAttributes function;
   function.maxThreadsPerBlock = INT_MAX;
@@ -52,7 +52,7 @@ int toolkit_answer(const ArchitectureLimits& limits, const KernelResources& kern
 TEST(OccupancyAgainstToolkit, EveryCombinationAgrees) {
   int compared = 0;
   int launchable = 0;
-  for (const ArchitectureLimits& limits : all_architectures())
+  for (const Architecture& limits : all_architectures())
     for (int threads : {1, 31, 32, 33, 64, 96, 128, 160, 224, 256, 384, 512, 640, 768, 1000, 1024, 1025})
       for (int registers : {0, 1, 8, 16, 24, 31, 32, 33, 40, 48, 56, 63, 64, 72, 80, 96, 127, 128, 168, 200, 254, 255})
         for (std::int64_t fixed : {0, 4, 1024, 16 * 1024 + 4, 48 * 1024})
@@ -73,7 +73,7 @@ TEST(OccupancyAgainstToolkit, EveryCombinationAgrees) {
 
 // The header's own tables, asked one by one.
 TEST(OccupancyAgainstToolkit, ArchitectureTablesAgree) {
-  for (const ArchitectureLimits& limits : all_architectures()) {
+  for (const Architecture& limits : all_architectures()) {
     const cudaOccDeviceProp device = properties_of(limits);
     int value = 0;
     ASSERT_EQ(cudaOccMaxBlocksPerMultiprocessor(&value, &device), CUDA_OCC_SUCCESS);

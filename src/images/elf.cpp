@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -117,8 +118,10 @@ std::vector<std::string_view> Elf::needed() const {
 }
 
 Result<std::vector<std::byte>> read_bytes(const std::string& path) {
+  std::error_code ignored;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return Diagnostic{.message = "cannot read it", .fix = "check that the file is there", .file = path};
+  if (!file || !std::filesystem::is_regular_file(path, ignored))
+    return Diagnostic{.message = "cannot read it", .fix = "check that the file is there", .file = path};
   std::vector<std::byte> bytes(static_cast<std::size_t>(file.tellg()));
   file.seekg(0);
   file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));

@@ -39,6 +39,9 @@ constexpr std::uint64_t flag_lz4 = 0x2000;
 constexpr std::uint64_t flag_zstd = 0x8000;
 // No image of one architecture is near it; a damaged size must not ask for the whole machine.
 constexpr std::uint64_t most_plain_bytes = std::uint64_t{1} << 30;
+// What a byte can become at most. LZ4: a length byte of 255 (LZ4 block format). Zstandard: a block of 4 bytes that
+// repeats one byte 128 KB (RFC 8878, 3.1.1.2.2).
+constexpr std::uint64_t most_per_byte_lz4 = 255, most_per_byte_zstd = 32 * 1024;
 
 Diagnostic broken(std::string what) {
   return {.message = "not a readable fatbin: " + std::move(what)};
@@ -49,8 +52,11 @@ Result<std::vector<std::byte>> decompressed(const EntryHeader& entry, std::span<
   if (entry.compressed_bytes > payload.size()) return broken("an entry is longer than its place");
   if (entry.plain_bytes > most_plain_bytes)
     return broken(fmt::format("an entry of {} bytes, at most {} are read", entry.plain_bytes, most_plain_bytes));
+  const bool is_zstd = (entry.flags & flag_zstd) != 0;
+  if (entry.plain_bytes / (is_zstd ? most_per_byte_zstd : most_per_byte_lz4) > entry.compressed_bytes)
+    return broken(fmt::format("{} bytes cannot hold an entry of {}", entry.compressed_bytes, entry.plain_bytes));
   std::vector<std::byte> plain(entry.plain_bytes);
-  if ((entry.flags & flag_zstd) != 0) {
+  if (is_zstd) {
     const std::size_t size = ZSTD_decompress(plain.data(), plain.size(), payload.data(), entry.compressed_bytes);
     if (ZSTD_isError(size) != 0 || size != plain.size()) return broken("an entry does not decompress (zstd)");
   } else {
@@ -78,6 +84,8 @@ Result<std::uint64_t> fatbin_length(std::span<const std::byte> header) {
   if (known.magic != fatbin_magic) return broken("the magic number is missing");
   if (known.version != 1 || known.header_bytes < sizeof(known))
     return broken(fmt::format("version {} with a header of {} bytes", known.version, known.header_bytes));
+  if (known.entries_bytes > ~std::uint64_t{0} - known.header_bytes)
+    return broken(fmt::format("entries of {} bytes", known.entries_bytes));
   return known.header_bytes + known.entries_bytes;
 }
 

@@ -8,11 +8,13 @@
 
 #include "images/elf.hpp"
 #include "images/fatbin.hpp"
+#include "images/target.hpp"
 
 namespace flashmoe {
 namespace {
 
 constexpr char container_magic[8] = {'V', 'G', 'P', 'U', 'L', 'I', 'N', 'K'};
+constexpr std::size_t container_header_bytes = sizeof(container_magic) + 2 * sizeof(std::uint64_t);
 
 std::uint64_t number_at(const void* data, std::size_t offset) {
   std::uint64_t value = 0;
@@ -59,8 +61,8 @@ Result<Image> from_fatbin(std::span<const std::byte> bytes, int sm) {
     const bool is_ptx = entry.kind == FatbinEntry::Kind::ptx;
     there += fmt::format("{}{}_{}", there.empty() ? "" : ", ", is_ptx ? "compute" : "sm", entry.sm);
     if (entry.sm > sm) continue;
-    // PTX runs on anything newer, a cubin only on its own generation.
-    if (is_ptx && (ptx == nullptr || entry.sm > ptx->sm)) ptx = &entry;
+    // PTX runs on anything newer unless its target says otherwise, a cubin only on its own generation.
+    if (is_ptx && (ptx == nullptr || entry.sm > ptx->sm) && target_runs_on(target_of(entry.text()), sm)) ptx = &entry;
     if (entry.kind == FatbinEntry::Kind::cubin && entry.sm / 10 == sm / 10 &&
         (cubin == nullptr || entry.sm > cubin->sm))
       cubin = &entry;
@@ -77,52 +79,83 @@ Result<Image> from_fatbin(std::span<const std::byte> bytes, int sm) {
                 fmt::format("compile with -gencode arch=compute_{0},code=compute_{0} or an older compute_", sm));
 }
 
-Result<Image> from_container(const void* data, std::size_t length) {
+Result<Image> from_container(std::span<const std::byte> bytes) {
+  const Diagnostic too_short{.message = "a linked image that ends too early"};
+  if (bytes.size() < container_header_bytes) return too_short;
+  const std::uint64_t total = number_at(bytes.data(), sizeof(container_magic));
+  const std::uint64_t count = number_at(bytes.data(), sizeof(container_magic) + sizeof(std::uint64_t));
+  if (total > bytes.size() || total < container_header_bytes) return too_short;
   Image image{.origin = "linked PTX"};
-  std::size_t at = sizeof(container_magic) + 2 * sizeof(std::uint64_t);
-  if (length < at) return Diagnostic{.message = "a linked image that ends too early"};
-  const std::uint64_t total = number_at(data, sizeof(container_magic));
-  const std::uint64_t count = number_at(data, sizeof(container_magic) + sizeof(std::uint64_t));
-  if (total > length) return Diagnostic{.message = "a linked image that ends too early"};
+  std::size_t at = container_header_bytes;
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (total - at < sizeof(std::uint64_t)) return Diagnostic{.message = "a linked image that ends too early"};
-    const std::uint64_t bytes = number_at(data, at);
+    if (total - at < sizeof(std::uint64_t)) return too_short;
+    const std::uint64_t length = number_at(bytes.data(), at);
     at += sizeof(std::uint64_t);
-    if (bytes > total - at) return Diagnostic{.message = "a linked image that ends too early"};
-    image.ptx.emplace_back(static_cast<const char*>(data) + at, bytes);
-    at += bytes;
+    if (length > total - at) return too_short;
+    image.ptx.emplace_back(reinterpret_cast<const char*>(bytes.data()) + at, length);
+    at += length;
   }
   return image;
 }
 
-}  // namespace
+enum class Kind { wrapper, fatbin, elf, container, text };
 
-Result<Image> read_image(const void* data, std::optional<std::size_t> length, int sm) {
+// Byte by byte and no further than it fits, because a short PTX text may end at the last mapped byte.
+Kind kind_of(const void* data, std::size_t length) {
   const auto starts_with = [&](const void* magic, std::size_t bytes) {
-    // Byte by byte, because a short PTX text may end at the last mapped byte.
     for (std::size_t i = 0; i < bytes; ++i)
-      if ((length && i >= *length) || static_cast<const char*>(data)[i] != static_cast<const char*>(magic)[i])
-        return false;
+      if (i >= length || static_cast<const char*>(data)[i] != static_cast<const char*>(magic)[i]) return false;
     return true;
   };
-  if (starts_with(&fatbin_wrapper_magic, sizeof(fatbin_wrapper_magic))) {
-    const auto* inner = reinterpret_cast<const void*>(number_at(data, 8));
-    return read_image(inner, std::nullopt, sm);
+  if (starts_with(&fatbin_wrapper_magic, sizeof(fatbin_wrapper_magic))) return Kind::wrapper;
+  if (starts_with(&fatbin_magic, sizeof(fatbin_magic))) return Kind::fatbin;
+  if (starts_with(ELFMAG, SELFMAG)) return Kind::elf;
+  if (starts_with(container_magic, sizeof(container_magic))) return Kind::container;
+  return Kind::text;
+}
+
+}  // namespace
+
+Result<Image> read_image(std::span<const std::byte> bytes, int sm) {
+  switch (kind_of(bytes.data(), bytes.size())) {
+    case Kind::wrapper:
+      return Diagnostic{.message =
+                            "the wrapper of a fatbin, which holds a pointer into a program's memory; a file has "
+                            "none"};
+    case Kind::fatbin:
+      return from_fatbin(bytes, sm);
+    case Kind::elf:
+      return from_cubin(bytes);
+    case Kind::container:
+      return from_container(bytes);
+    case Kind::text:
+      break;
   }
-  const auto* bytes = static_cast<const std::byte*>(data);
-  if (starts_with(&fatbin_magic, sizeof(fatbin_magic))) {
-    const auto whole = fatbin_length({bytes, length.value_or(fatbin_header_bytes)});
-    if (!whole) return whole.error();
-    return from_fatbin({bytes, length.value_or(*whole)}, sm);
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  return Image{.ptx = {std::string(text, strnlen(text, bytes.size()))}, .origin = "PTX"};
+}
+
+Result<Image> read_image_at(const void* memory, int sm) {
+  const auto* bytes = static_cast<const std::byte*>(memory);
+  Kind kind = kind_of(memory, std::string::npos);
+  if (kind == Kind::wrapper) {
+    bytes = reinterpret_cast<const std::byte*>(number_at(memory, 8));
+    kind = bytes == nullptr ? Kind::wrapper : kind_of(bytes, std::string::npos);
+    if (kind == Kind::wrapper) return Diagnostic{.message = "the wrapper of a fatbin, which points at none"};
   }
-  if (starts_with(ELFMAG, SELFMAG)) {
-    if (length && *length < sizeof(Elf64_Ehdr)) return Diagnostic{.message = "an ELF file shorter than its header"};
-    return from_cubin({bytes, length ? *length : elf_length(data)});
+  switch (kind) {
+    case Kind::fatbin: {
+      const auto length = fatbin_length({bytes, fatbin_header_bytes});
+      if (!length) return length.error();
+      return read_image({bytes, *length}, sm);
+    }
+    case Kind::elf:
+      return read_image({bytes, elf_length(bytes)}, sm);
+    case Kind::container:
+      return read_image({bytes, std::max(container_header_bytes, number_at(bytes, sizeof(container_magic)))}, sm);
+    default:
+      return read_image({bytes, std::strlen(reinterpret_cast<const char*>(bytes))}, sm);
   }
-  if (starts_with(container_magic, sizeof(container_magic)))
-    return from_container(data, length ? *length : number_at(data, sizeof(container_magic)));
-  const auto* text = static_cast<const char*>(data);
-  return Image{.ptx = {length ? std::string(text, strnlen(text, *length)) : std::string(text)}, .origin = "PTX"};
 }
 
 std::optional<std::string> ptx_of_cubin(std::span<const std::byte> cubin) {
@@ -144,7 +177,7 @@ std::vector<std::byte> link_container(const std::vector<std::string>& ptx) {
     bytes.resize(end + size);
     if (size != 0) std::memcpy(bytes.data() + end, data, size);
   };
-  std::uint64_t total = sizeof(container_magic) + 2 * sizeof(std::uint64_t);
+  std::uint64_t total = container_header_bytes;
   for (const std::string& text : ptx) total += sizeof(std::uint64_t) + text.size();
   const std::uint64_t count = ptx.size();
   append(container_magic, sizeof(container_magic));

@@ -19,11 +19,14 @@ struct Image {
   std::string origin{};            // "PTX", "fatbin, PTX for compute_80", "cubin with its PTX"
 };
 
-// `length`: nothing when the caller knows only where the image begins, as in cuModuleLoadData; its own header or its
-// terminating zero says how long it is then. `sm` is the device (89): of several the best fit is chosen as the driver
-// does, the highest PTX and the highest cubin of the same generation that are not above it. A cubin without PTX is
-// refused with what to do.
-[[nodiscard]] Result<Image> read_image(const void* data, std::optional<std::size_t> length, int sm);
+// A file, or memory of a known length: nothing outside of it is looked at, whatever it says. `sm` is the device (89):
+// of several the best fit is chosen as the driver does, the highest PTX and the highest cubin of the same generation
+// that are not above it. A cubin without PTX is refused with what to do.
+[[nodiscard]] Result<Image> read_image(std::span<const std::byte> bytes, int sm);
+
+// The caller of cuModuleLoadData knows only where the image begins: its own header or its terminating zero says how
+// long it is. The caller's memory may also hold the wrapper of a fatbin, whose pointer is followed.
+[[nodiscard]] Result<Image> read_image_at(const void* memory, int sm);
 
 // The PTX that ptxas leaves in a cubin compiled with -lineinfo or -G; nothing when it has none.
 [[nodiscard]] std::optional<std::string> ptx_of_cubin(std::span<const std::byte> cubin);

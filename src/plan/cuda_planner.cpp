@@ -6,7 +6,6 @@
 
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
-#include "plan/tuning/cuda.hpp"
 #include "support/status.hpp"
 
 namespace flashmoe::plan {
@@ -14,9 +13,9 @@ namespace {
 
 // Kernels count rows and keys in 32 bits, and add windows of up to 2^30 to them.
 constexpr int64_t most_rows_or_keys = (int64_t{1} << 30) - 1;
-constexpr int64_t most_heads = 65535;  // of a grid's y
+constexpr int64_t most_heads = most_launch_extents.grid[1];
 constexpr int64_t most_splits = 1024;
-constexpr int64_t most_ctas = (int64_t{1} << 31) - 1;
+constexpr int64_t most_ctas = most_launch_extents.grid[0];
 // Within a block of keys a kernel counts elements of bias in 32 bits.
 constexpr int64_t most_bias_stride = int64_t{1} << 23;
 
@@ -33,7 +32,7 @@ struct Work {
   int64_t batch = 1;
   double dram_bytes = 0;
 
-  explicit Work(const fms_attention_problem& p)
+  Work(const fms_attention_problem& p, const PlannerFigures& gpu)
       : rows(group_size(p) * p.q_len),
         heads(p.batch * p.kv_heads),
         most_keys(p.kv_len),
@@ -44,7 +43,7 @@ struct Work {
     // What was computed just now is still in L2; caches of keys and values are not.
     const double bytes =
         4.0 * static_cast<double>(heads) * static_cast<double>(rows + p.kv_len) * static_cast<double>(p.head_dim);
-    if (bytes > cuda_policy.l2_bytes) dram_bytes = bytes;
+    if (bytes > gpu.l2_resident_bytes) dram_bytes = bytes;
   }
 
   // Tiles of so many rows that have rows at all: of ragged batches the grid holds more.
@@ -57,18 +56,16 @@ struct Work {
 // The time of one kernel, in clocks of an SM.
 class Estimate {
  public:
-  Estimate(const CudaKernel& kernel, const Work& work, int32_t sm_count)
-      : kernel_(kernel), work_(work), sm_count_(sm_count), tiles_(work.tiles(kernel.q_tile)) {
+  Estimate(const CudaKernel& kernel, const Work& work, const PlannerFigures& gpu)
+      : gpu_(gpu), policy_(*gpu.policy), kernel_(kernel), work_(work), tiles_(work.tiles(kernel.q_tile)) {
     const int warps = kernel.threads / 32, row_warps = kernel.q_tile / 16;
     const int key_tiles = kernel.kv_tile / 8, dim_steps = kernel.head_dim / 16;
     const double products = 2.0 * row_warps * key_tiles * dim_steps;
     const double bytes = 4.0 * kernel.kv_tile * kernel.head_dim;
-    const double clocks =
-        policy_.product_clocks / policy_.loop_share[std::bit_width(static_cast<unsigned>(row_warps)) - 1];
+    const double clocks = gpu.product_clocks / policy_.loop_share[std::bit_width(static_cast<unsigned>(row_warps)) - 1];
     key_warps_ = std::max(warps / row_warps, 1);
-    block_alone_ =
-        products / std::min(warps, policy_.pipes_per_sm) * clocks / policy_.alone_share + policy_.block_clocks;
-    block_busy_ = std::max(products / policy_.pipes_per_sm * clocks, bytes / policy_.l2_bytes_per_clock);
+    block_alone_ = products / std::min(warps, gpu.pipes_per_sm) * clocks / policy_.alone_share + policy_.block_clocks;
+    block_busy_ = std::max(products / gpu.pipes_per_sm * clocks, bytes / policy_.l2_bytes_per_clock);
   }
 
   [[nodiscard]] int64_t tiles() const { return tiles_; }
@@ -80,7 +77,7 @@ class Estimate {
 
   // Until the last CTA is done.
   [[nodiscard]] double clocks(int64_t splits) const {
-    const int64_t ctas = tiles_ * splits, slots = int64_t{sm_count_} * kernel_.ctas_per_sm;
+    const int64_t ctas = tiles_ * splits, slots = int64_t{gpu_.sm_count} * kernel_.ctas_per_sm;
     const auto blocks = static_cast<double>(divide_up(work_.keys, kernel_.kv_tile * splits));
     const auto most_blocks = static_cast<double>(divide_up(work_.most_keys, kernel_.kv_tile * splits));
     const auto waves = static_cast<double>(divide_up(ctas, slots));
@@ -91,19 +88,19 @@ class Estimate {
       cta += 2 * static_cast<double>(kernel_.split_bytes) / policy_.l2_bytes_per_clock;
       merging = policy_.split_clocks + policy_.state_clocks * static_cast<double>(splits) / key_warps_;
     }
-    const double busy = static_cast<double>(divide_up(ctas, sm_count_)) * cta;
-    const double asking = waves == 1 ? std::min(static_cast<double>(ctas), static_cast<double>(sm_count_))
+    const double busy = static_cast<double>(divide_up(ctas, gpu_.sm_count)) * cta;
+    const double asking = waves == 1 ? std::min(static_cast<double>(ctas), static_cast<double>(gpu_.sm_count))
                                      : static_cast<double>(ctas) / (waves * kernel_.ctas_per_sm);
-    const double dram = work_.dram_bytes / (policy_.dram_bytes_per_clock * asking);
+    const double dram = work_.dram_bytes / (gpu_.dram_bytes_per_clock * asking);
     return policy_.fixed_clocks + waves * policy_.cta_clocks + std::max({alone, busy, dram}) +
            policy_.hidden_share * busy + merging;
   }
 
  private:
-  const CudaPolicy& policy_ = cuda_policy;
+  const PlannerFigures& gpu_;
+  const TuningPolicy& policy_;
   const CudaKernel& kernel_;
   const Work& work_;
-  int32_t sm_count_;
   int64_t tiles_;
   int key_warps_;
   double block_alone_, block_busy_;
@@ -135,8 +132,9 @@ struct Choice {
   double clocks = 0;
 };
 
-void consider(const CudaKernel& kernel, const Work& work, int32_t forced_splits, int32_t sm_count, Choice& best) {
-  const Estimate estimate(kernel, work, sm_count);
+void consider(const CudaKernel& kernel, const Work& work, int32_t forced_splits, const PlannerFigures& gpu,
+              Choice& best) {
+  const Estimate estimate(kernel, work, gpu);
   const auto offer = [&](int64_t splits) {
     const double clocks = estimate.clocks(splits);
     if (best.kernel != nullptr) {
@@ -148,7 +146,7 @@ void consider(const CudaKernel& kernel, const Work& work, int32_t forced_splits,
   if (forced_splits > 0) return offer(forced_splits);
   offer(1);
   const int64_t tiles = estimate.tiles();
-  if (tiles >= int64_t{cuda_policy.tiles_without_tail} * sm_count) return;
+  if (tiles >= int64_t{gpu.policy->tiles_without_tail} * gpu.sm_count) return;
   int64_t last = 1;
   const auto offer_splits = [&](int64_t splits) {
     splits = estimate.without_waste(std::clamp<int64_t>(splits, 1, most_splits));
@@ -157,8 +155,8 @@ void consider(const CudaKernel& kernel, const Work& work, int32_t forced_splits,
   };
   constexpr int64_t few_splits = 4, most_waves = 4;
   for (int64_t splits = 2; splits <= few_splits; ++splits) offer_splits(splits);
-  for (int64_t held = 1; held <= kernel.ctas_per_sm; ++held) offer_splits(sm_count * held / tiles);
-  for (int64_t waves = 2; waves <= most_waves; ++waves) offer_splits(waves * sm_count * kernel.ctas_per_sm / tiles);
+  for (int64_t held = 1; held <= kernel.ctas_per_sm; ++held) offer_splits(gpu.sm_count * held / tiles);
+  for (int64_t waves = 2; waves <= most_waves; ++waves) offer_splits(waves * gpu.sm_count * kernel.ctas_per_sm / tiles);
 }
 
 }  // namespace
@@ -166,7 +164,7 @@ void consider(const CudaKernel& kernel, const Work& work, int32_t forced_splits,
 fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fms_attention_plan& plan,
                      fms_error* error) {
   const fms_attention_problem& p = plan.problem;
-  const Work work(p);
+  const Work work(p, caps.gpu);
   if (auto s = check_limits(p, work, error)) return s;  // before anything is loaded for it
   CudaKernel found[CudaKernels::max_found];
   int count = 0;
@@ -175,7 +173,7 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
   for (int i = 0; i < count; ++i) {
     const CudaKernel& kernel = found[i];
     if (kernel.ctas_per_sm == 0 || (options.q_tile > 0 && kernel.q_tile != options.q_tile)) continue;
-    consider(kernel, work, options.kv_splits, caps.sm_count, best);
+    consider(kernel, work, options.kv_splits, caps.gpu, best);
   }
   if (best.kernel == nullptr) {
     return fail(
@@ -184,12 +182,12 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
         "64 or 128 as far as the head size has them",
         static_cast<long long>(p.head_dim), options.q_tile > 0 ? " with this q_tile" : "");
   }
-  return finish_cuda_plan(*best.kernel, best.splits, caps.sm_count, plan, error);
+  return finish_cuda_plan(*best.kernel, best.splits, caps.gpu.sm_count, plan, error);
 }
 
 fms_status finish_cuda_plan(const CudaKernel& kernel, int64_t splits, int32_t sm_count, fms_attention_plan& plan,
                             fms_error* error) {
-  const Work work(plan.problem);
+  const Work work(plan.problem, {});  // of a GPU that nothing is known of: only rows and heads are asked for
   if (auto s = check_limits(plan.problem, work, error)) return s;
   const int64_t tiles = work.heads * divide_up(work.rows, kernel.q_tile);
   const int64_t ctas = tiles * splits;

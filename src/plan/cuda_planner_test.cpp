@@ -68,7 +68,7 @@ fms_status try_plan(const fms_attention_problem& p, fms_attention_plan& plan, fm
   static const L4Kernels kernels;
   DeviceCaps caps;
   caps.kind = FMS_DEVICE_CUDA;
-  caps.sm_count = sms;
+  caps.gpu = planner_figures(driver_answers(*find_gpu("l4")));
   caps.cuda_kernels = &kernels;
   const fms_plan_options options{sizeof options, 0, splits, q_tile};
   return make_plan(caps, p, &options, &plan, &error);

@@ -7,7 +7,6 @@
 #include "plan/problem.hpp"
 #include "plan/text.hpp"
 #include "plan/tuning/cpu.hpp"
-#include "plan/tuning/cuda.hpp"
 #include "plan/words.hpp"
 
 namespace flashmoe::plan {
@@ -63,8 +62,10 @@ void explain_cuda(const fms_attention_plan& plan, Text& text) {
   text.add_fixed(static_cast<double>(plan.work_items) / (static_cast<double>(plan.sm_count) * plan.ctas_per_sm), 2);
   text.add(" waves. ");
   explain_splits(plan, tiles, text);
-  text.add("Workspace: %" PRIu64 " bytes; no score matrix is ever stored.\nTuning: %s.\n", plan.workspace_bytes,
-           cuda_policy.source);
+  text.add("Workspace: %" PRIu64
+           " bytes; no score matrix is ever stored.\nTuning: the GPU's own clocks, caches and "
+           "rates, and its architecture's policy (src/devices/tuning.cpp); not measured.\n",
+           plan.workspace_bytes);
 }
 
 void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {

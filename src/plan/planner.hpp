@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "devices/tuning.hpp"
 #include "flashmoe/flashmoe.h"
 
 namespace flashmoe::plan {
@@ -38,7 +39,7 @@ struct DeviceCaps {
   fms_device_kind kind = FMS_DEVICE_CPU;
   fms_cpu_isa cpu_isa = FMS_ISA_SCALAR;
   int32_t max_threads = 1;
-  int32_t sm_count = 0;
+  PlannerFigures gpu{};
   const CudaKernels* cuda_kernels = nullptr;
 };
 

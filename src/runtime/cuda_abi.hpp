@@ -26,7 +26,11 @@ using EventHandle = struct EventOpaque*;
 enum class DeviceAttribute : int {
   max_threads_per_block = 1,
   max_shared_bytes_per_block = 8,
+  clock_khz = 13,
   multiprocessor_count = 16,
+  memory_clock_khz = 36,
+  memory_bus_bits = 37,
+  l2_bytes = 38,
   compute_capability_major = 75,
   compute_capability_minor = 76,
   max_shared_bytes_per_multiprocessor = 81,
@@ -39,6 +43,11 @@ enum class FunctionAttribute : int {
   local_bytes = 3,
   registers = 4,
   max_dynamic_shared_bytes = 8,
+};
+
+enum class JitOption : int {
+  error_log_buffer = 5,
+  error_log_bytes = 6,
 };
 
 // The functions, by the name the driver exports them under.

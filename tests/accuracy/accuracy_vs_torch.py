@@ -102,7 +102,7 @@ class Comparer:
         import torch
 
         one = random_attention.draw(self.setup.family(), self.setup.seed, index)
-        forced = gpu_problems.draw_forced(one, self.setup.seed, index, self.setup.device)
+        forced = gpu_problems.draw_forced(one, self.setup.seed, index)
         p = one.problem
         shape = (int(p.batch), int(p.q_heads), int(p.q_len), int(p.head_dim))
         oracle_o = torch.full(shape, math.nan, dtype=torch.float64)
@@ -197,7 +197,7 @@ def check_gpu(setup: Setup) -> None:
 def parse_arguments() -> argparse.Namespace:
     description = (__doc__ or "").split("\n\n")
     parser = argparse.ArgumentParser(description=description[0], epilog=description[-1])
-    parser.add_argument("--device", default="cpu", help="cpu (default), virtual:<l4, a100, h100...>, cuda:<n>")
+    parser.add_argument("--device", default="cpu", help="cpu (default), virtual:<gpu>, cuda:<n>")
     parser.add_argument("--problems", type=int, default=2000, help="random problems, evenly in each dtype (2000)")
     parser.add_argument("--first", type=int, default=0, help="index of the first problem, to replay one")
     parser.add_argument("--seed", type=int, default=1)

@@ -58,12 +58,7 @@ class Forced:
     q_tile: int = 0
 
 
-def wide_dim(device: str) -> int:
-    """The largest head size whose tile of 128 rows and 128 keys fits in the shared memory."""
-    return 128 if device in ("virtual:a100", "virtual:h100") else 64
-
-
-def draw_forced(one: AttentionProblem, seed: int, index: int, device: str) -> Forced:
+def draw_forced(one: AttentionProblem, seed: int, index: int) -> Forced:
     """A third leaves everything to the planner. Tiles of 16 and 64 rows are there for every head size."""
     rng = np.random.default_rng([seed, index, 1])
     if rng.random() < 0.34:
@@ -73,7 +68,7 @@ def draw_forced(one: AttentionProblem, seed: int, index: int, device: str) -> Fo
     is_paged = bool(one.problem.features & abi.PAGED_KV)
     if one.problem.head_dim <= 128:
         tiles.append(32)
-    if one.problem.head_dim <= wide_dim(device) and not is_modified and not is_paged:
+    if one.problem.head_dim <= 128 and not is_modified and not is_paged:
         tiles.append(128)
     splits = 0 if rng.random() < 0.4 else int(rng.integers(1, 10))
     if rng.random() < 0.1:  # down to 8 keys a CTA

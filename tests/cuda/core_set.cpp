@@ -50,7 +50,7 @@ void add_bias(CoreProblem& one, fms_dtype dtype) {
   p.bias = {0, p.q_len * p.kv_len, p.kv_len, 1};
 }
 
-std::vector<CoreProblem> core_set(bool has_much_shared_memory) {
+std::vector<CoreProblem> core_set() {
   std::vector<CoreProblem> set;
   // The problem just added, for what is special about it.
   const auto add = [&](const char* name, fms_dtype dtype, const Shape& shape, int32_t q_tile,
@@ -71,7 +71,7 @@ std::vector<CoreProblem> core_set(bool has_much_shared_memory) {
   make_paged(add("decode, d 128, paged", FMS_BF16, {2, 4, 1, 1, 290, 128}, 16, 1), 16, {290, 75});
   add("decode, d 192", FMS_BF16, {1, 1, 1, 3, 100, 192}, 16, 1);
   add("wide, d 64, causal", FMS_F16, {1, 1, 1, 200, 520, 64}, 128, 1).problem.window_right = 0;
-  if (has_much_shared_memory) add("wide, d 128", FMS_BF16, {1, 1, 1, 60, 300, 128}, 128, 1);
+  add("wide, d 128", FMS_BF16, {1, 1, 1, 60, 300, 128}, 128, 1);
   add("head size 37, copied by elements", FMS_F16, {1, 1, 1, 40, 100, 37}, 64, 1);
   add("head size 72 in the kernel of 80", FMS_F16, {1, 1, 1, 40, 100, 72}, 64, 1);
   {

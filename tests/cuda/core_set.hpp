@@ -18,9 +18,8 @@ struct CoreProblem {
   [[nodiscard]] AttentionCase with_data() const { return normal_case(problem, 7, indices); }
 };
 
-// The rows of a tile name its class: 16 decode, 32 small, 64 large, 128 wide. Some tiles want more shared memory than
-// an L4 has.
-[[nodiscard]] std::vector<CoreProblem> core_set(bool has_much_shared_memory = false);
+// The rows of a tile name its class: 16 decode, 32 small, 64 large, 128 wide.
+[[nodiscard]] std::vector<CoreProblem> core_set();
 
 // Dense problems become problems of one kind or another.
 void make_ragged(CoreProblem& one, const std::vector<int32_t>& q_lengths, const std::vector<int32_t>& kv_lengths);

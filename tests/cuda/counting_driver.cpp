@@ -5,10 +5,12 @@
 #include <cstdio>
 #include <cstring>
 
+#include "devices/device.hpp"
 #include "runtime/cuda_abi.hpp"
 
 namespace {
 
+using namespace flashmoe;
 using namespace flashmoe::runtime::cuda;
 
 constexpr Code invalid_value = 1;
@@ -37,36 +39,28 @@ Code give(Handle* to) {
 
 // An L4.
 Code device_attribute(int* value, DeviceAttribute attribute) {
-  constexpr int l2_bytes = 38, registers_per_multiprocessor = 82;
-  switch (static_cast<int>(attribute)) {
-    case static_cast<int>(DeviceAttribute::max_threads_per_block):
-      *value = 1024;
-      return success;
-    case static_cast<int>(DeviceAttribute::max_shared_bytes_per_block):
-      *value = 48 << 10;
-      return success;
-    case static_cast<int>(DeviceAttribute::multiprocessor_count):
-      *value = 58;
-      return success;
-    case static_cast<int>(DeviceAttribute::compute_capability_major):
-      *value = 8;
-      return success;
-    case static_cast<int>(DeviceAttribute::compute_capability_minor):
-      *value = 9;
-      return success;
-    case static_cast<int>(DeviceAttribute::max_shared_bytes_per_multiprocessor):
-      *value = 100 << 10;
-      return success;
-    case static_cast<int>(DeviceAttribute::max_shared_bytes_per_block_optin):
-      *value = 99 << 10;
-      return success;
-    case l2_bytes:
-      *value = 48 << 20;
-      return success;
-    case registers_per_multiprocessor:
-      *value = 64 << 10;
-      return success;
-    default:
+  static const Gpu gpu = *find_gpu("l4");
+  static const Architecture architecture = *find_architecture(std::string(gpu.architecture));
+  const auto whole = [&](double number) {
+    *value = static_cast<int>(number);
+    return success;
+  };
+  switch (attribute) {
+    case DeviceAttribute::max_threads_per_block:
+      return whole(architecture.max_threads_per_cta);
+    case DeviceAttribute::max_shared_bytes_per_block:
+      return whole(architecture.shared_bytes_per_cta_default);
+    case DeviceAttribute::multiprocessor_count:
+      return whole(gpu.sm_count.value);
+    case DeviceAttribute::compute_capability_major:
+      return whole(architecture.compute_major);
+    case DeviceAttribute::compute_capability_minor:
+      return whole(architecture.compute_minor);
+    case DeviceAttribute::max_shared_bytes_per_multiprocessor:
+      return whole(architecture.shared_bytes_per_sm);
+    case DeviceAttribute::max_shared_bytes_per_block_optin:
+      return whole(architecture.shared_bytes_per_cta_optin);
+    default:  // clocks and L2: a driver need not say them
       return invalid_value;
   }
 }

@@ -1,10 +1,14 @@
 // What the C ABI promises at the edges, on the GPU: rows that see nothing, values nobody may see, sizes of zero, every
 // head size, every tail, and errors that help.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <span>
 
@@ -20,9 +24,22 @@ constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int32_t tiles[] = {16, 32, 64, 128};
 
+// What the driver says to people.
+const std::string& log_path() {
+  static const struct File {
+    std::string path = (std::filesystem::temp_directory_path() / ("flashmoe-log-" + std::to_string(getpid()))).string();
+    ~File() {
+      std::error_code ignored;
+      std::filesystem::remove(path, ignored);
+    }
+  } file;
+  return file.path;
+}
+
 const Gpu& gpu() {
   static const Gpu only = [] {
     setenv("VGPU_PTXAS", "off", 0);  // no test here asks what the planner chooses
+    setenv("VGPU_LOG", log_path().c_str(), 1);
     return Gpu();
   }();
   return only;
@@ -38,6 +55,15 @@ void expect_right(AttentionCase& one, const fms_plan_options& options) {
   EXPECT_FALSE(one.stray_write().has_value()) << *one.stray_write();
   const auto findings = gpu().findings();
   EXPECT_TRUE(findings.empty()) << findings.front().substr(0, 600) << "\n  " << one.describe();
+}
+
+// The library has a cubin for the device and PTX behind it: that this driver takes the second is nobody's trouble.
+TEST(GpuContract, LoadingAKernelMakesNoNoise) {
+  AttentionCase one = normal_case(simple_problem(FMS_F16, {1, 1, 1, 16, 16, 64}));
+  expect_right(one, plan_options(0, 1, 0));
+  std::ifstream file(log_path());
+  const std::string said{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(said.find("cubin"), std::string::npos) << said;
 }
 
 // ---- rows and keys -------------------------------------------------------------------------------------------------

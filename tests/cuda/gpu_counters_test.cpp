@@ -68,10 +68,7 @@ double executed(const nlohmann::json& report, const std::string& operation) {
 }
 
 TEST(Counters, EveryInstanceIsFreeOfBankConflictsAndMovesWholeSectors) {
-  constexpr int most_shared_bytes_of_an_l4 = 99 * 1024;
-  const bool is_l4 = std::string(gpu().device()->device_name()).find("L4") != std::string::npos;
   for (const InstanceAxes& axes : cuda::listed_instances()) {
-    if (is_l4 && shared_bytes(axes.tile(), axes.dim) > most_shared_bytes_of_an_l4) continue;
     const CoreProblem core = aligned_problem(axes);
     SCOPED_TRACE(core.name);
     AttentionCase one = core.with_data();

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "devices/device.hpp"
+#include "devices/occupancy.hpp"
 #include "images/cubin.hpp"
 #include "kernels/cuda/launch/images.hpp"
 #include "kernels/cuda/launch/instances.hpp"

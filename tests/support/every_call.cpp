@@ -66,6 +66,13 @@ std::vector<EveryCall> every_call(const CallSetting& setting) {
   std::vector<EveryCall> calls = {
       {"fms_status_name", {}, [](int, fms_error*) { return fms_status_name(FMS_OK) ? FMS_OK : FMS_INTERNAL_ERROR; }},
       {"fms_version", {}, [](int, fms_error*) { return fms_version() ? FMS_OK : FMS_INTERNAL_ERROR; }},
+      {"fms_cuda_images",
+       {{"architectures", false}},
+       [](int null_at, fms_error*) {
+         int32_t first;
+         fms_cuda_images(Pointers(null_at).next(&first), 1);
+         return FMS_OK;
+       }},
       {"fms_cpu_isa_name",
        {},
        [](int, fms_error*) { return fms_cpu_isa_name(FMS_ISA_AMX) ? FMS_OK : FMS_INTERNAL_ERROR; }},

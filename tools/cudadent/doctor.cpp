@@ -10,6 +10,7 @@
 #include "commands.hpp"
 #include "devices/device.hpp"
 #include "support/progress.hpp"
+#include "workflow/device/gpu_json.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -40,12 +41,16 @@ void print_report(const workflow::DoctorReport& report) {
 
 void print_devices() {
   const auto shown = [](const Fact& fact) {
-    return fmt::format("{:g}{}", fact.value, fact.verified() ? "" : " (unverified)");
+    return fmt::format("{:.6g}{}", fact.value, fact.verified() ? "" : " (unverified)");
+  };
+  const auto in_mb = [](Fact fact) {
+    fact.value /= 1024 * 1024;
+    return fact;
   };
   for (const Gpu& gpu : all_gpus())
     fmt::print("{:8} {}, {}: {} SMs, boost {} MHz, {} GB/s, L2 {} MB, {} TFLOPS fp16, {} W\n", gpu.id, gpu.name,
                gpu.architecture, shown(gpu.sm_count), shown(gpu.boost_clock_mhz), shown(gpu.dram_gb_per_s),
-               shown(gpu.l2_mb), shown(gpu.fp16_tensor_tflops), shown(gpu.board_watts));
+               shown(in_mb(gpu.l2_bytes)), shown(gpu.fp16_tensor_tflops), shown(gpu.board_watts));
 }
 
 }  // namespace
@@ -60,13 +65,14 @@ void add_doctor(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  cudadent doctor\n"
       "  CUDADENT_PYTHON=~/venv/bin/python cudadent doctor   another Python\n"
-      "  cudadent doctor --devices                           the GPUs that the build gate knows\n"
+      "  cudadent doctor --devices                           the GPUs there are: virtual:<name>\n"
       "  cudadent doctor --json | jq .data.cuda");
   auto options = std::make_shared<workflow::DoctorOptions>();
   auto json = std::make_shared<bool>(false);
   auto devices = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "The report as JSON on stdout, with all facts");
-  command->add_flag("--devices", *devices, "List the GPUs whose limits the build gate knows, and do nothing else");
+  command->add_flag("--devices", *devices,
+                    "List the GPUs of the build gate and of --device virtual:<name>, and do nothing else");
   command->add_option("--directory", options->directory, "Whose disk is looked at")->check(CLI::ExistingDirectory);
   command->add_option("--python-seconds", options->python_limit_seconds, "How long one import may take")
       ->check(CLI::Range(0.1, 600.0))
@@ -74,9 +80,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
   command->callback([=, &exit_code] {
     if (*devices) {
       if (*json) {
-        Json list = Json::array();
-        for (const Gpu& gpu : all_gpus()) list.push_back(to_json(gpu));
-        fmt::print("{}\n", list.dump(2));
+        fmt::print("{}\n", workflow::known_gpus().dump(2));
       } else {
         print_devices();
       }

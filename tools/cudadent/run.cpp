@@ -52,6 +52,18 @@ std::string counted(std::size_t count, const char* noun, const char* plural) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : plural);
 }
 
+// A program's own failure comes first, then what the checks found; a run without a launch has shown nothing.
+struct Verdict {
+  const char* outcome;
+  int exit_code;
+};
+Verdict verdict_of(int program_exit_code, std::size_t launches, std::size_t findings) {
+  if (program_exit_code != 0) return {"program failed", program_exit_code};
+  if (findings != 0) return {"findings", 1};
+  if (launches == 0) return {"nothing ran", 3};
+  return {"holds", 0};
+}
+
 int run(Flags flags) {
   const workflow::ReportFile own_report;
   if (flags.options.report.empty()) flags.options.report = own_report.path();
@@ -66,16 +78,25 @@ int run(Flags flags) {
   workflow::add_virtual_findings(flags.options.report, found);
   auto launches = workflow::read_launches(flags.options.report);
   std::erase_if(launches, [](const Json& entry) { return !entry.contains("kernel"); });  // what the end of the run said
+  const Verdict verdict = verdict_of(code, launches.size(), found.findings.size());
   if (flags.json) {
-    std::cout << Json{{"device", flags.options.device}, {"exit_code", code}, {"launches", launches}}.dump(
-                     2, ' ', false, Json::error_handler_t::replace)
+    std::cout << Json{{"device", flags.options.device},
+                      {"outcome", verdict.outcome},
+                      {"exit_code", code},
+                      {"findings", found.findings.size()},
+                      {"launches", launches}}
+                     .dump(2, ' ', false, Json::error_handler_t::replace)
               << "\n";
   } else {
     std::cerr << fmt::format("cudadent run: {} on {}, {}, the program ended with {}\n",
                              counted(launches.size(), "launch", "es"), flags.options.device,
                              counted(found.findings.size(), "finding", "s"), code);
+    if (launches.empty())
+      std::cerr << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked. Does the program load "
+                   "libcuda.so.1 by that name, and not the CUDA runtime? VGPU_LOG_CALLS=1 shows what it asks of the "
+                   "driver.\n";
   }
-  return code != 0 ? code : found.findings.empty() ? 0 : 1;
+  return verdict.exit_code;
 }
 
 }  // namespace
@@ -87,7 +108,8 @@ void add_run(CLI::App& app, int& exit_code) {
       "The program finds our driver as libcuda.so.1 and runs unchanged. Its kernels must be PTX, or cubins built with\n"
       "-lineinfo. Programs on the CUDA runtime API (<<<>>>, cudart) ask the driver for undocumented tables and get an\n"
       "error that says so.\n"
-      "Exit codes: the program's own; 1 when it ended with 0 but a check found something.\n"
+      "Exit codes: the program's own when it is not 0; else 1 when a check found something, 3 when no kernel was\n"
+      "launched, 0.\n"
       "\n"
       "Examples:\n"
       "  cudadent run --device virtual:l4 -- python saxpy.py\n"

@@ -1,119 +1,12 @@
-// The driver as a program sees it: loaded with dlopen, called through cuGetProcAddress.
-#include <dlfcn.h>
-#include <gtest/gtest.h>
-
-#include <cstring>
+// Contexts, memory, launches, streams, graphs and events of the driver API.
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "vgpu/driver/cuda_abi.hpp"
+#include "vgpu/driver/loaded_driver.hpp"
 
+namespace flashmoe::vgpu::driver {
 namespace {
-
-constexpr const char* kernels = R"(
-.version 9.0
-.target sm_80
-.address_size 64
-.visible .global .align 4 .u32 counter = 40;
-.visible .const .align 8 .f32 factors[3] = {0f3F800000, 0f40000000, 3.0};
-.visible .global .align 8 .u64 where = counter;
-.extern .func (.param .b32 r) twice (.param .b32 x);
-.visible .entry fill(.param .u64 out, .param .u32 value) {
-  .reg .u32 %r<4>; .reg .u64 %rd<4>;
-  ld.param.u64 %rd1, [out]; ld.param.u32 %r1, [value];
-  cvta.to.global.u64 %rd1, %rd1;
-  mov.u32 %r2, %tid.x; mul.wide.u32 %rd2, %r2, 4; add.s64 %rd1, %rd1, %rd2;
-  add.u32 %r3, %r1, %r2; st.global.u32 [%rd1], %r3; ret;
-}
-.visible .entry doubled(.param .u64 out) .maxntid 64, 1, 1 {
-  .reg .u32 %r<4>; .reg .u64 %rd<4>;
-  ld.param.u64 %rd1, [out]; cvta.to.global.u64 %rd1, %rd1;
-  ld.global.u32 %r1, [counter];
-  { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call.uni (b), twice, (a); ld.param.b32 %r2, [b]; }
-  st.global.u32 [%rd1], %r2; ret;
-}
-.visible .entry times(.param .u64 out) {
-  .reg .u64 %rd<4>;
-  mov.u64 %rd2, %globaltimer;
-  ld.param.u64 %rd1, [out]; cvta.to.global.u64 %rd1, %rd1;
-  st.global.u64 [%rd1], %rd2; mov.u64 %rd3, %globaltimer; st.global.u64 [%rd1+8], %rd3; ret;
-}
-.visible .entry stray() {
-  .reg .u64 %rd<2>;
-  mov.u64 %rd1, 64; st.global.u32 [%rd1], 1; ret;
-}
-)";
-constexpr const char* helper = R"(
-.version 9.0
-.target sm_80
-.address_size 64
-.visible .func (.param .b32 r) twice (.param .b32 x) {
-  .reg .u32 %r<2>;
-  ld.param.b32 %r1, [x]; add.u32 %r1, %r1, %r1; st.param.b32 [r], %r1; ret;
-}
-)";
-
-constexpr const char* idle = ".version 9.0\n.target sm_80\n.address_size 64\n.visible .entry nothing() { ret; }\n";
-
-// One process has one driver: it is loaded once, and each test begins with an empty primary context.
-class Driver : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    library_ = dlopen(VGPU_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(library_, nullptr) << dlerror();
-    setenv("VGPU_DEVICE", "l4", 1);
-    ASSERT_EQ(exported<int (*)(unsigned)>("cuInit")(0), 0);
-  }
-  void SetUp() override {
-    ASSERT_EQ(call("cuDevicePrimaryCtxRetain", &context_, 0), CUDA_SUCCESS);
-    ASSERT_EQ(call("cuDevicePrimaryCtxReset", 0), CUDA_SUCCESS);
-    ASSERT_EQ(call("cuCtxSetCurrent", context_), CUDA_SUCCESS);
-  }
-  void TearDown() override { EXPECT_EQ(call("cuDevicePrimaryCtxRelease", 0), CUDA_SUCCESS); }
-
-  template <class F>
-  static F exported(const char* name) {
-    return reinterpret_cast<F>(dlsym(library_, name));
-  }
-  // Any function by its documented name. The arguments' types are the parameters' types.
-  template <class... A>
-  static CUresult call(const char* name, A... arguments) {
-    void* function = nullptr;
-    const auto find = exported<int (*)(const char*, void**, int, std::uint64_t, int*)>("cuGetProcAddress_v2");
-    if (find(name, &function, 13000, 0, nullptr) != 0) return CUDA_ERROR_NOT_FOUND;
-    return reinterpret_cast<CUresult (*)(A...)>(function)(arguments...);
-  }
-
-  // Both texts through the linker, as cuda-core does it.
-  CUmodule linked() {
-    CUlinkState link = nullptr;
-    EXPECT_EQ(call("cuLinkCreate", 0U, static_cast<int*>(nullptr), static_cast<void**>(nullptr), &link), CUDA_SUCCESS);
-    for (const char* text : {kernels, helper})
-      EXPECT_EQ(call("cuLinkAddData", link, CU_JIT_INPUT_PTX, static_cast<void*>(const_cast<char*>(text)),
-                     std::strlen(text) + 1, text, 0U, static_cast<int*>(nullptr), static_cast<void**>(nullptr)),
-                CUDA_SUCCESS);
-    void* image = nullptr;
-    std::size_t bytes = 0;
-    EXPECT_EQ(call("cuLinkComplete", link, &image, &bytes), CUDA_SUCCESS);
-    CUmodule module = nullptr;
-    EXPECT_EQ(call("cuModuleLoadData", &module, static_cast<const void*>(image)), CUDA_SUCCESS);
-    EXPECT_EQ(call("cuLinkDestroy", link), CUDA_SUCCESS);
-    return module;
-  }
-  CUfunction function(CUmodule module, const char* name) {
-    CUfunction found = nullptr;
-    EXPECT_EQ(call("cuModuleGetFunction", &found, module, name), CUDA_SUCCESS) << name;
-    return found;
-  }
-  CUresult launch(CUfunction function, unsigned grid, unsigned block, unsigned shared, void** parameters) {
-    return call("cuLaunchKernel", function, grid, 1U, 1U, block, 1U, 1U, shared, CUstream{}, parameters,
-                static_cast<void**>(nullptr));
-  }
-
-  static inline void* library_ = nullptr;
-  CUcontext context_ = nullptr;
-};
 
 TEST_F(Driver, TellsWhatItIs) {
   char name[64] = "";
@@ -127,6 +20,13 @@ TEST_F(Driver, TellsWhatItIs) {
   const char* text = nullptr;
   ASSERT_EQ(call("cuGetErrorName", CUDA_ERROR_ILLEGAL_ADDRESS, &text), CUDA_SUCCESS);
   EXPECT_STREQ(text, "CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+
+// Programs open it by either name, and link editors follow libcuda.so to the name that it gives itself.
+TEST_F(Driver, IsFoundUnderTheNamesOfARealOne) {
+  EXPECT_EQ(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), library_) << "its SONAME is another";
+  for (const char* name : {"/libcuda.so", "/libcuda.so.1"})
+    EXPECT_EQ(dlopen((std::string(VGPU_DIRECTORY) + name).c_str(), RTLD_NOW | RTLD_NOLOAD), library_) << name;
 }
 
 TEST_F(Driver, FindsFunctionsByNameAndVersion) {
@@ -234,38 +134,38 @@ TEST_F(Driver, AFaultSticksUntilTheReset) {
   EXPECT_EQ(call("cuMemAlloc", &address, std::size_t{4}), CUDA_SUCCESS);
 }
 
-TEST_F(Driver, RefusesPtxForNewerTargets) {
-  for (const char* target : {"sm_90", "sm_90a", "sm_80a"}) {
-    const std::string text =
-        std::string(".version 9.0\n.target ") + target + "\n.address_size 64\n.entry k() { ret; }\n";
-    CUmodule module = nullptr;
-    EXPECT_EQ(call("cuModuleLoadData", &module, static_cast<const void*>(text.c_str())), CUDA_ERROR_INVALID_PTX)
-        << target;
-  }
+TEST_F(Driver, LaunchesAsBeforeCuda4) {
+  const CUfunction fill = function(linked(), "fill");
+  CUdeviceptr words = 0;
+  ASSERT_EQ(call("cuMemAlloc", &words, std::size_t{256}), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuFuncSetBlockShape", fill, 0, 1, 1), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(call("cuFuncSetBlockShape", fill, 16, 1, 1), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuFuncSetSharedSize", fill, 128U), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuLaunchGrid", fill, 1, 1), CUDA_ERROR_INVALID_VALUE) << "without parameters";
+  ASSERT_EQ(call("cuParamSetv", fill, 0, static_cast<void*>(&words), 8U), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuParamSeti", fill, 8, 5U), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuParamSetSize", fill, 12U), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuParamSetv", fill, 32764, static_cast<void*>(&words), 8U), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(call("cuParamSetv", fill, -8, static_cast<void*>(&words), 8U), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(call("cuMemsetD32", words, 0U, std::size_t{64}), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuLaunchGrid", fill, 2, 1), CUDA_SUCCESS);
+  unsigned host[17] = {};
+  ASSERT_EQ(call("cuMemcpyDtoH", static_cast<void*>(host), words, sizeof host), CUDA_SUCCESS);
+  EXPECT_EQ(host[15], 20U);
+  EXPECT_EQ(host[16], 0U);
 }
 
-TEST_F(Driver, LibrariesBelongToNoContext) {
-  ASSERT_EQ(call("cuCtxSetCurrent", CUcontext{}), CUDA_SUCCESS);
-  CUlibrary library = nullptr;
-  ASSERT_EQ(call("cuLibraryLoadData", &library, static_cast<const void*>(idle), static_cast<int*>(nullptr),
-                 static_cast<void**>(nullptr), 0U, static_cast<int*>(nullptr), static_cast<void**>(nullptr), 0U),
-            CUDA_SUCCESS);
-  CUkernel kernel = nullptr;
-  ASSERT_EQ(call("cuLibraryGetKernel", &kernel, library, "nothing"), CUDA_SUCCESS);
-  // A plain context, though its parameters are not null.
-  struct {
-    void* affinities = nullptr;
-    int affinity_count = 0;
-    void* graphics = nullptr;
-  } plain;
-  for (int i = 0; i < 2; ++i) {
-    CUcontext context = nullptr;
-    ASSERT_EQ(call("cuCtxCreate", &context, &plain, 0U, 0), CUDA_SUCCESS);
-    EXPECT_EQ(launch(reinterpret_cast<CUfunction>(kernel), 1, 32, 0, nullptr), CUDA_SUCCESS);
-    EXPECT_EQ(call("cuCtxSynchronize", context), CUDA_SUCCESS);
-    ASSERT_EQ(call("cuCtxDestroy", context), CUDA_SUCCESS);
-  }
-  EXPECT_EQ(call("cuLibraryUnload", library), CUDA_SUCCESS);
+TEST_F(Driver, TheLastToDetachDestroysTheContext) {
+  CUcontext context = nullptr, same = nullptr;
+  void* const none = nullptr;
+  ASSERT_EQ(call("cuCtxCreate", &context, none, 0U, 0), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuCtxAttach", &same, 0U), CUDA_SUCCESS);
+  EXPECT_EQ(same, context);
+  EXPECT_EQ(call("cuCtxDetach", context), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuCtxSynchronize", context), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuCtxDetach", context), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuCtxDetach", context), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(call("cuCtxDetach", context_), CUDA_ERROR_INVALID_CONTEXT) << "the primary one is released, not detached";
 }
 
 TEST_F(Driver, CallbacksMayWaitForThreadsThatCallTheDriver) {
@@ -364,3 +264,4 @@ TEST_F(Driver, TheGlobalTimerGoesOnFromLaunchToLaunch) {
 }
 
 }  // namespace
+}  // namespace flashmoe::vgpu::driver

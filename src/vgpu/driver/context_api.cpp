@@ -3,15 +3,25 @@
 
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/state.hpp"
+#include "vgpu/ir/layout.hpp"
 
 using namespace flashmoe::vgpu::driver;
 
 namespace {
 
-// Defaults of cuCtxGetLimit on a device.
+// Defaults of cuCtxGetLimit on a device; the heap's is in the CUDA C++ Programming Guide (dynamic global memory).
 constexpr std::size_t default_stack_bytes = 1024;
 constexpr std::size_t default_printf_bytes = 1 << 20;
-constexpr std::size_t default_heap_bytes = 8 << 20;
+
+void set_default_limits(State& all, Context& context) {
+  context.limits = {{CU_LIMIT_STACK_SIZE, default_stack_bytes},
+                    {CU_LIMIT_PRINTF_FIFO_SIZE, default_printf_bytes},
+                    {CU_LIMIT_MALLOC_HEAP_SIZE, flashmoe::vgpu::exec::Heap::default_bytes},
+                    {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64},
+                    {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0}};
+  context.limits_in_use.clear();
+  context.heap = std::make_unique<flashmoe::vgpu::exec::Heap>(*all.machine->memory);
+}
 
 Context* make_context(State& all, unsigned flags, bool is_primary) {
   auto made = std::make_unique<Context>();
@@ -21,11 +31,7 @@ Context* make_context(State& all, unsigned flags, bool is_primary) {
   Context* const context = all.contexts.add(std::move(made));
   context->legacy.context = context;
   context->legacy.is_legacy = true;
-  context->limits = {{CU_LIMIT_STACK_SIZE, default_stack_bytes},
-                     {CU_LIMIT_PRINTF_FIFO_SIZE, default_printf_bytes},
-                     {CU_LIMIT_MALLOC_HEAP_SIZE, default_heap_bytes},
-                     {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64},
-                     {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0}};
+  set_default_limits(all, *context);
   return context;
 }
 
@@ -55,6 +61,7 @@ VGPU_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
     all.empty(*all.primary);
     all.primary->sticky = CUDA_SUCCESS;
     all.primary->per_thread.clear();
+    set_default_limits(all, *all.primary);
     return CUDA_SUCCESS;
   });
 }
@@ -120,14 +127,37 @@ VGPU_EXPORT CUresult cuCtxCreate_v4(CUcontext* out, ContextParameters* parameter
   return cuCtxCreate_v2(out, flags, device);
 }
 
+namespace {
+
+CUresult destroy(State& all, Context* context) {
+  if (context == nullptr || context->is_primary) return CUDA_ERROR_INVALID_CONTEXT;
+  auto& stack = context_stack();
+  if (!stack.empty() && stack.back() == context) stack.pop_back();
+  drop_context(all, context);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
 VGPU_EXPORT CUresult cuCtxDestroy_v2(CUcontext handle) {
-  return with_driver("cuCtxDestroy", [&](State& all) {
-    Context* const context = all.contexts.find(handle);
-    if (context == nullptr || context->is_primary) return CUDA_ERROR_INVALID_CONTEXT;
-    auto& stack = context_stack();
-    if (!stack.empty() && stack.back() == context) stack.pop_back();
-    drop_context(all, context);
+  return with_driver("cuCtxDestroy", [&](State& all) { return destroy(all, all.contexts.find(handle)); });
+}
+
+// Counting the users of a context, deprecated: the last one to leave destroys it.
+VGPU_EXPORT CUresult cuCtxAttach(CUcontext* out, unsigned flags) {
+  return with_context("cuCtxAttach", [&](State&, Context& context) {
+    if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    ++context.attachments;
+    *out = handle_of<CUcontext>(&context);
     return CUDA_SUCCESS;
+  });
+}
+VGPU_EXPORT CUresult cuCtxDetach(CUcontext handle) {
+  return with_driver("cuCtxDetach", [&](State& all) {
+    Context* const context = all.contexts.find(handle);
+    if (context == nullptr || context != current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context->is_primary && context->attachments == 1) return CUDA_ERROR_INVALID_CONTEXT;  // never attached to
+    return --context->attachments == 0 ? destroy(all, context) : CUDA_SUCCESS;
   });
 }
 
@@ -244,9 +274,18 @@ VGPU_EXPORT CUresult cuCtxGetLimit(std::size_t* value, int limit) {
 }
 
 VGPU_EXPORT CUresult cuCtxSetLimit(int limit, std::size_t value) {
-  return with_context("cuCtxSetLimit", [&](State&, Context& context) {
+  return with_context("cuCtxSetLimit", [&](State& all, Context& context) {
     const auto found = context.limits.find(limit);
     if (found == context.limits.end()) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    if (context.limits_in_use.contains(limit)) {
+      log_line("cuCtxSetLimit: too late, a kernel that uses malloc, free or printf was launched (fix: set it before)");
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (limit == CU_LIMIT_STACK_SIZE && value > flashmoe::vgpu::ir::kMostLocalBytes) return CUDA_ERROR_INVALID_VALUE;
+    if (limit == CU_LIMIT_MALLOC_HEAP_SIZE) {
+      if (value > all.machine->memory_bytes()) return CUDA_ERROR_OUT_OF_MEMORY;
+      context.heap->resize(value);
+    }
     found->second = value;
     return CUDA_SUCCESS;
   });

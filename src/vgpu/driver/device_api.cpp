@@ -102,8 +102,8 @@ VGPU_EXPORT CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice de
 VGPU_EXPORT CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
   return about_device("cuDeviceComputeCapability", device, [&](State& all) {
     if (major == nullptr || minor == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *major = all.machine->limits.compute_major;
-    *minor = all.machine->limits.compute_minor;
+    *major = all.machine->architecture.compute_major;
+    *minor = all.machine->architecture.compute_minor;
     return CUDA_SUCCESS;
   });
 }

@@ -1,65 +1,64 @@
 #include "vgpu/driver/device_attributes.hpp"
 
+#include <limits>
+
 #include "vgpu/driver/cuda_abi.hpp"
 
 namespace flashmoe::vgpu::driver {
 namespace {
 
-// Limits without a comment stand in the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 std::optional<int> limit(const Machine& machine, int attribute) {
-  const ArchitectureLimits& limits = machine.limits;
+  const Architecture& a = machine.architecture;
   const Gpu& gpu = machine.gpu;
+  constexpr const LaunchExtents& most = most_launch_extents;
+  const auto whole = [](double value) { return static_cast<int>(value); };
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      return a.max_threads_per_cta;
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
-      return limits.max_threads_per_cta;
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
-      return 64;
+      return static_cast<int>(most.block[attribute - CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X]);
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
-      return 2147483647;
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
-      return 65535;
+      return static_cast<int>(most.grid[attribute - CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X]);
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
-      return limits.shared_bytes_per_cta_default;
+      return a.shared_bytes_per_cta_default;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-      return limits.shared_bytes_per_cta_optin;
+      return a.shared_bytes_per_cta_optin;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
-      return limits.shared_bytes_per_sm;
+      return a.shared_bytes_per_sm;
     case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
-      return limits.shared_bytes_reserved_per_cta;
+      return a.shared_bytes_reserved_per_cta;
     case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY:
-      return 65536;
+      return a.constant_bytes;
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
-      return limits.threads_per_warp;
-    case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
-      return 2147483647;
+      return a.threads_per_warp;
     case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
-      return limits.registers_per_cta;
+      return a.registers_per_cta;
     case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
-      return limits.registers_per_sm;
+      return a.registers_per_sm;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
-      return limits.max_warps_per_sm * limits.threads_per_warp;
+      return a.max_warps_per_sm * a.threads_per_warp;
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
-      return limits.max_ctas_per_sm;
+      return a.max_ctas_per_sm;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-      return limits.compute_major;
+      return a.compute_major;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-      return limits.compute_minor;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-      return static_cast<int>(gpu.sm_count.value);
-    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:  // kHz
-      return static_cast<int>(gpu.boost_clock_mhz.value * 1000);
-    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:  // kHz; two bits a clock and pin make up the bandwidth
-      return static_cast<int>(gpu.dram_gb_per_s.value * 8e6 / gpu.memory_bus_bits.value / 2);
-    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
-      return static_cast<int>(gpu.memory_bus_bits.value);
-    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
-      return static_cast<int>(gpu.l2_mb.value * 1024 * 1024);
+      return a.compute_minor;
     case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO:
-      // Arithmetic throughput table: 64 and 32 results a clock on 8.0, 128 and 64 on 9.0, 128 and 2 on 8.9.
-      return limits.compute_minor == 0 ? 2 : 64;
+      return whole(a.rates.fp32_multiply_add.value / a.rates.fp64_multiply_add.value);
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      return whole(gpu.sm_count.value);
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:  // kHz
+      return whole(gpu.boost_clock_mhz.value * 1000);
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:  // kHz
+      return whole(gpu.memory_clock_mhz.value * 1000);
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+      return whole(gpu.memory_bus_bits.value);
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      return whole(gpu.l2_bytes.value);
     default:
       return std::nullopt;
   }
@@ -84,6 +83,8 @@ std::optional<int> feature(int attribute) {
     case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS:
       return 1;
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
+      return std::numeric_limits<int>::max();
     case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
     case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT:
       return 512;

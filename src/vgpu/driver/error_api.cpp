@@ -24,7 +24,7 @@ std::string words_of(std::string name) {
 }
 
 const Text* find(CUresult result) {
-  static const std::map<int, Text> all{
+  static const auto& all = *new std::map<int, Text>{
 #define VGPU_RESULT(name, value) {value, {#name, words_of(#name)}},
 #include "vgpu/driver/results.def"
 #undef VGPU_RESULT

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "devices/occupancy.hpp"
 #include "vgpu/driver/launch.hpp"
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/module.hpp"
@@ -31,7 +32,7 @@ CUresult with_kernel(const char* function_name, const void* handle, const WithKe
 }
 
 int max_threads(const Function& function, const ir::Kernel& kernel) {
-  const int limit = function.module->machine->limits.max_threads_per_cta;
+  const int limit = function.module->machine->architecture.max_threads_per_cta;
   const auto required =
       static_cast<int>(kernel.required_threads[0] * kernel.required_threads[1] * kernel.required_threads[2]);
   if (required > 0) return std::min(limit, required);
@@ -98,7 +99,8 @@ CUresult get_attribute(const char* name, int* value, int which, const void* hand
 CUresult set_attribute(const char* name, const void* handle, int which, int value) {
   return with_kernel(name, handle, [&](State& all, Function& function, const ir::Kernel& kernel) {
     if (which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
-      const int most = all.machine->limits.shared_bytes_per_cta_optin - static_cast<int>(kernel.static_shared_bytes);
+      const int most =
+          all.machine->architecture.shared_bytes_per_cta_optin - static_cast<int>(kernel.static_shared_bytes);
       if (value < 0 || value > most) return CUDA_ERROR_INVALID_VALUE;
       function.max_dynamic_shared_bytes = value;
     } else if (which == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
@@ -145,7 +147,7 @@ int resident_ctas(Function& function, const ir::Kernel& kernel, std::int64_t thr
                              .static_shared_bytes = kernel.static_shared_bytes,
                              .dynamic_shared_bytes = dynamic_bytes,
                              .barriers = built != nullptr ? built->barriers : 1};
-  return occupancy(function.module->machine->limits, need).ctas_per_sm;
+  return occupancy(function.module->machine->architecture, need).ctas_per_sm;
 }
 
 }  // namespace flashmoe::vgpu::driver
@@ -227,7 +229,7 @@ VGPU_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* b
   return with_kernel(
       "cuOccupancyMaxPotentialBlockSize", handle, [&](State& all, Function& function, const ir::Kernel& kernel) {
         if (grid == nullptr || block == nullptr) return CUDA_ERROR_INVALID_VALUE;
-        const int warp = all.machine->limits.threads_per_warp;
+        const int warp = all.machine->architecture.threads_per_warp;
         const int most = limit > 0 ? std::min(limit, max_threads(function, kernel)) : max_threads(function, kernel);
         int best_threads = 0;
         // The largest block among those that keep the most threads on an SM; whole warps, the limit itself included.
@@ -250,14 +252,14 @@ VGPU_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUf
 }
 VGPU_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, CUfunction handle, int ctas,
                                                              int threads) {
-  return with_kernel(
-      "cuOccupancyAvailableDynamicSMemPerBlock", handle, [&](State& all, Function& function, const ir::Kernel& kernel) {
-        if (bytes == nullptr || ctas <= 0 || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
-        std::int64_t most =
-            all.machine->limits.shared_bytes_per_cta_optin - static_cast<std::int64_t>(kernel.static_shared_bytes);
-        const int step = all.machine->limits.shared_bytes_granularity;
-        while (most > 0 && resident_ctas(function, kernel, threads, most) < ctas) most -= step;
-        *bytes = static_cast<std::size_t>(std::max<std::int64_t>(most, 0));
-        return CUDA_SUCCESS;
-      });
+  return with_kernel("cuOccupancyAvailableDynamicSMemPerBlock", handle,
+                     [&](State& all, Function& function, const ir::Kernel& kernel) {
+                       if (bytes == nullptr || ctas <= 0 || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
+                       std::int64_t most = all.machine->architecture.shared_bytes_per_cta_optin -
+                                           static_cast<std::int64_t>(kernel.static_shared_bytes);
+                       const int step = all.machine->architecture.shared_bytes_granularity;
+                       while (most > 0 && resident_ctas(function, kernel, threads, most) < ctas) most -= step;
+                       *bytes = static_cast<std::size_t>(std::max<std::int64_t>(most, 0));
+                       return CUDA_SUCCESS;
+                     });
 }

@@ -22,6 +22,11 @@ std::uint64_t element_bytes(const ptx::TypeName& type) {
   return bits / 8;
 }
 
+// Textures, samplers and surfaces have no place in memory; instructions that use them are refused.
+bool is_placed(const ptx::Variable& variable) {
+  return (variable.space == "global" || variable.space == "const") && !variable.type.ends_with("ref");
+}
+
 Diagnostic at(const Module& module, const ptx::Variable& variable, std::string message) {
   return {.message = fmt::format("{}: {}", variable.name, message),
           .file = module.ptx.name,
@@ -63,7 +68,7 @@ Result<std::uint64_t> value_of(const Module& module, const ptx::Variable& variab
 
 Result<Done> place_globals(Module& module, const std::function<std::uint64_t(std::string_view)>& function_address) {
   for (const ptx::Variable& variable : module.ptx.variables) {
-    if (variable.space != "global" && variable.space != "const") continue;
+    if (!is_placed(variable)) continue;
     if (variable.is_extern)
       return Diagnostic{.message = fmt::format("undefined variable \"{}\"", variable.name),
                         .fix = "link it with the module that defines it (cuLinkAddData)",
@@ -87,7 +92,7 @@ Result<Done> place_globals(Module& module, const std::function<std::uint64_t(std
   // Values second: they may name any of the variables.
   for (const ptx::Variable& variable : module.ptx.variables) {
     const auto placed = module.globals.find(variable.name);
-    if (placed == module.globals.end() || (variable.space != "global" && variable.space != "const")) continue;
+    if (placed == module.globals.end() || !is_placed(variable)) continue;
     auto* const to = reinterpret_cast<unsigned char*>(placed->second.address);
     std::memset(to, 0, placed->second.bytes);  // PTX ISA 5.4.4: zero where nothing is given
     host_wrote(placed->second.address, placed->second.bytes);

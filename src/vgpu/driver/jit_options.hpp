@@ -25,6 +25,7 @@ class JitOptions {
         info_bytes_ = static_cast<unsigned>(number), info_size_ = &values[i];
     }
   }
+  [[nodiscard]] bool takes_errors() const { return error_log_ != nullptr && error_bytes_ > 1; }
   // Both logs are written, empty when there is nothing to say; the sizes become what was written.
   void write(std::string_view error) const {
     put(error_log_, error_bytes_, error_size_, error);

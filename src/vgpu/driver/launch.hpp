@@ -16,7 +16,7 @@ struct LaunchRequest {
   void** parameters = nullptr;
   void** extra = nullptr;
   bool is_cooperative = false;
-  std::shared_ptr<const std::vector<std::uint8_t>> gathered{};  // of a graph: the parameters as they were captured
+  std::shared_ptr<const std::vector<std::uint8_t>> gathered{};  // all parameters, of a graph as they were captured
 };
 
 CUresult launch(State& all, Context& context, Function& function, const LaunchRequest& request);

@@ -14,9 +14,6 @@
 namespace flashmoe::vgpu::driver {
 namespace {
 
-constexpr std::uint32_t most_grid_y = 65535, most_grid_z = 65535, most_block_z = 64;
-constexpr std::uint32_t most_grid_x = 2147483647;
-
 CUresult refuse(const Function& function, CUresult result, const std::string& why) {
   log_line(fmt::format("launch of {} refused: {}", function.name, why));
   return result;
@@ -24,21 +21,24 @@ CUresult refuse(const Function& function, CUresult result, const std::string& wh
 
 // The errors of a device, with the reason that a device keeps to itself.
 CUresult check(Function& function, const ir::Kernel& kernel, const LaunchRequest& request) {
-  const ArchitectureLimits& limits = function.module->machine->limits;
+  const Architecture& limits = function.module->machine->architecture;
   const exec::Dim3 &grid = request.grid, &block = request.block;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0)
     return refuse(
         function, CUDA_ERROR_INVALID_VALUE,
         fmt::format("empty grid {}x{}x{} of blocks {}x{}x{}", grid.x, grid.y, grid.z, block.x, block.y, block.z));
-  if (grid.x > most_grid_x || grid.y > most_grid_y || grid.z > most_grid_z)
-    return refuse(
-        function, CUDA_ERROR_INVALID_VALUE,
-        fmt::format("grid {}x{}x{}, at most {}x{}x{}", grid.x, grid.y, grid.z, most_grid_x, most_grid_y, most_grid_z));
-  const auto most_threads = static_cast<std::uint64_t>(limits.max_threads_per_cta);
-  if (block.count() > most_threads || block.x > most_threads || block.y > most_threads || block.z > most_block_z)
+  constexpr auto within = [](const exec::Dim3& extent, const std::int64_t(&most)[3]) {
+    return extent.x <= most[0] && extent.y <= most[1] && extent.z <= most[2];
+  };
+  constexpr const LaunchExtents& most = most_launch_extents;
+  if (!within(grid, most.grid))
     return refuse(function, CUDA_ERROR_INVALID_VALUE,
-                  fmt::format("block {}x{}x{}, at most {} threads and {} in z", block.x, block.y, block.z, most_threads,
-                              most_block_z));
+                  fmt::format("grid {}x{}x{}, at most {}x{}x{}", grid.x, grid.y, grid.z, most.grid[0], most.grid[1],
+                              most.grid[2]));
+  if (block.count() > static_cast<std::uint64_t>(limits.max_threads_per_cta) || !within(block, most.block))
+    return refuse(function, CUDA_ERROR_INVALID_VALUE,
+                  fmt::format("block {}x{}x{}, at most {} threads and {} in z", block.x, block.y, block.z,
+                              limits.max_threads_per_cta, most.block[2]));
   const auto& required = kernel.required_threads;
   if (required[0] != 0 &&
       (block.x != required[0] || block.y != std::max(1u, required[1]) || block.z != std::max(1u, required[2])))
@@ -63,7 +63,8 @@ CUresult check(Function& function, const ir::Kernel& kernel, const LaunchRequest
 
 CUresult gather_parameters(const ir::Kernel& kernel, const LaunchRequest& request, std::vector<std::uint8_t>& buffer) {
   if (request.gathered != nullptr) {
-    buffer = *request.gathered;
+    if (request.gathered->size() < kernel.parameter_bytes) return CUDA_ERROR_INVALID_VALUE;
+    buffer.assign(request.gathered->begin(), request.gathered->begin() + kernel.parameter_bytes);
     return CUDA_SUCCESS;
   }
   buffer.assign(kernel.parameter_bytes, 0);
@@ -149,6 +150,8 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
   Stream* const stream = all.stream(request.stream, context);
   const Context* const home = function.module->context != nullptr ? function.module->context : &context;
   if (stream == nullptr || stream->context != home) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult refused = check_supported(*function.module, function.name); refused != CUDA_SUCCESS)
+    return refused;
   const auto made = lowered(function);
   if (!made) {
     log_line(made.error().to_string());
@@ -191,13 +194,20 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
   run.start_ns = std::max(static_cast<std::uint64_t>(all.start_ns(*stream)), all.timer_ns.load());
   run.latest_ns = &all.timer_ns;
   run.grid_id = all.next_id++;
-  run.max_warps_per_sm = static_cast<std::uint32_t>(machine.limits.max_warps_per_sm);
+  run.max_warps_per_sm = static_cast<std::uint32_t>(machine.architecture.max_warps_per_sm);
   std::optional<GridWorkspace> workspace;
   if (request.is_cooperative) {
     workspace.emplace(*machine.memory);
     run.grid_workspace = workspace->address();
   }
   run.print = &print_to_stdout;
+  // What the kernel needs for certain it gets; how deep a recursion goes is the limit's to say.
+  run.stack_bytes = std::max(static_cast<std::uint32_t>(context.limits[CU_LIMIT_STACK_SIZE]), kernel.stack_bytes);
+  run.heap = context.heap.get();
+  for (const ir::Function& one : kernel.functions) {
+    if (one.builtin == "malloc" || one.builtin == "free") context.limits_in_use.insert(CU_LIMIT_MALLOC_HEAP_SIZE);
+    if (one.builtin == "vprintf") context.limits_in_use.insert(CU_LIMIT_PRINTF_FIFO_SIZE);
+  }
 
   WatchedRun done;
   if (machine.watching.observed())
@@ -213,7 +223,8 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
                           .dram_bytes = done.dram_bytes,
                           .sm_count = run.sm_count,
                           .sm_clock_mhz = run.sm_clock_mhz,
-                          .dram_gb_per_s = machine.gpu.dram_gb_per_s.value};
+                          .dram_gb_per_s = machine.gpu.dram_gb_per_s.value,
+                          .issue_slots_per_sm = static_cast<std::uint32_t>(machine.architecture.sub_partitions_per_sm)};
   stream->ready_ns = all.start_ns(*stream) + launch_time_ns(facts);
 
   const exec::Fault& fault = done.outcome.fault;

@@ -6,8 +6,6 @@
 namespace flashmoe::vgpu::driver {
 namespace {
 
-constexpr double issue_slots_per_sm = 4;
-
 struct Replacement {
   std::mutex mutex;
   LaunchTime time = nullptr;
@@ -29,7 +27,8 @@ extern "C" void set_launch_time(LaunchTime time, void* user) {
 
 double lower_bound_ns(const LaunchFacts& facts) {
   const double busy_sms = static_cast<double>(std::min<std::uint64_t>(facts.grid_ctas, facts.sm_count));
-  const double clocks = static_cast<double>(facts.warp_instructions) / (issue_slots_per_sm * std::max(1.0, busy_sms));
+  const double clocks =
+      static_cast<double>(facts.warp_instructions) / (facts.issue_slots_per_sm * std::max(1.0, busy_sms));
   return std::max(clocks * 1e3 / facts.sm_clock_mhz, facts.dram_bytes / facts.dram_gb_per_s);
 }
 

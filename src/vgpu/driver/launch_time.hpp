@@ -1,6 +1,6 @@
 // How long a launch takes on the virtual clock. The default is a lower bound: the larger of the time to issue its
-// instructions (four a clock and SM, PTX instructions standing for machine instructions, on the SMs that have a CTA)
-// and the time DRAM needs for the bytes that the cache model counted (observed runs with counters; else none). A
+// instructions (one a clock and sub-partition, PTX instructions standing for machine instructions, on the SMs that have
+// a CTA) and the time DRAM needs for the bytes that the cache model counted (observed runs with counters; else none). A
 // predictor replaces it with cuGetProcAddress("vgpuSetLaunchTime").
 #pragma once
 
@@ -15,6 +15,7 @@ struct LaunchFacts {
   double dram_bytes;  // 0: not counted
   std::uint32_t sm_count;
   double sm_clock_mhz, dram_gb_per_s;
+  std::uint32_t issue_slots_per_sm;
 };
 
 extern "C" {

@@ -1,4 +1,4 @@
-# The driver as a library: libvgpu.so, and <build>/vgpu/ with libcuda.so.1 and an empty libnvJitLink.so.13, the
+# The driver as a library: libvgpu.so, and <build>/vgpu/ with libcuda.so.1, libcuda.so and libnvJitLink.so.13, the
 # directory that goes into LD_LIBRARY_PATH.
 
 # The objects themselves: an archive would lose the strong definitions behind the weak ones of entry_points.cpp.
@@ -8,26 +8,34 @@ target_link_libraries(vgpu PRIVATE fms_vgpu_observe fms_vgpu_exec fms_vgpu_memor
 target_link_options(vgpu PRIVATE -Wl,--exclude-libs,ALL
                     -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/driver/exports.map)
 set_property(TARGET vgpu APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/driver/exports.map)
-set_target_properties(vgpu PROPERTIES LINKER_LANGUAGE CXX)
+# Whoever loaded it under any name finds it again as libcuda.so.1, and does not load a second driver.
+target_link_options(vgpu PRIVATE -Wl,-soname,libcuda.so.1)
+set_target_properties(vgpu PROPERTIES LINKER_LANGUAGE CXX NO_SONAME ON)
 
-add_library(vgpu_nvjitlink SHARED driver/nvjitlink.c)
+add_library(vgpu_nvjitlink SHARED $<TARGET_OBJECTS:fms_vgpu_nvjitlink>)
+target_link_libraries(vgpu_nvjitlink PRIVATE fms_shipped fms_images fms_support fmt::fmt)
 set(vgpu_directory ${PROJECT_BINARY_DIR}/vgpu)
 set_target_properties(vgpu_nvjitlink PROPERTIES PREFIX "" OUTPUT_NAME libnvJitLink SUFFIX .so.13 NO_SONAME ON
+                                                LINKER_LANGUAGE CXX
                                                 LIBRARY_OUTPUT_DIRECTORY ${vgpu_directory})
-target_link_options(vgpu_nvjitlink PRIVATE -Wl,-soname,libnvJitLink.so.13)
+target_link_options(vgpu_nvjitlink PRIVATE -Wl,-soname,libnvJitLink.so.13 -Wl,--exclude-libs,ALL
+                    -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/nvjitlink/exports.map)
+set_property(TARGET vgpu_nvjitlink APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/nvjitlink/exports.map)
 add_dependencies(vgpu vgpu_nvjitlink)
 add_custom_command(
   TARGET vgpu
   POST_BUILD
   COMMAND ${CMAKE_COMMAND} -E make_directory ${vgpu_directory}
-  COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:vgpu> ${vgpu_directory}/libcuda.so.1)
+  COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:vgpu> ${vgpu_directory}/libcuda.so.1
+  COMMAND ${CMAKE_COMMAND} -E create_symlink libcuda.so.1 ${vgpu_directory}/libcuda.so)
 
 # Installed beside bin/, where cudadent looks for it (src/runtime/driver.cpp).
-set(vgpu_installed ${CMAKE_CURRENT_BINARY_DIR}/installed/libcuda.so.1)
-file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/installed)
-file(CREATE_LINK libvgpu.so ${vgpu_installed} SYMBOLIC)
+set(vgpu_installed ${CMAKE_CURRENT_BINARY_DIR}/installed)
+file(MAKE_DIRECTORY ${vgpu_installed})
+file(CREATE_LINK libvgpu.so ${vgpu_installed}/libcuda.so.1 SYMBOLIC)
+file(CREATE_LINK libcuda.so.1 ${vgpu_installed}/libcuda.so SYMBOLIC)
 install(TARGETS vgpu vgpu_nvjitlink LIBRARY DESTINATION lib/flashmoe/vgpu)
-install(FILES ${vgpu_installed} DESTINATION lib/flashmoe/vgpu)
+install(FILES ${vgpu_installed}/libcuda.so.1 ${vgpu_installed}/libcuda.so DESTINATION lib/flashmoe/vgpu)
 
 if(FLASHMOE_BUILD_TESTS)
   # They compare with the CUDA 13.0 toolkit and fail without it; the product needs none.
@@ -38,11 +46,16 @@ if(FLASHMOE_BUILD_TESTS)
   endif()
   target_compile_definitions(vgpu_abi_test
                              PRIVATE VGPU_STUB_LIBRARY="${FLASHMOE_CUDA_INCLUDE}/../lib64/stubs/libcuda.so")
-  target_compile_definitions(vgpu_api_test PRIVATE VGPU_LIBRARY="$<TARGET_FILE:vgpu>")
-  target_link_libraries(vgpu_api_test PRIVATE ${CMAKE_DL_LIBS})
-  add_dependencies(vgpu_api_test vgpu)
-  # It calls the driver as a C program does, by types that only look alike to a compiler.
-  if(FLASHMOE_SANITIZE)
-    target_compile_options(vgpu_api_test PRIVATE -fno-sanitize=function)
-  endif()
+  target_compile_definitions(
+    vgpu_nvjitlink_test PRIVATE NVJITLINK_LIBRARY="${vgpu_directory}/libnvJitLink.so.13"
+                                REAL_NVJITLINK="${FLASHMOE_CUDA_INCLUDE}/../lib64/libnvJitLink.so.13")
+  foreach(test vgpu_api_test vgpu_devices_test vgpu_limits_test vgpu_loading_test vgpu_nvjitlink_test)
+    target_compile_definitions(${test} PRIVATE VGPU_LIBRARY="$<TARGET_FILE:vgpu>" VGPU_DIRECTORY="${vgpu_directory}")
+    target_link_libraries(${test} PRIVATE ${CMAKE_DL_LIBS})
+    add_dependencies(${test} vgpu)
+    # They call the driver as a C program does, by types that only look alike to a compiler.
+    if(FLASHMOE_SANITIZE)
+      target_compile_options(${test} PRIVATE -fno-sanitize=function)
+    endif()
+  endforeach()
 endif()

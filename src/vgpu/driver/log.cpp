@@ -30,8 +30,8 @@ void log_line(std::string_view text) {
 }
 
 void log_once(const std::string& text) {
-  static std::mutex mutex;
-  static std::set<std::string> said;
+  static auto& mutex = *new std::mutex;
+  static auto& said = *new std::set<std::string>;
   {
     const std::lock_guard lock(mutex);
     if (!said.insert(text).second) return;

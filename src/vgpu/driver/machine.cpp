@@ -66,13 +66,13 @@ Result<Machine*> make() {
   const auto id = environment("VGPU_DEVICE");
   const auto gpu = find_gpu(id.empty() ? "l4" : std::string(id));
   if (!gpu) return Diagnostic{.message = "VGPU_DEVICE: " + gpu.error().message, .fix = "VGPU_DEVICE=l4"};
-  const auto limits = find_architecture(std::string(gpu->architecture));
-  if (!limits) return limits.error();
+  const auto architecture = find_architecture(std::string(gpu->architecture));
+  if (!architecture) return architecture.error();
   auto asked = watching();
   if (!asked) return asked.error();
   auto made = std::make_unique<Machine>();
   made->gpu = *gpu;
-  made->limits = *limits;
+  made->architecture = *architecture;
   made->watching = std::move(*asked);
   auto memory = memory::DeviceMemory::create(made->memory_bytes());
   if (!memory) return memory.error();
@@ -83,7 +83,7 @@ Result<Machine*> make() {
 }  // namespace
 
 Result<Machine*> machine() {
-  static const Result<Machine*> one = make();
+  static const auto& one = *new Result<Machine*>(make());
   return one;
 }
 

@@ -27,10 +27,10 @@ struct Watching {
 
 struct Machine {
   Gpu gpu{};
-  ArchitectureLimits limits{};
+  Architecture architecture{};
   std::unique_ptr<memory::DeviceMemory> memory{};
   Watching watching{};
-  [[nodiscard]] int sm() const { return limits.compute_major * 10 + limits.compute_minor; }
+  [[nodiscard]] int sm() const { return architecture.sm(); }
   [[nodiscard]] std::uint64_t memory_bytes() const { return static_cast<std::uint64_t>(gpu.memory_gb.value) << 30U; }
 };
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstring>
 
+#include "images/target.hpp"
 #include "vgpu/driver/globals.hpp"
 #include "vgpu/driver/link.hpp"
 #include "vgpu/driver/log.hpp"
@@ -38,23 +38,19 @@ ir::Surroundings surroundings(const Module& module) {
           .function_address = [&module](std::string_view name) { return function_address(module, name); }};
 }
 
-// PTX runs on its target and on everything newer; sm_90a and the like on that architecture alone (PTX ISA 11.1.2).
 Result<Done> check_target(const ptx::Module& module, int device) {
   for (const std::string& target : module.targets) {
-    if (!target.starts_with("sm_")) continue;
-    int asked = 0;
-    std::from_chars(target.data() + 3, target.data() + target.size(), asked);
-    const bool is_specific = target.ends_with('a');
-    if (is_specific ? asked != device : asked > device) {
-      return Diagnostic{.message = fmt::format("the PTX is for {}, this device is sm_{}", target, device),
-                        .fix = fmt::format("compile for compute_{} or older, or choose a newer device", device)};
-    }
+    if (target_runs_on(target, device)) continue;
+    return Diagnostic{
+        .message = fmt::format("the PTX is for {}, this device is sm_{}", target, device),
+        .fix = fmt::format("compile for compute_{} or older, without a letter behind the number, or choose "
+                           "the device it is for",
+                           device)};
   }
   return Done{};
 }
 
 LoadError failed(CUresult result, Diagnostic diagnostic) {
-  log_line(diagnostic.to_string());
   return {result, std::move(diagnostic)};
 }
 
@@ -64,9 +60,11 @@ Module::~Module() {
   for (const auto& [name, global] : globals) static_cast<void>(machine->memory->free(global.address));
 }
 
-Loaded load_module(State& all, Context* context, const void* image, std::optional<std::size_t> length) {
-  if (image == nullptr) return LoadError{CUDA_ERROR_INVALID_VALUE, {.message = "no image"}};
-  auto read = read_image(image, length, all.machine->sm());
+Loaded load_module(State& all, Context* context, const ImageSource& source) {
+  const void* const* const memory = std::get_if<const void*>(&source);
+  if (memory != nullptr && *memory == nullptr) return LoadError{CUDA_ERROR_INVALID_VALUE, {.message = "no image"}};
+  auto read = memory != nullptr ? read_image_at(*memory, all.machine->sm())
+                                : read_image(std::get<std::span<const std::byte>>(source), all.machine->sm());
   if (!read) {
     // An image with nothing for this device, or with SASS alone; a broken one has no advice.
     return failed(read.error().fix.empty() ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_NO_BINARY_FOR_GPU, read.error());
@@ -81,7 +79,8 @@ Loaded load_module(State& all, Context* context, const void* image, std::optiona
   }
   auto linked = link(std::move(parts));
   if (!linked) return failed(CUDA_ERROR_INVALID_PTX, linked.error());
-  if (auto right = ir::verify(*linked); !right) return failed(CUDA_ERROR_INVALID_PTX, right.error());
+  auto verified = ir::verify(*linked);
+  if (!verified) return failed(CUDA_ERROR_INVALID_PTX, verified.error());
   if (auto fits = check_target(*linked, all.machine->sm()); !fits) return failed(CUDA_ERROR_INVALID_PTX, fits.error());
 
   auto module = std::make_unique<Module>();
@@ -91,17 +90,18 @@ Loaded load_module(State& all, Context* context, const void* image, std::optiona
   module->ptx = std::move(*linked);
   module->texts = std::move(read->ptx);
   module->origin = std::move(read->origin);
+  module->unsupported = std::move(*verified);
   if (!read->cubin.empty())
     if (auto cubin = read_cubin(read->cubin)) module->cubin = std::move(*cubin);
   const auto placed = place_globals(*module, [&](std::string_view name) { return function_address(*module, name); });
   if (!placed) return failed(CUDA_ERROR_INVALID_PTX, placed.error());
   for (const ptx::Function& function : module->ptx.functions)
     if (function.is_entry && !function.is_declaration)
-      module->functions.emplace(function.name,
-                                Function{.module = module.get(),
-                                         .entry = &function,
-                                         .name = function.name,
-                                         .max_dynamic_shared_bytes = all.machine->limits.shared_bytes_per_cta_default});
+      module->functions.emplace(
+          function.name, Function{.module = module.get(),
+                                  .entry = &function,
+                                  .name = function.name,
+                                  .max_dynamic_shared_bytes = all.machine->architecture.shared_bytes_per_cta_default});
   return module;
 }
 
@@ -118,15 +118,23 @@ Function* find_function(State& all, const void* handle) {
   return nullptr;
 }
 
+CUresult check_supported(const Module& module, std::string_view kernel) {
+  const auto found = module.unsupported.find(kernel);
+  if (found == module.unsupported.end()) return CUDA_SUCCESS;
+  log_line(fmt::format("kernel {} cannot run on the virtual GPU: {}", kernel, found->second.to_string()));
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 Result<const ir::Kernel*> lowered(Function& function) {
   if (function.kernel == nullptr) {
     auto made = ir::lower(function.module->ptx, function.name, surroundings(*function.module));
     if (!made) return made.error();
     function.kernel = std::make_unique<ir::Kernel>(std::move(*made));
     // Until a caller raises it, static and dynamic shared memory together get the default.
-    function.max_dynamic_shared_bytes = std::min(
-        function.max_dynamic_shared_bytes, std::max(0, function.module->machine->limits.shared_bytes_per_cta_default -
-                                                           static_cast<int>(function.kernel->static_shared_bytes)));
+    function.max_dynamic_shared_bytes =
+        std::min(function.max_dynamic_shared_bytes,
+                 std::max(0, function.module->machine->architecture.shared_bytes_per_cta_default -
+                                 static_cast<int>(function.kernel->static_shared_bytes)));
   }
   return function.kernel.get();
 }
@@ -135,7 +143,12 @@ const CubinKernel* compiled(Function& function, bool may_compile) {
   Module& module = *function.module;
   if (!module.cubin && !module.asked_ptxas && may_compile) {
     module.asked_ptxas = true;
-    if (module.texts.size() == 1) module.cubin = compile_with_ptxas(module.texts[0], module.machine->gpu.architecture);
+    if (module.texts.size() == 1) {
+      // ptxas takes sm_90a for itself alone, too.
+      const std::string_view target = target_of(module.texts[0]);
+      const bool is_specific = target.ends_with('a') || target.ends_with('f');
+      module.cubin = compile_with_ptxas(module.texts[0], is_specific ? target : module.machine->gpu.architecture);
+    }
   }
   if (!module.cubin) return nullptr;
   for (const CubinKernel& kernel : module.cubin->kernels)

@@ -4,13 +4,15 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "images/cubin.hpp"
 #include "images/image.hpp"
 #include "vgpu/driver/state.hpp"
-#include "vgpu/ir/kernel.hpp"
+#include "vgpu/ir/lower.hpp"
 #include "vgpu/ptx/ast.hpp"
 
 namespace flashmoe::vgpu::driver {
@@ -24,6 +26,12 @@ struct Function {
   int max_dynamic_shared_bytes = 0;
   int carveout = -1;
   int non_portable_cluster = 0;
+  // What cuFuncSetBlockShape and its like leave for cuLaunchGrid.
+  struct {
+    exec::Dim3 block{};
+    unsigned shared_bytes = 0;
+    std::vector<std::uint8_t> parameters{};
+  } kept{};
 };
 
 struct Global {
@@ -40,7 +48,8 @@ struct Module {
   std::string origin{};
   std::map<std::string, Global, std::less<>> globals{};
   std::map<std::string, Function, std::less<>> functions{};
-  std::optional<Cubin> cubin{};  // registers and spills
+  ir::Unsupported unsupported{};  // kernels that were loaded and cannot run
+  std::optional<Cubin> cubin{};   // registers and spills
   bool asked_ptxas = false;
 };
 
@@ -54,9 +63,14 @@ struct LoadError {
   Diagnostic diagnostic{};
 };
 using Loaded = std::variant<std::unique_ptr<Module>, LoadError>;
-[[nodiscard]] Loaded load_module(State& all, Context* context, const void* image, std::optional<std::size_t> length);
+// Where an image begins in the caller's memory, or the bytes of a file, which are all there is.
+using ImageSource = std::variant<const void*, std::span<const std::byte>>;
+[[nodiscard]] Loaded load_module(State& all, Context* context, const ImageSource& source);
 
 [[nodiscard]] Function* find_function(State& all, const void* handle);
+
+// Not every kernel of a module that loads can run: CUDA_ERROR_NOT_SUPPORTED, with the reason in the log.
+[[nodiscard]] CUresult check_supported(const Module& module, std::string_view kernel);
 
 // The kernel, lowered now if it was not; its parameters and shared memory are known from then on.
 [[nodiscard]] Result<const ir::Kernel*> lowered(Function& function);

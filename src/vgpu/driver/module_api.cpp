@@ -12,11 +12,14 @@ using namespace flashmoe::vgpu::driver;
 
 namespace {
 
-CUresult load(State& all, Context* context, const void* image, std::optional<std::size_t> length,
-              const JitOptions& options, const std::function<void(std::unique_ptr<Module>)>& keep) {
-  Loaded loaded = load_module(all, context, image, length);
+CUresult load(State& all, Context* context, const ImageSource& source, const JitOptions& options,
+              const std::function<void(std::unique_ptr<Module>)>& keep) {
+  Loaded loaded = load_module(all, context, source);
   if (auto* const error = std::get_if<LoadError>(&loaded)) {
-    options.write(error->diagnostic.to_string());
+    const std::string why = error->diagnostic.to_string();
+    options.write(why);
+    // Who asks for the reason and gets "not for this device" may have another image to try: it is theirs to tell.
+    if (error->result != CUDA_ERROR_NO_BINARY_FOR_GPU || !options.takes_errors()) log_line(why);
     return error->result;
   }
   options.write({});
@@ -24,11 +27,10 @@ CUresult load(State& all, Context* context, const void* image, std::optional<std
   return CUDA_SUCCESS;
 }
 
-CUresult load_as_module(const char* function, CUmodule* out, const void* image, std::optional<std::size_t> length,
-                        const JitOptions& options) {
+CUresult load_as_module(const char* function, CUmodule* out, const ImageSource& source, const JitOptions& options) {
   return with_context(function, [&](State& all, Context& context) {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return load(all, &context, image, length, options, [&](std::unique_ptr<Module> module) {
+    return load(all, &context, source, options, [&](std::unique_ptr<Module> module) {
       *out = handle_of<CUmodule>(all.modules.add(std::move(module)));
     });
   });
@@ -48,6 +50,7 @@ CUresult find_entry(Module& module, const char* name, Handle* out) {
   if (name == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto found = module.functions.find(std::string_view(name));
   if (found == module.functions.end()) return CUDA_ERROR_NOT_FOUND;
+  if (const CUresult refused = check_supported(module, name); refused != CUDA_SUCCESS) return refused;
   *out = handle_of<Handle>(&found->second);
   return CUDA_SUCCESS;
 }
@@ -71,13 +74,12 @@ CUresult with_library(const char* function, CUlibrary handle, const std::functio
 }
 
 // A library belongs to no context, and its kernels are launched in whichever is current.
-CUresult load_as_library(const char* function, CUlibrary* out, const void* image, std::optional<std::size_t> length,
-                         const JitOptions& options) {
+CUresult load_as_library(const char* function, CUlibrary* out, const ImageSource& source, const JitOptions& options) {
   return with_driver(function, [&](State& all) {
     if (const Context* const current = current_context(); current != nullptr && current->sticky != CUDA_SUCCESS)
       return current->sticky;
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return load(all, nullptr, image, length, options, [&](std::unique_ptr<Module> module) {
+    return load(all, nullptr, source, options, [&](std::unique_ptr<Module> module) {
       auto library = std::make_unique<Library>();
       library->module = std::move(module);
       *out = handle_of<CUlibrary>(all.libraries.add(std::move(library)));
@@ -88,19 +90,19 @@ CUresult load_as_library(const char* function, CUlibrary* out, const void* image
 }  // namespace
 
 VGPU_EXPORT CUresult cuModuleLoadData(CUmodule* out, const void* image) {
-  return load_as_module("cuModuleLoadData", out, image, std::nullopt, {0, nullptr, nullptr});
+  return load_as_module("cuModuleLoadData", out, image, {0, nullptr, nullptr});
 }
 VGPU_EXPORT CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned count, int* options, void** values) {
-  return load_as_module("cuModuleLoadDataEx", out, image, std::nullopt, {count, options, values});
+  return load_as_module("cuModuleLoadDataEx", out, image, {count, options, values});
 }
 VGPU_EXPORT CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) {
-  return load_as_module("cuModuleLoadFatBinary", out, image, std::nullopt, {0, nullptr, nullptr});
+  return load_as_module("cuModuleLoadFatBinary", out, image, {0, nullptr, nullptr});
 }
 VGPU_EXPORT CUresult cuModuleLoad(CUmodule* out, const char* path) {
   if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto bytes = read_bytes(path);
   if (!bytes) return CUDA_ERROR_FILE_NOT_FOUND;
-  return load_as_module("cuModuleLoad", out, bytes->data(), bytes->size(), {0, nullptr, nullptr});
+  return load_as_module("cuModuleLoad", out, std::span<const std::byte>(*bytes), {0, nullptr, nullptr});
 }
 VGPU_EXPORT CUresult cuModuleUnload(CUmodule handle) {
   return with_context("cuModuleUnload", [&](State& all, Context&) {
@@ -132,7 +134,7 @@ VGPU_EXPORT CUresult cuModuleGetLoadingMode(int* mode) {
 VGPU_EXPORT CUresult cuLibraryLoadData(CUlibrary* out, const void* image, int* options, void** values, unsigned count,
                                        int* /*library_options*/, void** /*library_values*/,
                                        unsigned /*library_count*/) {
-  return load_as_library("cuLibraryLoadData", out, image, std::nullopt, {count, options, values});
+  return load_as_library("cuLibraryLoadData", out, image, {count, options, values});
 }
 VGPU_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, int* options, void** values,
                                            unsigned count, int* /*library_options*/, void** /*library_values*/,
@@ -140,7 +142,7 @@ VGPU_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, int
   if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto bytes = read_bytes(path);
   if (!bytes) return CUDA_ERROR_FILE_NOT_FOUND;
-  return load_as_library("cuLibraryLoadFromFile", out, bytes->data(), bytes->size(), {count, options, values});
+  return load_as_library("cuLibraryLoadFromFile", out, std::span<const std::byte>(*bytes), {count, options, values});
 }
 VGPU_EXPORT CUresult cuLibraryUnload(CUlibrary handle) {
   return with_driver("cuLibraryUnload", [&](State& all) {
@@ -192,11 +194,12 @@ VGPU_EXPORT CUresult cuKernelGetFunction(CUfunction* out, CUkernel kernel) {
 }
 VGPU_EXPORT CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel kernel) {
   return with_driver("cuKernelGetLibrary", [&](State& all) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = nullptr;
     const Function* const function = find_function(all, kernel);
-    if (out == nullptr || function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     for (const auto& [key, library] : all.libraries)
-      if (library->module.get() == function->module) *out = handle_of<CUlibrary>(library.get());
-    return CUDA_SUCCESS;
+      if (function != nullptr && library->module.get() == function->module) *out = handle_of<CUlibrary>(library.get());
+    return *out == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;  // a module's function has none
   });
 }
 
@@ -219,7 +222,7 @@ CUresult add_input(State& all, CUlinkState handle, int type, const void* data, s
              ": objects, libraries and LTO code hold no PTX that can be run (fix: link PTX)");
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  const auto image = read_image(data, bytes, all.machine->sm());
+  const auto image = read_image({static_cast<const std::byte*>(data), bytes}, all.machine->sm());
   if (!image) {
     log_line(image.error().to_string());
     return image.error().fix.empty() ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_NO_BINARY_FOR_GPU;

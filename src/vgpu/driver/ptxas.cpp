@@ -60,7 +60,7 @@ int run(const std::vector<std::string>& command) {
 }  // namespace
 
 std::optional<Cubin> compile_with_ptxas(const std::string& ptx, std::string_view architecture) {
-  static const std::string path = ptxas_path();
+  static const auto& path = *new std::string(ptxas_path());
   if (path.empty()) return std::nullopt;
   std::string directory = (std::filesystem::temp_directory_path() / "vgpu-ptxas-XXXXXX").string();
   if (mkdtemp(directory.data()) == nullptr) return std::nullopt;

@@ -17,7 +17,7 @@ State::State() = default;
 State::~State() = default;
 
 State& state() {
-  // Never destroyed: other libraries call the driver while the process ends.
+  // Never destroyed, nor is anything else that is static here: other libraries call the driver while the process ends.
   static State* const one = new State;
   return *one;
 }

@@ -8,12 +8,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "vgpu/driver/cuda_abi.hpp"
 #include "vgpu/driver/machine.hpp"
+#include "vgpu/exec/heap.hpp"
 
 namespace flashmoe::vgpu::driver {
 
@@ -85,12 +87,15 @@ struct Context {
   std::uint64_t id = 0;
   unsigned flags = 0;
   bool is_primary = false;
-  int references = 0;  // cuDevicePrimaryCtxRetain
+  int references = 0;   // cuDevicePrimaryCtxRetain
+  int attachments = 1;  // cuCtxCreate and cuCtxAttach
   // After a fault every call returns it until the context is gone, as on a device.
   CUresult sticky = CUDA_SUCCESS;
   Stream legacy{};
   std::map<std::thread::id, Stream> per_thread{};
   std::map<int, std::size_t> limits{};
+  std::set<int> limits_in_use{};  // a kernel that depends on them was launched: they are what they are
+  std::unique_ptr<exec::Heap> heap{};
 };
 
 struct Link;

@@ -16,21 +16,6 @@ namespace {
 
 constexpr double bytes_per_sector = 32;
 
-observe::MachineShape shape_of(const Machine& machine) {
-  observe::MachineShape shape;
-  shape.name = machine.gpu.id;
-  shape.sms = static_cast<std::uint32_t>(machine.gpu.sm_count.value);
-  shape.max_warps_per_sm = static_cast<std::uint32_t>(machine.limits.max_warps_per_sm);
-  shape.max_ctas_per_sm = static_cast<std::uint32_t>(machine.limits.max_ctas_per_sm);
-  shape.registers_per_sm = static_cast<std::uint32_t>(machine.limits.registers_per_sm);
-  shape.shared_bytes_per_sm = static_cast<std::uint32_t>(machine.limits.shared_bytes_per_sm);
-  shape.reserved_shared_bytes_per_cta = static_cast<std::uint32_t>(machine.limits.shared_bytes_reserved_per_cta);
-  // CUDA C++ Programming Guide, compute capabilities: 192 KB on 8.0, 128 KB on 8.6 and 8.9, 256 KB on 9.0.
-  shape.l1_and_shared_bytes_per_sm = (machine.sm() == 80 ? 192u : machine.sm() == 90 ? 256u : 128u) << 10;
-  shape.l2_bytes = static_cast<std::uint64_t>(machine.gpu.l2_mb.value) << 20;
-  return shape;
-}
-
 // Everything that outlives a launch. Made at the first use, after cuInit.
 class Observation {
  public:
@@ -79,7 +64,8 @@ class Observation {
   }
 
  private:
-  explicit Observation(const Machine& machine) : machine_(machine), shape_(shape_of(machine)), watch_(options()) {}
+  explicit Observation(const Machine& machine)
+      : machine_(machine), shape_(observe::shape_of(machine.gpu, machine.architecture)), watch_(options()) {}
 
   observe::WatchOptions options() {
     const Watching& asked = machine_.watching;
@@ -104,6 +90,7 @@ class Observation {
     observe::ImageFacts known;
     if (const CubinKernel* const kernel = compiled(function)) {
       known.registers_per_thread = static_cast<std::uint32_t>(kernel->registers);
+      known.barriers = static_cast<std::uint32_t>(kernel->barriers);
       known.spill_store_bytes = static_cast<std::uint32_t>(kernel->spill_store_bytes);
       known.spill_load_bytes = static_cast<std::uint32_t>(kernel->spill_load_bytes);
       known.source = had_cubin ? "cubin" : "ptxas";

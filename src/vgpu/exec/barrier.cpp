@@ -122,11 +122,6 @@ bool meets_at_barrier(Warp& warp) {
 }
 
 void come_to_barrier(Warp& warp, std::uint32_t number, std::uint32_t threads, bool arrives_only) {
-  if (number >= barriers_per_cta) {
-    raise(warp, Fault::Kind::illegal_instruction, fmt::format("barrier {}: there are 0 to 15", number),
-          first_lane(warp.exec));
-    return;
-  }
   if (threads % lanes_per_warp != 0) {
     report(warp, SyncProblem::barrier_count,
            fmt::format("a barrier for {} threads: the count must be a multiple of the warp size", threads));

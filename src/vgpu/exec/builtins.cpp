@@ -9,6 +9,7 @@
 #include <string>
 
 #include "vgpu/exec/calls.hpp"
+#include "vgpu/exec/heap.hpp"
 #include "vgpu/exec/lane_loop.hpp"
 
 namespace flashmoe::vgpu::exec {
@@ -198,11 +199,7 @@ void assert_fail(Warp& warp, const ir::Inst& call, int lane) {
 void device_malloc(Warp& warp, const ir::Inst& call, int lane) {
   const auto bytes = argument<std::uint64_t>(warp, call, lane, 0);
   Grid& grid = *warp.cta->grid;
-  std::uint64_t address = 0;
-  if (bytes != 0) {
-    const Result<std::uint64_t> allocated = grid.memory->allocate(bytes, "malloc in " + grid.kernel->name);
-    address = allocated ? *allocated : 0;  // as on a device: the heap is exhausted, the program gets a null pointer
-  }
+  const std::uint64_t address = grid.heap->allocate(bytes, "malloc in " + grid.kernel->name);
   warp.global_bytes = grid.memory->mapped_bytes();
   give_result(warp, call, lane, address);
 }
@@ -212,7 +209,7 @@ void device_free(Warp& warp, const ir::Inst& call, int lane) {
   if (address == 0) {
     return;
   }
-  const Result<Done> freed = warp.cta->grid->memory->free(address);
+  const Result<Done> freed = warp.cta->grid->heap->free(address);
   if (!freed) {
     raise(warp, Fault::Kind::illegal_address, "free: " + freed.error().message, lane, address);
   }

@@ -43,6 +43,29 @@ void for_each_passed(const Warp& warp, const ir::Inst& call, bool returns, Copy&
   return nullptr;
 }
 
+// A caller copies by its prototype, into an area that was made for the function: one must be as the other.
+[[nodiscard]] bool passes_what_it_takes(const Warp& warp, const ir::Inst& call, const ir::Function& function) {
+  const auto fits = [&](bool returns, const std::vector<ir::Signature::Place>& places) {
+    std::size_t i = 0;
+    bool same = true;
+    for_each_passed(warp, call, returns, [&](const Passed& passed) {
+      same = same && i < places.size() && passed.callee_offset == places[i].offset && passed.bytes == places[i].bytes;
+      ++i;
+    });
+    return same && i == places.size();
+  };
+  return fits(true, function.signature.results) && fits(false, function.signature.arguments);
+}
+
+[[nodiscard]] ir::Signature signature_of(const Warp& warp, const ir::Inst& call) {
+  ir::Signature signature;
+  for (const bool returns : {true, false})
+    for_each_passed(warp, call, returns, [&](const Passed& passed) {
+      (returns ? signature.results : signature.arguments).push_back({passed.callee_offset, passed.bytes});
+    });
+  return signature;
+}
+
 // The callee of the first lane, and the lanes that call the same one.
 struct Callee {
   const ir::Function* function = nullptr;
@@ -61,6 +84,12 @@ struct Callee {
     raise(warp, Fault::Kind::illegal_instruction,
           fmt::format("calls through {:#x}, which is the address of no function", addresses[first]), first,
           addresses[first]);
+  } else if (!passes_what_it_takes(warp, inst, *function)) {
+    raise(warp, Fault::Kind::illegal_instruction,
+          fmt::format("calls {} as {} (sizes in bytes): a function pointer of the wrong type",
+                      function->signature.text(function->name), signature_of(warp, inst).text("prototype")),
+          first, addresses[first]);
+    return {};
   }
   return {function, lanes};
 }

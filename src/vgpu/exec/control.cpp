@@ -111,7 +111,11 @@ void bar(Warp& warp, const ir::Inst& inst) {
   const std::uint32_t number = inst.a == ir::no_slot ? static_cast<std::uint32_t>(inst.imm) : warp.slot(inst.a)[lane];
   const std::uint32_t threads = inst.b == ir::no_slot ? 0 : warp.slot(inst.b)[lane];
   warp.barrier_pc = warp.pc - 1;
-  if (inst.c != ir::no_slot && number < barriers_per_cta) {  // bar.red
+  if (number >= barriers_per_cta) {  // before anybody is told: nobody has room for it
+    raise(warp, Fault::Kind::illegal_instruction, fmt::format("barrier {}: there are 0 to 15", number), lane);
+    return;
+  }
+  if (inst.c != ir::no_slot) {  // bar.red
     Cta::Barrier& barrier = warp.cta->barriers[number];
     const std::uint32_t predicate = inst.not_c ? ~warp.predicates[inst.c] : warp.predicates[inst.c];
     barrier.reduction += static_cast<std::uint32_t>(std::popcount(predicate & warp.exec));

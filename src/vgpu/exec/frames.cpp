@@ -9,14 +9,13 @@
 
 #include "vgpu/exec/lane_loop.hpp"
 #include "vgpu/exec/observer.hpp"
+#include "vgpu/ir/layout.hpp"
 
 namespace flashmoe::vgpu::exec {
 
 namespace {
 
 constexpr std::uint32_t deepest_call = 2048;
-// What a thread can have of local memory (CUDA C++ Programming Guide, technical specifications per compute capability).
-constexpr std::uint32_t local_bytes_limit = 512 * 1024;
 constexpr std::size_t alignment = 64;
 
 [[nodiscard]] std::size_t round_up(std::size_t value, std::size_t to) {
@@ -32,7 +31,7 @@ void grow_local(Warp& warp, std::uint32_t bytes) {
   if (bytes <= warp.local_bytes_per_lane) {
     return;
   }
-  const std::uint32_t grown = std::min(local_bytes_limit, std::max(bytes, 2 * warp.local_bytes_per_lane));
+  const std::uint32_t grown = std::min(ir::kMostLocalBytes, std::max(bytes, 2 * warp.local_bytes_per_lane));
   std::vector<std::uint8_t> local(std::size_t{grown} * lanes_per_warp);
   for (std::size_t lane = 0; lane < lanes_per_warp && warp.local_bytes_per_lane != 0; ++lane) {
     std::memcpy(local.data() + lane * grown, warp.local.data() + lane * warp.local_bytes_per_lane,
@@ -80,10 +79,14 @@ Frame* enter_frame(Warp& warp, const ir::Function& function, Frame* caller, std:
   const std::uint32_t local_offset = caller == nullptr ? 0 : caller->local_offset + local_bytes(*caller->function);
   const std::uint32_t local_end = local_offset + local_bytes(function);
   const std::uint32_t depth = caller == nullptr ? 0 : caller->depth + 1;
-  if (depth > deepest_call || local_end > local_bytes_limit) {
+  const std::uint32_t stack_bytes = function.stack_bytes + (caller == nullptr ? 0 : caller->stack_bytes);
+  const std::uint32_t asked = warp.cta->grid->launch->stack_bytes;
+  const std::uint32_t most_stack = asked == 0 ? ir::kMostLocalBytes : asked;
+  if (depth > deepest_call || local_end > ir::kMostLocalBytes || stack_bytes > most_stack) {
     raise(warp, Fault::Kind::stack_overflow,
-          fmt::format("call of {} at depth {} with {} bytes of local memory per thread; at most {} calls and {} bytes",
-                      function.name, depth, local_end, deepest_call, local_bytes_limit),
+          fmt::format("call of {} at depth {} with {} bytes of stack and {} of local memory; a thread has {} and {}, "
+                      "and at most {} calls (cuCtxSetLimit(CU_LIMIT_STACK_SIZE, ...) raises the first)",
+                      function.name, depth, stack_bytes, local_end, most_stack, ir::kMostLocalBytes, deepest_call),
           first_lane(lanes));
     return nullptr;
   }
@@ -109,6 +112,7 @@ Frame* enter_frame(Warp& warp, const ir::Function& function, Frame* caller, std:
   frame.area_bytes = static_cast<std::uint32_t>(area_bytes);
   frame.lanes = lanes;
   frame.depth = depth;
+  frame.stack_bytes = stack_bytes;
   fill_constants(frame);
   return &frame;
 }

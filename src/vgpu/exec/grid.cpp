@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "vgpu/exec/heap.hpp"
 #include "vgpu/exec/observer.hpp"
 #include "vgpu/exec/schedule.hpp"
 #include "vgpu/exec/state.hpp"
@@ -46,6 +47,8 @@ Outcome run(const Launch& launch, memory::DeviceMemory& memory) {
   grid.launch = &launch;
   grid.kernel = launch.kernel;
   grid.memory = &memory;
+  Heap own_heap(memory);
+  grid.heap = launch.heap != nullptr ? launch.heap : &own_heap;
   grid.observer = launch.observer;
   grid.random_state = launch.schedule.seed;
   const std::uint64_t slots = std::uint64_t{launch.sm_count} * launch.resident_ctas_per_sm;

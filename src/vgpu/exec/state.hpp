@@ -55,6 +55,7 @@ struct Frame {
   std::uint32_t area_bytes = 0;        // parameter_bytes + call_area_bytes, rounded up to 16
   std::uint32_t lanes = 0;             // lanes that are in it or in a frame it called; 0: free to be used again
   std::uint32_t depth = 0;             // calls above it
+  std::uint32_t stack_bytes = 0;       // per thread, with those of its callers
   struct Release {
     void operator()(std::uint8_t* bytes) const;
   };
@@ -165,6 +166,7 @@ struct Cta {
   void* shadow = nullptr;  // of the observer
 };
 
+class Heap;
 class Observer;
 
 struct Schedule {
@@ -191,8 +193,10 @@ struct Launch {
   std::uint64_t grid_id = 0;
   std::uint64_t grid_workspace = 0;  // a cooperative launch: where %envreg1 and 2 point
   std::uint32_t max_warps_per_sm = 64;
-  std::uint64_t start_ns = 0;                             // where %globaltimer begins
-  std::atomic<std::uint64_t>* latest_ns = nullptr;        // the latest time read from it, if somebody wants to know
+  std::uint32_t stack_bytes = 0;                    // what a thread may use; 0: as much as a device can give
+  Heap* heap = nullptr;                             // of malloc; nullptr: one of the default size, for this launch
+  std::uint64_t start_ns = 0;                       // where %globaltimer begins
+  std::atomic<std::uint64_t>* latest_ns = nullptr;  // the latest time read from it, if somebody wants to know
   void (*print)(void* user, const char* text) = nullptr;  // device printf
   void* print_user = nullptr;
 };
@@ -207,6 +211,7 @@ struct Grid {
   const Launch* launch = nullptr;
   const ir::Kernel* kernel = nullptr;
   memory::DeviceMemory* memory = nullptr;
+  Heap* heap = nullptr;
   Observer* observer = nullptr;
   Fault fault{};  // the first one; set through raise() only
   std::atomic<bool> stopped{false};

@@ -62,6 +62,7 @@ struct FunctionDraft {
   std::uint32_t true_predicate = no_slot;  // the register that holds true, if one is needed
   Function function{};                     // name and sizes; entry, slots and constants follow when it is placed
   std::vector<Diagnostic> errors{};
+  std::vector<Diagnostic> unsupported{};  // what PTX has and exec has not
 };
 
 // Functions and variables of a module by name.
@@ -87,8 +88,5 @@ struct DraftContext {
 };
 
 [[nodiscard]] FunctionDraft draft_function(const DraftContext& context, const ptx::Function& function);
-
-// Functions that exec runs itself: declared in the module, defined nowhere.
-[[nodiscard]] bool is_builtin(std::string_view name);
 
 }  // namespace flashmoe::vgpu::ir

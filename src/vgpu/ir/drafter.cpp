@@ -60,6 +60,8 @@ FunctionDraft Drafter::run() {
     draft_.code.back().info.is_pseudo = true;
   }
   if (!function_.is_entry) merge_returns();
+  at_ = nullptr;
+  check_sizes();
   return std::move(draft_);
 }
 
@@ -78,9 +80,13 @@ void Drafter::block(const ptx::Block& block) {
   scopes_.close();
 }
 
-bool Drafter::fail(ptx::Location at, std::string message, std::string fix) {
+Diagnostic Drafter::located(ptx::Location at, std::string message, std::string fix) const {
   if (at_ != nullptr) message += fmt::format(" in: {}", ptx::print(*at_));
-  draft_.errors.push_back({std::move(message), std::move(fix), context_.index->module->name, at.line, at.column, ""});
+  return {std::move(message), std::move(fix), context_.index->module->name, at.line, at.column, ""};
+}
+
+bool Drafter::fail(ptx::Location at, std::string message, std::string fix) {
+  draft_.errors.push_back(located(at, std::move(message), std::move(fix)));
   return false;
 }
 
@@ -97,8 +103,11 @@ const Drafter::Known* Drafter::known(const std::string& opcode, const std::vecto
   }
   if (known.row != nullptr) return &known;
   const OpRow& nearest = nearest_row(known.form);
-  fail(at_->at, fmt::format("unknown instruction form {}", known.form.text()),
-       fmt::format("the nearest known one is {}", shown(nearest)));
+  (is_ptx_opcode(opcode) ? draft_.unsupported : draft_.errors)
+      .push_back(located(at_->at, fmt::format("unknown instruction form {}", known.form.text()),
+                         nearest.opcode == opcode || !is_ptx_opcode(opcode)
+                             ? fmt::format("the nearest known one is {}", shown(nearest))
+                             : fmt::format("no {} is executed; docs/ptx-forms.md lists what is", opcode)));
   return nullptr;
 }
 
@@ -239,6 +248,19 @@ void Drafter::merge_returns() {
     draft.inst.runs_empty = true;
     draft.inst.imm = -1;
   }
+}
+
+void Drafter::check_sizes() {
+  const Function& function = draft_.function;
+  const std::uint64_t thread_bytes =
+      std::uint64_t{function.local_bytes} + function.parameter_bytes + function.call_area_bytes;
+  if (thread_bytes > kMostLocalBytes)
+    fail(function_.at, fmt::format("{} needs {} bytes of local memory and parameters, a thread has at most {}",
+                                   function_.name, thread_bytes, kMostLocalBytes));
+  if (const std::uint32_t bytes = parameter_area({}, function_.parameters).bytes;
+      function_.is_entry && bytes > kMostEntryParameterBytes)
+    fail(function_.at, fmt::format("{} has {} bytes of parameters, an entry has at most {}", function_.name, bytes,
+                                   kMostEntryParameterBytes));
 }
 
 FunctionDraft draft_function(const DraftContext& context, const ptx::Function& function) {

@@ -38,7 +38,9 @@ class Drafter {
   void converge_before(const Draft& draft);
   [[nodiscard]] bool is_full_mask(std::uint32_t name) const;
   void merge_returns();
+  void check_sizes();
   bool fail(ptx::Location at, std::string message, std::string fix = {});
+  [[nodiscard]] Diagnostic located(ptx::Location at, std::string message, std::string fix) const;
 
   // drafter_fit.cpp
   using Bound = std::vector<const ptx::Operand*>;  // per spec; nullptr: left out

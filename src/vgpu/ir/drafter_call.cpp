@@ -4,18 +4,10 @@
 
 #include <algorithm>
 
+#include "vgpu/ir/builtins.hpp"
 #include "vgpu/ir/drafter.hpp"
 
 namespace flashmoe::vgpu::ir {
-namespace {
-
-constexpr std::string_view builtins[] = {"vprintf", "__assertfail", "malloc", "free"};
-
-}  // namespace
-
-bool is_builtin(std::string_view name) {
-  return std::find(std::begin(builtins), std::end(builtins), name) != std::end(builtins);
-}
 
 std::optional<Drafter::Callee> Drafter::callee(const ptx::Instruction& instruction, std::size_t operand, Draft& draft) {
   const ptx::Operand& target = instruction.operands[operand];
@@ -106,7 +98,7 @@ bool Drafter::call(const ptx::Instruction& instruction, Draft draft) {
   if (target >= operands.size()) return fail(instruction.at, "a call needs a function");
   const std::optional<Callee> to = callee(instruction, target, draft);
   if (!to) return false;
-  static const std::vector<ptx::Operand> nothing;
+  const std::vector<ptx::Operand> nothing;
   const std::vector<ptx::Operand>& returns = is_list(0) ? operands[0].parts : nothing;
   const std::vector<ptx::Operand>& arguments = is_list(target + 1) ? operands[target + 1].parts : nothing;
   if (returns.size() != to->returns->size() || arguments.size() != to->parameters->size())

@@ -14,6 +14,13 @@ using Kind = OperandSpec::Kind;
 using Shape = OperandSpec::Shape;
 using OperandKind = ptx::Operand::Kind;
 
+// {%r1} is %r1 where a vector may stand and the form has no .v2, .v4.
+const ptx::Operand& without_braces(const OperandSpec& spec, const Form& form, const ptx::Operand& operand) {
+  const bool is_one = operand.kind == OperandKind::vector && operand.parts.size() == 1;
+  const bool may_be_scalar = spec.shape == Shape::pack || (spec.shape == Shape::form_vector && form.vector == 1);
+  return is_one && may_be_scalar ? operand.parts[0] : operand;
+}
+
 }  // namespace
 
 std::optional<Drafter::Bound> Drafter::bind(const ptx::Instruction& instruction, const Known& known) {
@@ -39,8 +46,10 @@ bool Drafter::bind_from(const ptx::Instruction& instruction, const Known& known,
   if (!specs_end) {
     const OperandSpec& wanted = known.specs[spec];
     if (wanted.kind == Kind::carry) return bind_from(instruction, known, spec + 1, operand, bound, furthest);
-    if (!operands_end && fits(wanted, known.form, instruction.operands[operand])) {
-      bound[spec] = &instruction.operands[operand];
+    const ptx::Operand* const given =
+        operands_end ? nullptr : &without_braces(wanted, known.form, instruction.operands[operand]);
+    if (given != nullptr && fits(wanted, known.form, *given)) {
+      bound[spec] = given;
       if (bind_from(instruction, known, spec + 1, operand + 1, bound, furthest)) return true;
       bound[spec] = nullptr;
     }

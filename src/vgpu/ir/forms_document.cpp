@@ -53,7 +53,7 @@ struct Chapter {
 constexpr std::string_view kIntroduction = R"(# PTX forms the virtual GPU executes
 
 Generated from the op table (src/vgpu/ir/op_rows_*.cpp), which the verifier and the tests read as well. Write it anew
-with `VGPU_REBASE=1 vgpu_op_table_test`. A form that is not listed fails when the module is loaded, with file, line,
+with `VGPU_REBASE=1 vgpu_op_table_test`. A kernel with a form that is not listed cannot be launched; the error has file, line,
 column, text and the nearest form of this list.
 
 - `{.a,.b}`: one of them. `[.a,.b]`: one of them or none. `<hint>`: any number of cache hints (`.L1::evict_first`,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "vgpu/ir/form.hpp"
+#include "vgpu/ir/signature.hpp"
 #include "vgpu/ptx/ast.hpp"
 
 namespace flashmoe::vgpu::exec {
@@ -182,6 +183,8 @@ struct Function {
   std::vector<std::uint32_t> true_predicates{};  // predicate indices that hold the constant true
   std::uint64_t address = 0;                     // what its taken address holds; 0: never taken
   std::string builtin{};                         // "vprintf", "__assertfail", "malloc", "free": no code, exec runs it
+  Signature signature{};                         // an indirect call must pass just this
+  std::uint32_t stack_bytes = 0;                 // per thread, of one activation (stack.hpp)
 };
 
 struct Kernel {
@@ -192,6 +195,7 @@ struct Kernel {
   std::vector<Function> functions{};    // [0] is the entry
   std::vector<Parameter> parameters{};  // of the entry, in its parameter buffer
   std::uint32_t parameter_bytes = 0;
+  std::uint32_t stack_bytes = 0;  // per thread, of the deepest calls that can be known: each function once
   std::uint32_t static_shared_bytes = 0;
   std::uint32_t dynamic_shared_offset = 0;        // where extern __shared__ begins, aligned
   std::uint32_t max_threads = 0;                  // .maxntid product; 0: not given

@@ -23,9 +23,11 @@ std::uint32_t align_of(const ptx::Variable& variable) {
 }
 
 std::uint32_t Area::place(const ptx::Variable& variable) {
-  const std::uint32_t offset = round_up(bytes, align_of(variable));
   align = std::max(align, align_of(variable));
-  bytes = offset + bytes_of(variable);
+  const std::uint64_t padded =
+      (std::uint64_t{bytes} + align_of(variable) - 1) / align_of(variable) * align_of(variable);
+  const auto offset = static_cast<std::uint32_t>(std::min<std::uint64_t>(padded, kMostBytes));
+  bytes = std::min(offset + bytes_of(variable), kMostBytes);
   return offset;
 }
 

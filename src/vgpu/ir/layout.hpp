@@ -12,6 +12,10 @@ namespace flashmoe::vgpu::ir {
 
 // The most that a variable in .shared, .local or .param may have; no device has as much.
 inline constexpr std::uint32_t kMostBytes = 1u << 26;
+// What a thread can have of local memory (CUDA C++ Programming Guide, technical specifications per compute capability).
+inline constexpr std::uint32_t kMostLocalBytes = 512 * 1024;
+// Of an entry, since PTX ISA 8.1 (section on .param of kernel functions).
+inline constexpr std::uint32_t kMostEntryParameterBytes = 32764;
 // Never more than kMostBytes. [] counts as nothing: its size is known at launch.
 [[nodiscard]] std::uint32_t bytes_of(const ptx::Variable& variable);
 [[nodiscard]] std::uint32_t align_of(const ptx::Variable& variable);
@@ -19,7 +23,7 @@ inline constexpr std::uint32_t kMostBytes = 1u << 26;
   return (value + align - 1) / align * align;
 }
 
-// Variables one behind the other, each aligned.
+// Variables one behind the other, each aligned. A sum beyond kMostBytes stays there: no device has as much.
 struct Area {
   std::uint32_t bytes = 0;
   std::uint32_t align = 1;

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "vgpu/ir/builtins.hpp"
 #include "vgpu/ir/draft.hpp"
 #include "vgpu/ir/flow.hpp"
 #include "vgpu/ir/reach.hpp"
 #include "vgpu/ir/slots.hpp"
+#include "vgpu/ir/stack.hpp"
 
 namespace flashmoe::vgpu::ir {
 namespace {
@@ -228,6 +230,8 @@ Result<Kernel> lower(const ptx::Module& module, std::string_view entry, const Su
     if (one.is_declaration) {
       placed.name = placed.builtin = one.name;
       placed.parameter_bytes = parameter_area(one.returns, one.parameters).bytes;
+      placed.signature = signature_of(one.returns, one.parameters);
+      if (const Result<Done> right = check_builtin(one, module.name); !right) return right.error();
       if (!is_builtin(one.name))
         return Diagnostic{fmt::format("function {} is declared but defined nowhere", one.name),
                           "",
@@ -238,9 +242,13 @@ Result<Kernel> lower(const ptx::Module& module, std::string_view entry, const Su
       continue;
     }
     FunctionDraft draft = draft_function(context, one);
+    if (!draft.unsupported.empty()) return draft.unsupported.front();
     if (!draft.errors.empty()) return draft.errors.front();
     if (const Result<Done> added = assembler.add(std::move(draft), placed); !added) return added.error();
+    placed.signature = signature_of(one.returns, one.parameters);
+    placed.stack_bytes = stack_bytes_of(placed, i == 0);
   }
+  kernel.stack_bytes = known_stack_bytes(kernel);
   return kernel;
 }
 

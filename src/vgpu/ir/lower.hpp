@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -25,7 +26,10 @@ struct Surroundings {
 
 [[nodiscard]] Result<Kernel> lower(const ptx::Module& module, std::string_view entry, const Surroundings& surroundings);
 
+// Entries that cannot be executed, with the first instruction on their way that is not: the others can.
+using Unsupported = std::map<std::string, Diagnostic, std::less<>>;
+
 // Every instruction of every function against the op table, without lowering: all errors a driver reports at load time.
-[[nodiscard]] Result<Done> verify(const ptx::Module& module);
+[[nodiscard]] Result<Unsupported> verify(const ptx::Module& module);
 
 }  // namespace flashmoe::vgpu::ir

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "vgpu/ir/test_kernel.hpp"
 
@@ -305,6 +306,45 @@ TEST(Lower, CallsCopyParameters) {
   EXPECT_EQ(std::count_if(kernel.info.begin() + kernel.functions[1].entry, kernel.info.end(),
                           [](const InstInfo& info) { return info.form.opcode == "ret"; }),
             1);
+}
+
+// As Triton writes them; ptxas takes braces around one register wherever a vector may stand.
+TEST(Lower, AVectorOfOneIsAScalar) {
+  const auto body = [](const std::string& r1, const std::string& one, const std::string& h1) {
+    return in_kernel(
+        ".reg .b32 %r<4>; .reg .b64 %rd<3>; .reg .b16 %h<2>; .shared .align 16 .b8 s[64];\n"
+        "ld.param.u64 %rd1, [p0]; ld.global.b32 " +
+        r1 + ", [%rd1]; ld.global.nc.L1::evict_last.b16 " + h1 + ", [%rd1+8];\nst.global.b32 [%rd1], " + r1 +
+        "; st.shared.u32 [s], " + one + "; mov.b32 %r2, " + r1 + "; mov.b32 " + r1 +
+        ", %r2; @%p1 st.volatile.global.b16 [%rd1+2], " + h1 + "; ret; .reg .pred %p<2>;");
+  };
+  const Kernel scalar = lowered(body("%r1", "1", "%h1")), braced = lowered(body("{%r1}", "{1}", "{ %h1 }"));
+  ASSERT_EQ(scalar.code.size(), braced.code.size());
+  for (std::size_t i = 0; i < scalar.code.size(); ++i) {
+    const Inst &a = scalar.code[i], &b = braced.code[i];
+    EXPECT_EQ(std::tie(a.d, a.a, a.b, a.list, a.size), std::tie(b.d, b.a, b.b, b.list, b.size)) << braced.info[i].text;
+    EXPECT_EQ(scalar.info[i].form.text(), braced.info[i].form.text());
+    EXPECT_EQ(scalar.info[i].form.destination_count, braced.info[i].form.destination_count);
+  }
+}
+
+TEST(Lower, TheStackThatIsKnownBeforeALaunch) {
+  const std::string functions =
+      ".func leaf(.param .b64 x) { .local .b64 room[10]; ret; }\n"
+      ".func middle() { .param .b64 p; call leaf, (p); ret; }\n"
+      ".func again(.param .b32 n) { .local .b8 room[30]; { .param .b32 p; call again, (p); } call middle; ret; }\n"
+      ".func other() { .local .b8 room[2000]; ret; }\n";
+  // leaf: 16 and 8 of parameters and 80; middle: 16. An entry has no caller: its own .local variables only.
+  EXPECT_EQ(lowered(in_kernel(".local .b8 own[8]; call middle; ret;", functions)).stack_bytes, 16u + 16 + 104);
+  // A recursion counts once, and what it goes on to: 16, 4 of parameters (rounded up) and 32.
+  const Kernel recursive = lowered(in_kernel("{ .param .b32 p; call again, (p); } ret;", functions));
+  EXPECT_EQ(recursive.functions[1].stack_bytes, 56u);
+  EXPECT_EQ(recursive.stack_bytes, 56u + 16 + 104);
+  // Through a pointer: whoever's address is taken.
+  EXPECT_EQ(lowered(in_kernel(".reg .b64 %rd<2>; mov.u64 %rd1, other; p: .callprototype _ (); call %rd1, (), p; ret;",
+                              functions))
+                .stack_bytes,
+            2016u);
 }
 
 TEST(Lower, CarryIsAPredicate) {

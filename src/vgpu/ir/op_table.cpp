@@ -18,14 +18,15 @@ struct Table {
 };
 
 const Table& table() {
-  static const Table built = [] {
-    Table table;
+  // Never destroyed, like everything static in the driver: programs call it while their process ends.
+  static const Table& built = *[] {
+    auto* const table = new Table;
     for (const auto rows :
          {integer_rows(), float_rows(), compare_rows(), move_rows(), memory_rows(), matrix_rows(), control_rows()})
-      table.rows.insert(table.rows.end(), rows.begin(), rows.end());
-    for (std::size_t i = 0; i < table.rows.size(); ++i) {
-      table.patterns.emplace_back(table.rows[i].pattern);
-      table.by_opcode[table.rows[i].opcode].push_back(i);
+      table->rows.insert(table->rows.end(), rows.begin(), rows.end());
+    for (std::size_t i = 0; i < table->rows.size(); ++i) {
+      table->patterns.emplace_back(table->rows[i].pattern);
+      table->by_opcode[table->rows[i].opcode].push_back(i);
     }
     return table;
   }();

@@ -45,6 +45,8 @@ struct UnsupportedRow {
   std::string_view section;
 };
 [[nodiscard]] std::span<const UnsupportedRow> unsupported_table();
+// Whether PTX has instructions of this name, executed or not; any other is a mistake in the text.
+[[nodiscard]] bool is_ptx_opcode(std::string_view opcode);
 
 // docs/ptx-forms.md, generated.
 [[nodiscard]] std::string op_table_markdown();

@@ -86,10 +86,10 @@ std::uint32_t Scopes::call_area(const ptx::Variable& variable) {
 void Scopes::declare_registers(const ptx::Variable& variable) {
   const int bits = bits_of(type_of(variable.type));
   if (bits == 0 || bits > 64 || variable.vector > 1 || variable.range > kMostRegisters) {
-    draft_.errors.push_back(
-        {fmt::format("registers {} of type .{}{}: only scalars of up to 64 bits, up to {} of them", variable.name,
-                     variable.vector > 1 ? "vN ." : "", variable.type, kMostRegisters),
-         "", index_.module->name, variable.at.line, variable.at.column, ""});
+    (bits == 0 || variable.range > kMostRegisters ? draft_.errors : draft_.unsupported)
+        .push_back({fmt::format("registers {} of type .{}{}: only scalars of up to 64 bits, up to {} of them",
+                                variable.name, variable.vector > 1 ? "vN ." : "", variable.type, kMostRegisters),
+                    "", index_.module->name, variable.at.line, variable.at.column, ""});
     return;
   }
   const Register reg{variable.name, bits == 1 ? 1 : std::max(bits, 16)};

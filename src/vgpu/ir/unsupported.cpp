@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "vgpu/ir/op_table.hpp"
 
 namespace flashmoe::vgpu::ir {
@@ -32,7 +34,32 @@ constexpr UnsupportedRow rows[] = {
     {"pmevent", "pmevent", "9.7.19.3"},
 };
 
+// Instructions of PTX ISA 9.0 (4.3.1, reserved keywords) that no row of the op table begins with.
+constexpr std::string_view other_opcodes[] = {
+    "alloca",     "brkpt",    "clusterlaunchcontrol",
+    "getctarank", "istypep",  "mapa",
+    "multimem",   "pmevent",  "stackrestore",
+    "stacksave",  "suld",     "suq",
+    "sured",      "sust",     "tcgen05",
+    "tensormap",  "tex",      "tld4",
+    "txq",        "vabsdiff", "vabsdiff2",
+    "vabsdiff4",  "vadd",     "vadd2",
+    "vadd4",      "vavrg2",   "vavrg4",
+    "vmad",       "vmax",     "vmax2",
+    "vmax4",      "vmin",     "vmin2",
+    "vmin4",      "vset",     "vset2",
+    "vset4",      "vshl",     "vshr",
+    "vsub",       "vsub2",    "vsub4",
+    "wgmma",      "wmma",
+};
+
 }  // namespace
+
+bool is_ptx_opcode(std::string_view opcode) {
+  const auto executed = op_table();
+  return std::find(std::begin(other_opcodes), std::end(other_opcodes), opcode) != std::end(other_opcodes) ||
+         std::any_of(executed.begin(), executed.end(), [opcode](const OpRow& row) { return row.opcode == opcode; });
+}
 
 std::span<const UnsupportedRow> unsupported_table() {
   return rows;

@@ -25,7 +25,7 @@ struct WatchOptions {
   bool counters = true;
   bool cold_caches = true;         // false: L2 keeps what earlier launches of this watch left
   GlobalShadow* global = nullptr;  // nullptr: all of global memory counts as initialised
-  MachineShape machine{};
+  MachineShape machine = l4_shape();
   std::size_t most_findings = 1000;
 };
 

@@ -55,7 +55,7 @@ Diagnostic explain_nvcc_failure(const Project& project, const CudaTarget& target
     return why;
   }
   const PtxFacts facts = read_ptx(read_text(ptx));
-  const ArchitectureLimits limits =
+  const Architecture limits =
       find_architecture(target.architecture) ? *find_architecture(target.architecture) : all_architectures().front();
   for (const PtxEntry& entry : facts.entries)
     if (entry.static_shared_bytes > limits.shared_bytes_per_cta_default) {

@@ -10,8 +10,10 @@
 #include <sstream>
 
 #include "devices/device.hpp"
+#include "devices/occupancy.hpp"
 #include "images/elf.hpp"
 #include "workflow/build/kernel_name.hpp"
+#include "workflow/device/gpu_json.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -24,16 +26,13 @@ struct Launch {
   [[nodiscard]] std::int64_t ctas() const { return grid[0] * grid[1] * grid[2]; }
 };
 
-constexpr std::int64_t largest_grid[3] = {2147483647, 65535, 65535};
-constexpr std::int64_t largest_block[3] = {1024, 1024, 64};
-
 // One instance on one architecture: everything the findings need.
 struct Check {
   const Project& project;
   const CudaInstance& instance;
   const CompiledTarget& compiled;
   const CubinKernel& kernel;
-  const ArchitectureLimits& limits;
+  const Architecture& limits;
   GateResult& result;
 
   [[nodiscard]] std::string where(const std::string& workload = {}) const {
@@ -68,17 +67,18 @@ Result<Launch> launch_of(const CudaInstance& instance, const Values& values) {
 
 // False when the launch is impossible on any GPU; the finding says why.
 bool check_geometry(const Check& check, const Launch& launch, const std::string& workload) {
+  constexpr const LaunchExtents& most_extents = most_launch_extents;
   for (int axis = 0; axis < 3; ++axis) {
     const char name = "xyz"[axis];
-    if (launch.grid[axis] < 1 || launch.grid[axis] > largest_grid[axis]) {
+    if (launch.grid[axis] < 1 || launch.grid[axis] > most_extents.grid[axis]) {
       check.add(Severity::error,
-                fmt::format("grid.{} is {}; 1 to {} are allowed", name, launch.grid[axis], largest_grid[axis]),
+                fmt::format("grid.{} is {}; 1 to {} are allowed", name, launch.grid[axis], most_extents.grid[axis]),
                 "correct `grid` of this instance, or move the large extent to x", workload);
       return false;
     }
-    if (launch.block[axis] < 1 || launch.block[axis] > largest_block[axis]) {
+    if (launch.block[axis] < 1 || launch.block[axis] > most_extents.block[axis]) {
       check.add(Severity::error,
-                fmt::format("block.{} is {}; 1 to {} are allowed", name, launch.block[axis], largest_block[axis]),
+                fmt::format("block.{} is {}; 1 to {} are allowed", name, launch.block[axis], most_extents.block[axis]),
                 "correct `block` of this instance", workload);
       return false;
     }

@@ -70,8 +70,8 @@ std::string dotted(int version) {
 void examine_driver(const Driver& driver, const Result<CudaToolkit>& toolkit, Observations& seen) {
   if (driver.library == nullptr) {
     seen.warn("gpu",
-              "no CUDA driver (libcuda.so.1 does not load): kernels run on --device cpu only; CUDA sources are "
-              "still compiled and checked",
+              "no CUDA driver (libcuda.so.1 does not load): kernels run on --device cpu, CUDA sources are compiled and "
+              "checked, and run on a --device virtual:<gpu>, which is never timed",
               "nothing to do without a GPU; with one, install NVIDIA's driver and run: cudadent doctor", Need::gpu);
     return;
   }
@@ -124,9 +124,12 @@ Observations examine_cuda() {
                         {"driver_cuda", driver.version > 0 ? Json(dotted(driver.version)) : Json(nullptr)},
                         {"kernel_module", kernel_module.empty() ? Json(nullptr) : Json(kernel_module)}};
   seen.facts["gpus"] = driver.gpus;
-  // The library has no CUDA kernels yet, so there is no image a GPU could lack.
-  seen.ok("gpu", "embedded images: none in this version, so none is missing for any SM");
-  seen.facts["embedded_images"] = Json::array();
+  seen.facts["embedded_images"] = nullptr;
+  if (const auto library = find_flashmoe_library()) {  // without one the compilers' group says so
+    std::vector<int> gpus;
+    for (const Json& gpu : driver.gpus) gpus.push_back(std::atoi(gpu["architecture"].get<std::string>().c_str() + 3));
+    judge_library_images(library_images(*library), gpus, seen);
+  }
   return seen;
 }
 

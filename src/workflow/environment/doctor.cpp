@@ -6,8 +6,8 @@
 #include <chrono>
 #include <future>
 
-#include "devices/device.hpp"
 #include "workflow/build/compiler.hpp"
+#include "workflow/device/gpu_json.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {
@@ -49,8 +49,7 @@ DoctorReport examine_machine(const DoctorOptions& options) {
     return std::find(groups.begin(), groups.end(), a.group) < std::find(groups.begin(), groups.end(), b.group);
   });
   report.facts = std::move(seen.facts);
-  report.facts["devices"] = Json::array();
-  for (const Gpu& gpu : all_gpus()) report.facts["devices"].push_back(to_json(gpu));
+  report.facts["devices"] = known_gpus();
   const auto errors = count(report.findings, Severity::error);
   const auto warnings = count(report.findings, Severity::warning);
   if (errors > 0) {

@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <set>
 
+#include "devices/device.hpp"
 #include "support/process.hpp"
+#include "workflow/build/compiler.hpp"
 #include "workflow/build/project_for_test.hpp"
 #include "workflow/environment/observation.hpp"
 
@@ -62,7 +64,7 @@ TEST(Doctor, JsonHasTheDocumentedKeys) {
   EXPECT_EQ(keys_of(json["data"]["counters"]), (Keys{"perf_event_paranoid", "nvidia_profiling_admin_only"}));
   EXPECT_EQ(keys_of(json["data"]["clocks"]), (Keys{"governor", "clocksource", "load"}));
   EXPECT_EQ(keys_of(json["data"]["disk"]), (Keys{"directory", "free_gb", "writable"}));
-  EXPECT_EQ(json["data"]["devices"].size(), 5U);
+  EXPECT_EQ(json["data"]["devices"].size(), all_gpus().size());
   for (const Json& finding : json["findings"]) {
     EXPECT_TRUE(finding.contains("severity") && finding.contains("group") && finding.contains("what"));
     EXPECT_EQ(finding["severity"] == "ok", !finding.contains("fix")) << finding.dump();
@@ -83,6 +85,77 @@ TEST(Doctor, GroupsStandTogetherAndTheVerdictCounts) {
   EXPECT_EQ(report.outcome() == Outcome::fails,
             std::any_of(report.findings.begin(), report.findings.end(),
                         [](const Finding& finding) { return finding.severity == Severity::error; }));
+}
+
+// A libflashmoe.so that answers as it is told.
+struct StandInLibrary {
+  ProjectForTest at;
+  explicit StandInLibrary(const std::string& source) {
+    at.write("library.cpp", source);
+    const std::string& directory = at.project.directory;
+    Command compile{.argv = find_cxx_compiler()->argv};
+    for (const char* word : {"-shared", "-fPIC", "library.cpp", "-o", "libflashmoe.so"})
+      compile.argv.emplace_back(word);
+    compile.directory = directory;
+    const auto done = run_process(compile);
+    EXPECT_TRUE(done && done->exit_code == 0);
+    setenv("CUDADENT_FLASHMOE_DIR", at.project.directory.c_str(), 1);
+  }
+  ~StandInLibrary() { unsetenv("CUDADENT_FLASHMOE_DIR"); }
+  StandInLibrary(const StandInLibrary&) = delete;
+  StandInLibrary& operator=(const StandInLibrary&) = delete;
+};
+
+constexpr const char* answers =
+    "#include <cstddef>\n#include <cstdint>\n"
+    "extern \"C\" size_t fms_cuda_images(int32_t* to, size_t n) {\n"
+    "  const int32_t all[] = {IMAGES};\n  const size_t count = sizeof all / sizeof *all - 1;\n"
+    "  for (size_t i = 0; i < count && i < n; ++i) to[i] = all[i];\n  return count;\n}\n";
+
+bool says(const Observations& seen, const std::string& part) {
+  return std::any_of(seen.all.begin(), seen.all.end(),
+                     [&](const Observation& one) { return one.finding.what.find(part) != std::string::npos; });
+}
+
+std::string library_with(const std::string& images) {
+  std::string source = answers;
+  return source.replace(source.find("IMAGES"), 6, images + (images.empty() ? "-1" : ", -1"));
+}
+
+TEST(Doctor, TheLibraryTellsItsGpuKernels) {
+  const StandInLibrary library(library_with("0, 80, 120"));
+  const Observations seen = examine_cuda();
+  EXPECT_EQ(seen.facts["embedded_images"], Json({"PTX", "sm_80", "sm_120"}));
+  EXPECT_TRUE(says(seen, "GPU kernels in libflashmoe.so: PTX, sm_80, sm_120"));
+}
+
+TEST(Doctor, ALibraryWithoutGpuKernelsIsNamed) {
+  const StandInLibrary library(library_with(""));
+  const Observations seen = examine_cuda();
+  EXPECT_EQ(seen.facts["embedded_images"], Json::array());
+  EXPECT_TRUE(says(seen, "was built without a CUDA toolkit"));
+}
+
+TEST(Doctor, ALibraryThatCannotTellIsNamed) {
+  const StandInLibrary library("int nothing;\n");
+  const Observations seen = examine_cuda();
+  EXPECT_EQ(seen.facts["embedded_images"], nullptr);
+  EXPECT_TRUE(says(seen, "does not tell which GPU kernels it has"));
+}
+
+TEST(Doctor, GpusWithoutKernelsAreNamed) {
+  const auto warnings = [](const std::vector<int>& images, int gpu) {
+    Observations seen;
+    judge_library_images(images, {gpu}, seen);
+    return std::count_if(seen.all.begin(), seen.all.end(),
+                         [](const Observation& one) { return one.finding.severity == Severity::warning; });
+  };
+  EXPECT_EQ(warnings({80}, 80), 0);
+  EXPECT_EQ(warnings({80}, 89), 0) << "the same generation";
+  EXPECT_EQ(warnings({89}, 80), 1) << "an older GPU of it";
+  EXPECT_EQ(warnings({80}, 90), 1) << "another generation";
+  EXPECT_EQ(warnings({0, 80}, 90), 0) << "PTX serves it";
+  EXPECT_EQ(warnings({0, 80}, 75), 1) << "older than the PTX";
 }
 
 TEST(Doctor, AnOccupiedNameIsAClash) {

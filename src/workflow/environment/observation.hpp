@@ -43,6 +43,11 @@ struct Observations {
 [[nodiscard]] Observations examine_clocks();    // what disturbs a measurement
 [[nodiscard]] Observations examine_disk(const std::string& directory);
 
+// The architectures of the GPU kernels inside a libflashmoe.so: 89 for sm_89, 0 for PTX.
+[[nodiscard]] Result<std::vector<int>> library_images(const std::string& library);
+// Whether they serve the GPUs that are here.
+void judge_library_images(const Result<std::vector<int>>& images, const std::vector<int>& gpus, Observations& seen);
+
 struct PythonWish {
   double limit_seconds = 4;
   bool torch = true;

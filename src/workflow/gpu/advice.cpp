@@ -84,6 +84,8 @@ std::optional<Advice> occupancy_rule(const Json& launch) {
     fix = "use fewer registers: __launch_bounds__(threads, CTAs), smaller tiles per thread";
   if (limiter.rfind("shared", 0) == 0) fix = "use less shared memory per CTA: fewer stages or smaller tiles";
   if (limiter.rfind("blocks", 0) == 0) fix = "use larger CTAs: an SM holds only so many";
+  if (limiter.rfind("barriers", 0) == 0)
+    fix = "use fewer named barriers: from compute capability 9.0 on CTAs share them";
   return Advice{.rule = "occupancy",
                 .says = fmt::format("{:.0f} % occupancy: {:.0f} CTAs an SM, limited by {}", percent,
                                     number(launch, "ctas_per_sm"), limiter),

@@ -11,6 +11,7 @@
 #include "runtime/device.hpp"
 #include "support/sha256.hpp"
 #include "workflow/runner/element.hpp"
+#include "workflow/runner/hardening.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -79,6 +80,10 @@ Result<std::unique_ptr<GpuEntry>> GpuEntry::load(const Json& request) {
   auto context = runtime::Context::create(*driver, request.value("ordinal", 0));
   if (!context) return context.error();
   state->context = *context;
+  // From here on the driver reads what somebody else wrote, and a virtual one executes it in this process. Not before:
+  // a real driver may start a helper program when it is initialised.
+  forbid_touching_others();
+  forbid_reading_my_memory();
   for (const Json& image : request.at("images")) {
     const std::string path = image.at("path");
     std::ifstream file(path, std::ios::binary);

@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <unistd.h>
 
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/driver.hpp"
+#include "support/sha256.hpp"
 #include "workflow/build/build.hpp"
 #include "workflow/build/project_for_test.hpp"
 #include "workflow/runner/element.hpp"
@@ -169,6 +175,45 @@ TEST(Session, RunsAPythonCallable) {
     const double x = load_element(session.tensor(2, 0).data() + 16, CUDADENT_F32);
     EXPECT_EQ(load_element(session.tensor(2, 1).data() + 16, CUDADENT_F32), 2 * x) << entry;
   }
+}
+
+// One line of /proc/<pid>/status of the worker, who is the last in the chain of processes that a session starts.
+std::string status_of_worker(const std::string& key) {
+  const auto line_of = [](const std::filesystem::path& process, const std::string& wanted) -> std::string {
+    std::ifstream file(process / "status");
+    for (std::string line; std::getline(file, line);)
+      if (line.starts_with(wanted + ":\t")) return line.substr(wanted.size() + 2);
+    return "";
+  };
+  std::filesystem::path worker;
+  for (std::string parent = std::to_string(getpid()); !parent.empty();) {
+    std::string child;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc"))
+      if (line_of(entry.path(), "PPid") == parent) worker = entry.path(), child = entry.path().filename();
+    parent = child;
+  }
+  return line_of(worker, key);
+}
+
+// A virtual GPU interprets somebody's PTX in the worker's own process: it gives up what a worker for C++ gives up.
+TEST(Session, AWorkerWithAVirtualGpuCannotTouchOthers) {
+  const auto driver = runtime::virtual_driver_library();
+  ASSERT_TRUE(driver) << driver.error().to_string();
+  DoublingProject doubling("");
+  doubling.write("k.ptx", ".version 9.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n");
+  const std::string image = doubling.project.directory + "/k.ptx";
+  const auto hash = sha256_of_file(image);
+  ASSERT_TRUE(hash);
+  Session session;
+  const RunError error = session.start(doubling.project,
+                                       {.label = "kernel",
+                                        .kind = CallableKind::cuda,
+                                        .driver = *driver,
+                                        .images = {{{"path", image}, {"hash", *hash}}}},
+                                       false);
+  ASSERT_EQ(error.failure, Failure::none) << error.diagnostic.to_string();
+  EXPECT_EQ(status_of_worker("Seccomp"), "2") << "no filter";
+  EXPECT_EQ(status_of_worker("NoNewPrivs"), "1");
 }
 
 }  // namespace

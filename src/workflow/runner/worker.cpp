@@ -163,7 +163,6 @@ class Worker {
     return Json{{"ok", true}};
   }
 
-  // The kernel runs on the device, where it can reach nothing of this process.
   Json load_gpu(const Json& request) {
     auto loaded = GpuEntry::load(request);
     if (!loaded) return refusal(loaded.error());

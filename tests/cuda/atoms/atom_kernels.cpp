@@ -40,14 +40,13 @@ const Gpu& atoms_gpu() {
 }
 
 runtime::Function atom_kernel(Compiler compiler, const std::string& source, const std::string& kernel) {
-  // Kept to the end of the process: when static objects go, the driver may have gone.
-  using Modules = std::map<std::pair<Compiler, std::string>, std::shared_ptr<runtime::Module>>;
-  static Modules& modules = *new Modules;
+  const Gpu& gpu = atoms_gpu();  // before the modules, so that it is there when they are unloaded
+  static std::map<std::pair<Compiler, std::string>, std::shared_ptr<runtime::Module>> modules;
   auto& module = modules[{compiler, source}];
   if (module == nullptr) {
     const std::vector<char> image =
         compiler == Compiler::nvcc ? file_text(FMS_ATOMS_PTX "/" + source + ".ptx") : compiled_now(source);
-    auto loaded = runtime::Module::load(atoms_gpu().device(), std::as_bytes(std::span(image)));
+    auto loaded = runtime::Module::load(gpu.device(), std::as_bytes(std::span(image)));
     if (!loaded) throw std::runtime_error(loaded.error().to_string());
     module = *loaded;
   }

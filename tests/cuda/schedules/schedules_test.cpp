@@ -15,6 +15,7 @@
 
 #include "cuda/core_set.hpp"
 #include "cuda/gpu_run.hpp"
+#include "devices/device.hpp"
 #include "support/environment.hpp"
 #include "support/judge.hpp"
 #include "support/sha256.hpp"
@@ -28,10 +29,10 @@ std::string digest_of(const AttentionCase& one) {
 }
 
 // "name: digest" a line; "name! what is wrong" where it is.
-std::string run_core_set(const std::string& device, int runs) {
+std::string run_core_set(int runs) {
   const Gpu gpu;
   std::ostringstream lines;
-  for (const CoreProblem& core : core_set(device != "l4")) {
+  for (const CoreProblem& core : core_set()) {
     AttentionCase one = core.with_data();
     std::string first;
     for (int run = 0; run < runs; ++run) {
@@ -67,7 +68,7 @@ std::string in_a_process(const std::string& device, const char* schedule, int se
     setenv("VGPU_PTXAS", "off", 1);  // plans are forced: nobody needs the registers
     std::string said;
     try {
-      said = run_core_set(device, runs);
+      said = run_core_set(runs);
     } catch (const std::exception& error) {
       said = std::string("the GPU! ") + error.what() + "\n";
     }
@@ -111,7 +112,7 @@ void expect_one_answer(const std::string& device, int schedules, int runs) {
         EXPECT_EQ(known->second, line.substr(colon + 2)) << where << line;
       }
     }
-    EXPECT_EQ(problems, core_set(device != "l4").size()) << where;
+    EXPECT_EQ(problems, core_set().size()) << where;
   }
 }
 
@@ -120,9 +121,9 @@ TEST(Schedules, EveryOrderGivesTheSameBitsAndNoFinding) {
                     static_cast<int>(from_environment("FMS_GPU_RUNS", 2)));
 }
 
-TEST(Schedules, AlsoOnLargerGpus) {
-  expect_one_answer("a100", 1, 1);
-  expect_one_answer("h100", 2, 1);
+TEST(Schedules, AlsoOnEveryOtherGpu) {
+  for (const flashmoe::Gpu& other : all_gpus())
+    if (other.id != "l4") expect_one_answer(std::string(other.id), other.id == "h100" ? 2 : 1, 1);
 }
 
 }  // namespace

@@ -151,5 +151,28 @@ TEST(Corpus, LanesOutOfStepGiveWrongResults) {
   EXPECT_GT(wrong_schedules, 0);
 }
 
+// A dispatch table with a stale signature, in plain C++: stopped at the call, with the line.
+TEST(Corpus, AFunctionPointerOfTheWrongTypeIsAFault) {
+  const ptx::Module module = build(R"(
+struct Words { unsigned long long word[2048]; };
+__device__ __noinline__ void store(int value, unsigned* work) { work[0] = value; }
+extern "C" __global__ void stale(const float* in, float* out, unsigned* work, int n) {
+  void* volatile entry = (void*)store;
+  Words words;
+  for (int i = 0; i < 2048; ++i) words.word[i] = n + work[i & 63];
+  ((void (*)(Words))entry)(words);
+}
+)",
+                                   "stale");
+  if (HasFailure()) return;
+  const auto program = Program::load(module, "stale");
+  ASSERT_TRUE(program) << program.error().to_string();
+  const auto seen = (*program)->run({"stale", {1}, {32}, 32, 32, 32}, schedule(0));
+  ASSERT_TRUE(seen) << seen.error().to_string();
+  EXPECT_EQ(seen->fault.kind, exec::Fault::Kind::illegal_instruction);
+  EXPECT_NE(seen->fault.message.find("function pointer of the wrong type"), std::string::npos) << seen->fault.message;
+  EXPECT_NE(seen->fault.message.find("stale.cu:9"), std::string::npos) << seen->fault.message;
+}
+
 }  // namespace
 }  // namespace flashmoe::vgpu::corpus

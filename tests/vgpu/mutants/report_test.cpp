@@ -62,7 +62,7 @@ class ReportOf : public ::testing::Test {
     const auto seen = program_->run(how, {});
     ASSERT_TRUE(seen) << seen.error().to_string();
     ASSERT_EQ(seen->fault.kind, exec::Fault::Kind::none) << seen->fault.message;
-    report_ = observe::make_report(program_->kernel(), seen->counts, {}, image_);
+    report_ = observe::make_report(program_->kernel(), seen->counts, observe::l4_shape(), image_);
   }
   [[nodiscard]] double value(const char* name) const {
     const observe::Metric* const metric = report_.find(name);

@@ -1,5 +1,6 @@
 #include "kernels/cuda/launch/device.hpp"
 
+#include <array>
 #include <optional>
 #include <string>
 
@@ -75,25 +76,38 @@ fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error*
                 ordinal, count - 1);
   }
   if (auto s = made->failed(call.device_get(&made->handle_, ordinal), "cuDeviceGet", error)) return s;
-  int major = 0;
-  int minor = 0;
+  DriverAnswers says;
   const struct {
     int* value;
     DeviceAttribute attribute;
-  } asked[] = {{&made->sm_count_, DeviceAttribute::multiprocessor_count},
+  } asked[] = {{&says.sm_count, DeviceAttribute::multiprocessor_count},
                {&made->shared_bytes_per_cta_, DeviceAttribute::max_shared_bytes_per_block_optin},
-               {&major, DeviceAttribute::compute_capability_major},
-               {&minor, DeviceAttribute::compute_capability_minor}};
+               {&says.compute_major, DeviceAttribute::compute_capability_major},
+               {&says.compute_minor, DeviceAttribute::compute_capability_minor}};
   for (const auto& one : asked) {
     const auto code = call.device_attribute(one.value, one.attribute, made->handle_);
     if (auto s = made->failed(code, "cuDeviceGetAttribute", error)) return s;
   }
+  const int major = says.compute_major, minor = says.compute_minor;
   made->architecture_ = 10 * major + minor;
   if (made->architecture_ < 80) {
     return fail(error, FMS_NOT_SUPPORTED, "options.device_index",
                 "options.device_index is %d, a GPU of compute capability %d.%d; allowed: 8.0 or newer", ordinal, major,
                 minor);
   }
+  // What the planner would like to know; a driver that does not say is no reason to fail.
+  const auto said = [&](DeviceAttribute attribute) {
+    int value = 0;
+    return call.device_attribute(&value, attribute, made->handle_) == runtime::cuda::success ? value : 0;
+  };
+  constexpr double khz_per_mhz = 1000;
+  says.clock_mhz = said(DeviceAttribute::clock_khz) / khz_per_mhz;
+  says.memory_clock_mhz = said(DeviceAttribute::memory_clock_khz) / khz_per_mhz;
+  says.memory_bus_bits = said(DeviceAttribute::memory_bus_bits);
+  says.l2_bytes = said(DeviceAttribute::l2_bytes);
+  char name[256] = "";
+  if (call.device_name(name, sizeof name, made->handle_) == runtime::cuda::success) says.name = name;
+  made->figures_ = planner_figures(says);
   device = std::move(made);
   return FMS_OK;
 }
@@ -102,7 +116,7 @@ plan::DeviceCaps Device::caps() const {
   plan::DeviceCaps caps;
   caps.kind = FMS_DEVICE_CUDA;
   caps.cpu_isa = FMS_ISA_AUTO;
-  caps.sm_count = sm_count_;
+  caps.gpu = figures_;
   caps.cuda_kernels = this;
   return caps;
 }
@@ -144,10 +158,10 @@ void Device::add(const InstanceAxes& axes, int ctas_per_sm, plan::CudaKernel (&f
 }
 
 fms_status Device::check(const fms_attention_plan& plan, fms_error* error) const {
-  if (plan.sm_count != sm_count_) {
+  if (plan.sm_count != figures_.sm_count) {
     return fail(error, FMS_INVALID_ARGUMENT, "plan.sm_count",
                 "plan.sm_count is %d, but this GPU has %d: the plan is another device's. Make it with this context",
-                plan.sm_count, sm_count_);
+                plan.sm_count, figures_.sm_count);
   }
   const bool is_code = plan.instance >= 0 && plan.instance < instance_codes;
   const InstanceAxes axes = axes_of(is_code ? plan.instance : 0);
@@ -166,32 +180,46 @@ fms_status Device::check(const fms_attention_plan& plan, fms_error* error) const
   return plan::holds_kernel(plan, kernel_of(axes, loaded.ctas_per_sm), error);
 }
 
+runtime::cuda::Code Device::load_image(const void* image, runtime::cuda::LibraryHandle& library,
+                                       std::string& why) const {
+  using runtime::cuda::JitOption;
+  std::array<char, 1024> log{};
+  std::array options{static_cast<int>(JitOption::error_log_buffer), static_cast<int>(JitOption::error_log_bytes)};
+  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size())};
+  const auto code = driver_->call().library_load(&library, image, options.data(), values.data(),
+                                                 static_cast<unsigned>(options.size()), nullptr, nullptr, 0);
+  why = log[0] == '\0' ? "" : std::string(" (") + log.data() + ")";
+  return code;
+}
+
 // The cubin of the device's own architecture, else the PTX, which every driver can compile. Kernels of a library belong
 // to no context: the driver makes each one ready in the context that launches it.
 fms_status Device::load_listed(const std::string& name, runtime::cuda::LibraryHandle& library, fms_error* error) const {
   runtime::cuda::Code code = runtime::cuda::no_binary_for_gpu;
+  std::string why;
   for (const int architecture : {architecture_, 0}) {
     for (const Image& image : images()) {
       if (code == runtime::cuda::success || image.architecture != architecture || name != image.kernel) continue;
-      code = driver_->call().library_load(&library, image.begin, nullptr, nullptr, 0, nullptr, nullptr, 0);
+      code = load_image(image.begin, library, why);
     }
   }
-  return failed(code, "cuLibraryLoadData", error);
+  return failed(code, ("cuLibraryLoadData" + why).c_str(), error);
 }
 
 fms_status Device::load_compiled(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library,
                                  fms_error* error) const {
   const std::string name = axes.name();
   runtime::cuda::Code code = runtime::cuda::no_binary_for_gpu;
+  std::string why;
   for (const int architecture : {architecture_, 0}) {
     const auto image =
         jit_image({name.c_str(), axes.dtype == FMS_F16 ? "Half" : "BFloat16", axes.dim,
                    tile_class_names[static_cast<int>(axes.tile_class)], axes.is_paged, axes.is_modified, architecture});
     if (!image) return fail(error, FMS_DEVICE_ERROR, "problem.head_dim", "%s", image.error().to_string().c_str());
-    code = driver_->call().library_load(&library, image->data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    code = load_image(image->data(), library, why);
     if (code == runtime::cuda::success) break;
   }
-  return failed(code, "cuLibraryLoadData", error);
+  return failed(code, ("cuLibraryLoadData" + why).c_str(), error);
 }
 
 fms_status Device::load(int code, fms_error* error) const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "devices/tuning.hpp"
 #include "flashmoe/flashmoe.h"
 #include "kernels/cuda/launch/instances.hpp"
 #include "plan/planner.hpp"
@@ -43,6 +44,9 @@ class Device final : public plan::CudaKernels {
   };
 
   [[nodiscard]] fms_status load(int code, fms_error* error) const;
+  // `why`: what the driver has to say about an image it cannot use.
+  [[nodiscard]] runtime::cuda::Code load_image(const void* image, runtime::cuda::LibraryHandle& library,
+                                               std::string& why) const;
   [[nodiscard]] fms_status load_listed(const std::string& name, runtime::cuda::LibraryHandle& library,
                                        fms_error* error) const;
   [[nodiscard]] fms_status load_compiled(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library,
@@ -52,7 +56,8 @@ class Device final : public plan::CudaKernels {
 
   std::shared_ptr<const runtime::Driver> driver_{};
   runtime::cuda::DeviceHandle handle_ = 0;
-  int sm_count_ = 0, architecture_ = 0, shared_bytes_per_cta_ = 0;
+  int architecture_ = 0, shared_bytes_per_cta_ = 0;
+  PlannerFigures figures_{};
   mutable std::mutex loading_{};
   mutable std::array<Loaded, instance_codes> loaded_{};
 };

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "devices/device.hpp"
 #include "kernels/cuda/launch/images.hpp"
 
 namespace flashmoe::cuda {
@@ -45,7 +46,8 @@ TEST(Instances, CommonHeadSizesAreThere) {
 
 // Every tile there can be, listed or compiled when it is needed.
 TEST(Instances, TilesFitTheSharedMemoryOfTheGpusTheyAreFor) {
-  constexpr int of_an_l4 = 99 * 1024, of_an_a100 = 163 * 1024;
+  const int of_an_l4 = find_architecture("sm_89")->shared_bytes_per_cta_optin;
+  const int of_an_a100 = find_architecture("sm_80")->shared_bytes_per_cta_optin;
   for (int code = 0; code < instance_codes; ++code) {
     const InstanceAxes axes = axes_of(code);
     const Tile tile = axes.tile();

@@ -52,9 +52,9 @@ struct MemoryTraffic {
 class MemoryModel {
  public:
   struct Shape {
-    std::uint32_t sms = 58;
-    std::uint64_t l1_bytes = 96u << 10;
-    std::uint64_t l2_bytes = 48u << 20;
+    std::uint32_t sms = 0;
+    std::uint64_t l1_bytes = 0;
+    std::uint64_t l2_bytes = 0;
     std::uint32_t l1_ways = 4, l2_ways = 16;
   };
   explicit MemoryModel(const Shape& shape);

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "vgpu/observe/counters/occupancy.hpp"
-
 namespace flashmoe::vgpu::observe {
 namespace {
 
@@ -105,25 +103,6 @@ TEST(Cache, L1IsAsLargeAsEachLaunchLeavesIt) {
       for (std::uint64_t line = 0; line < 8; ++line) model.request(0, MemoryModel::Kind::load, sectors(line, 0xf));
     EXPECT_EQ(model.traffic().l1_hits > 0, lines == 8) << lines;  // some of them, as lines fall into sets
   }
-}
-
-TEST(Occupancy, TheStartingCase) {
-  const Occupancy result = occupancy({}, {}, {2, 1, 1}, {128, 1, 1}, 90 << 10);
-  EXPECT_EQ(result.ctas_per_sm, 1u);
-  EXPECT_EQ(result.limiter, "shared memory");
-  EXPECT_NEAR(result.waves, 2.0 / 58, 1e-12);
-  EXPECT_FALSE(result.by_registers.has_value());
-}
-
-TEST(Occupancy, Registers) {
-  // 128 registers x 32 = 4096 a warp; a quarter of 65536 holds 4 warps: 16 warps, 4 CTAs of 4 warps.
-  const Occupancy result =
-      occupancy({}, {.registers_per_thread = 128, .source = "cubin"}, {58 * 4, 1, 1}, {128, 1, 1}, 0);
-  EXPECT_EQ(result.by_registers, 4u);
-  EXPECT_EQ(result.ctas_per_sm, 4u);
-  EXPECT_EQ(result.limiter, "registers");
-  EXPECT_DOUBLE_EQ(result.waves, 1.0);
-  EXPECT_NEAR(result.percent, 100.0 * 16 / 48, 1e-9);
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ void Counters::grid_begins(const exec::Grid& grid) {
         form.has("cg") || form.has("cv") || form.has("volatile") || form.has("relaxed") || form.has("acquire");
   }
   // What one CTA's shared memory leaves; the carve-out of real devices has steps this model has not.
-  const std::uint64_t used = std::min<std::uint64_t>(counts_.shared_bytes, machine_.l1_and_shared_bytes_per_sm / 2);
-  const std::uint64_t l1_bytes = machine_.l1_and_shared_bytes_per_sm - used;
+  const auto both = static_cast<std::uint64_t>(machine_.architecture.l1_and_shared_bytes_per_sm);
+  const std::uint64_t l1_bytes = both - std::min<std::uint64_t>(counts_.shared_bytes, both / 2);
   if (!model_) {
     MemoryModel::Shape shape;
     shape.sms = machine_.sms;

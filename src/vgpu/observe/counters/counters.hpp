@@ -11,7 +11,7 @@
 #include "vgpu/exec/observer.hpp"
 #include "vgpu/observe/counters/bank_conflicts.hpp"
 #include "vgpu/observe/counters/cache.hpp"
-#include "vgpu/observe/counters/occupancy.hpp"
+#include "vgpu/observe/counters/machine_shape.hpp"
 
 namespace flashmoe::vgpu::observe {
 

@@ -126,23 +126,25 @@ void add_launch(Report& report, const LaunchCounts& counts) {
   const auto add = [&](const char* name, double value, const char* unit = "", Trust trust = Trust::exact) {
     report.metrics.push_back({name, value, unit, trust});
   };
-  const Occupancy& fit = report.occupancy;
+  const Occupancy& held = report.fit.held;
   add("launch__grid_size", static_cast<double>(counts.grid.count()), "block");
   add("launch__block_size", static_cast<double>(counts.block.count()), "thread");
   add("launch__shared_mem_per_block", counts.shared_bytes, "byte");
   add("device__attribute_multiprocessor_count", report.machine.sms);
-  add("launch__occupancy_limit_warps", fit.by_warps, "block", Trust::derived);
-  add("launch__occupancy_limit_blocks", fit.by_ctas, "block", Trust::derived);
-  add("launch__occupancy_limit_shared_mem", fit.by_shared, "block", Trust::derived);
+  add("launch__occupancy_limit_warps", held.by(SmLimit::warps), "block", Trust::derived);
+  add("launch__occupancy_limit_blocks", held.by(SmLimit::ctas), "block", Trust::derived);
+  add("launch__occupancy_limit_shared_mem", held.by(SmLimit::shared_memory), "block", Trust::derived);
+  if (held.by(SmLimit::barriers) != Occupancy::no_limit)
+    add("launch__occupancy_limit_barriers", held.by(SmLimit::barriers), "block", Trust::derived);
   if (report.image.registers_per_thread) {
     add("launch__registers_per_thread", *report.image.registers_per_thread, "register");
-    add("launch__occupancy_limit_registers", *fit.by_registers, "block", Trust::derived);
-    add("launch__waves_per_multiprocessor", fit.waves, "", Trust::derived);
-    add("sm__maximum_warps_per_active_cycle_pct", fit.percent, "%", Trust::derived);
+    add("launch__occupancy_limit_registers", held.by(SmLimit::registers), "block", Trust::derived);
+    add("launch__waves_per_multiprocessor", report.fit.waves, "", Trust::derived);
+    add("sm__maximum_warps_per_active_cycle_pct", 100 * held.share_of_warps, "%", Trust::derived);
   } else {
     // Without registers both are bounds, and a bound must not carry the metric's name.
-    add("vgpu__least_waves_per_multiprocessor", fit.waves, "", Trust::derived);
-    add("vgpu__most_occupancy.pct", fit.percent, "%", Trust::derived);
+    add("vgpu__least_waves_per_multiprocessor", report.fit.waves, "", Trust::derived);
+    add("vgpu__most_occupancy.pct", 100 * held.share_of_warps, "%", Trust::derived);
   }
 }
 
@@ -174,7 +176,7 @@ Report make_report(const ir::Kernel& kernel, const LaunchCounts& counts, const M
   report.image = image;
   report.grid = counts.grid;
   report.block = counts.block;
-  report.occupancy = occupancy(machine, image, counts.grid, counts.block, counts.shared_bytes);
+  report.fit = launch_fit(machine, image, counts.grid, counts.block, counts.shared_bytes);
 
   Totals totals;
   std::map<std::pair<std::string, int>, LineCounts> lines;

@@ -15,7 +15,7 @@
 
 #include "vgpu/ir/kernel.hpp"
 #include "vgpu/observe/counters/counters.hpp"
-#include "vgpu/observe/counters/occupancy.hpp"
+#include "vgpu/observe/counters/machine_shape.hpp"
 
 namespace flashmoe::vgpu::observe {
 
@@ -62,7 +62,7 @@ struct Report {
   MachineShape machine{};
   ImageFacts image{};
   exec::Dim3 grid{}, block{};
-  Occupancy occupancy{};
+  LaunchFit fit{};
   std::vector<Metric> metrics{};
   std::vector<LineCounts> lines{};   // by file and line
   std::vector<PtxLineCounts> ptx{};  // by pc, executed ones

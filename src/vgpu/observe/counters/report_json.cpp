@@ -49,11 +49,11 @@ nlohmann::ordered_json Report::to_json() const {
                {"spill_load_bytes", image.spill_load_bytes ? Json(*image.spill_load_bytes) : Json("unknown")},
                {"registers_from", image.source},
                {"sms", machine.sms},
-               {"waves", occupancy.waves},
-               {"ctas_per_sm", occupancy.ctas_per_sm},
-               {"occupancy_percent", occupancy.percent},
-               {"occupancy_limiter", image.registers_per_thread ? Json(occupancy.limiter)
-                                                                : Json(occupancy.limiter + " (registers unknown)")}};
+               {"waves", fit.waves},
+               {"ctas_per_sm", fit.held.ctas_per_sm},
+               {"occupancy_percent", 100 * fit.held.share_of_warps},
+               {"occupancy_limiter", std::string(name_of(fit.held.limited_by)) +
+                                         (image.registers_per_thread ? "" : " (registers unknown)")}};
   Json& metric_list = json["metrics"] = Json::array();
   for (const Metric& metric : metrics) {
     metric_list.push_back({{"name", metric.name},

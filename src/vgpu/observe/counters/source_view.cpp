@@ -112,13 +112,14 @@ std::string summary(const Report& report) {
     return metric == nullptr ? 0.0 : metric->value;
   };
   const auto whole = [&](std::string_view name) { return brief(static_cast<std::uint64_t>(value(name))); };
-  const Occupancy& fit = report.occupancy;
+  const Occupancy& held = report.fit.held;
   const bool known = report.image.registers_per_thread.has_value();
   std::string text = fmt::format("{} on {} (virtual)\n", report.kernel, report.machine.name);
   text += fmt::format("  grid        {} CTAs of {} threads on {} SMs: {}{:.3f} waves\n", report.grid.count(),
-                      report.block.count(), report.machine.sms, known ? "" : "at least ", fit.waves);
+                      report.block.count(), report.machine.sms, known ? "" : "at least ", report.fit.waves);
   text += fmt::format("  occupancy   {}{:.0f} %, {} CTAs an SM, limited by {}{}\n", known ? "" : "at most ",
-                      fit.percent, fit.ctas_per_sm, fit.limiter, known ? "" : "; registers unknown");
+                      100 * held.share_of_warps, held.ctas_per_sm, name_of(held.limited_by),
+                      known ? "" : "; registers unknown");
   text += fmt::format("  executed    {} PTX instructions by warps, {:.1f} of 32 lanes active\n",
                       whole("vgpu__ptx_inst_executed.sum"),
                       value("vgpu__ptx_thread_inst_executed_per_inst_executed.ratio"));

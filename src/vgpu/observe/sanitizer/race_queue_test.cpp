@@ -73,5 +73,22 @@ TEST(RaceQueue, FindingsStandInTheOrderOfTheRun) {
   EXPECT_EQ(early.back().check, Check::racecheck);
 }
 
+// The number is known only when it runs; no check has clocks for it.
+TEST(RaceQueue, ABarrierThatIsNotThereIsAFault) {
+  for (const char* bar :
+       {"bar.sync %r2;", "bar.arrive %r2, 64;", "bar.red.popc.u32 %r3, %r2, %p1;", "barrier.sync %r2;"}) {
+    for (const char* number : {"16", "100000", "-1"}) {
+      exec::PtxRunner runner(std::string(".reg .b32 %r<4>; .reg .pred %p<2>; setp.eq.u32 %p1, 0, 0;\nmov.u32 %r2, ") +
+                                 number + ";\n" + bar + "\nret;",
+                             exec::Mode::observed);
+      Watch watch;
+      runner.launch.observer = &watch;
+      const exec::Outcome outcome = runner.run(2, 64);
+      EXPECT_EQ(outcome.fault.kind, exec::Fault::Kind::illegal_instruction) << bar;
+      EXPECT_NE(outcome.fault.message.find("there are 0 to 15"), std::string::npos) << outcome.fault.message;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace flashmoe::vgpu::observe

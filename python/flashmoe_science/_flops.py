@@ -1,0 +1,136 @@
+"""How many floating-point operations a call is, for torch.utils.flop_counter.
+
+Counted as that module counts: the matrix products, two operations a multiply-add, nothing else. A product counts only
+the pairs of a query and a key that see each other, so that causal masks, windows and lengths make a call smaller; bias,
+softcap and sinks change nothing, and merge_states, which has no product, counts 0.
+"""
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_FORWARD_PRODUCTS = 2  # q k^T, p v
+_BACKWARD_PRODUCTS = 5  # q k^T again, p^T dO, dO v^T, ds k, ds^T q
+
+
+def _sum_of_clamped(first: int, count: int, top: int) -> int:
+    """The sum of clamp(x, 0, top) over x = first, ..., first + count - 1."""
+
+    def up_to(x: int) -> int:
+        inside = min(max(x, 0), top)
+        return inside * (inside + 1) // 2 + max(x - top, 0) * top
+
+    return up_to(first + count - 1) - up_to(first - 1)
+
+
+def visible_pairs(q_len: int, kv_len: int, window_left: int, window_right: int) -> int:
+    """How many of the q_len * kv_len pairs the window leaves; the last query is aligned to the last key."""
+    shift = kv_len - q_len
+    end = q_len * kv_len if window_right < 0 else _sum_of_clamped(shift + window_right + 1, q_len, kv_len)
+    begin = 0 if window_left < 0 else _sum_of_clamped(shift - window_left, q_len, kv_len)
+    return end - begin
+
+
+def _values(indices: Tensor) -> list[int] | None:
+    """None where there is nothing to read: fake and meta tensors."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    is_readable = not isinstance(indices, FakeTensor) and indices.device.type != "meta"
+    return indices.tolist() if is_readable else None
+
+
+def _lengths(batch: int, rows: int, cumulative: Tensor | None, longest: int | None) -> list[int]:
+    """Of each sequence. If they cannot be read, as many as if all were the longest: the most that it can be."""
+    if cumulative is None:
+        return [rows] * batch
+    offsets = _values(cumulative)
+    if offsets is None:
+        return [rows if longest is None else longest] * batch
+    return [end - begin for begin, end in itertools.pairwise(offsets)]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What of a call decides about its products."""
+
+    q: Tensor
+    k: Tensor
+    cu_q: Tensor | None
+    cu_kv: Tensor | None
+    kv_lengths: Tensor | None
+    window_left: int
+    window_right: int
+    layout: str
+    block_table: Tensor | None = None
+    max_q: int | None = None
+    max_kv: int | None = None
+
+    def flops(self, products: int) -> int:
+        heads, rows = (-3, -2) if self.layout == "bhsd" else (-2, -3)
+        batch = self.q.shape[0] if self.cu_q is None else self.cu_q.shape[0] - 1
+        kv_rows = self.k.shape[rows]
+        if self.block_table is not None:
+            kv_rows = self.block_table.shape[1] * kv_rows if self.max_kv is None else self.max_kv
+        q_lengths = _lengths(batch, self.q.shape[rows], self.cu_q, self.max_q)
+        kv_lengths = None if self.kv_lengths is None else _values(self.kv_lengths)
+        if kv_lengths is None:
+            kv_lengths = _lengths(batch, kv_rows, self.cu_kv, self.max_kv)
+        pairs = sum(
+            visible_pairs(q_len, kv_len, self.window_left, self.window_right)
+            for q_len, kv_len in zip(q_lengths, kv_lengths, strict=True)
+        )
+        return 2 * products * self.q.shape[heads] * self.q.shape[-1] * pairs
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Any = None,
+    sinks: Any = None,
+    cu_q: Tensor | None = None,
+    cu_kv: Tensor | None = None,
+    kv_lengths: Tensor | None = None,
+    block_table: Tensor | None = None,
+    *,
+    window_left: int = -1,
+    window_right: int = -1,
+    max_q: int | None = None,
+    max_kv: int | None = None,
+    layout: str = "bhsd",
+    **_: Any,
+) -> int:
+    call = _Call(q, k, cu_q, cu_kv, kv_lengths, window_left, window_right, layout, block_table, max_q, max_kv)
+    return call.flops(_FORWARD_PRODUCTS)
+
+
+def attention_backward(
+    grad_out: Tensor,
+    grad_lse: Any,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Any,
+    sinks: Any,
+    cu_q: Tensor | None,
+    cu_kv: Tensor | None,
+    kv_lengths: Tensor | None,
+    *_: Any,
+    window_left: int,
+    window_right: int,
+    layout: str,
+    **__: Any,
+) -> int:
+    return _Call(q, k, cu_q, cu_kv, kv_lengths, window_left, window_right, layout).flops(_BACKWARD_PRODUCTS)
+
+
+def register() -> None:
+    """Once torch.utils.flop_counter has been imported."""
+    from torch.utils import flop_counter
+
+    operators = torch.ops.flashmoe_science
+    for operator, formula in ((operators.attention, attention), (operators.attention_backward, attention_backward)):
+        flop_counter.register_flop_formula(operator, get_raw=True)(formula)

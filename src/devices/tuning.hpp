@@ -1,0 +1,70 @@
+// What the planner is told of a GPU: its own figures in clocks of an SM, and for its architecture what our kernels are
+// taken to cost there. No GPU has run these kernels: the policies are arithmetic on static analysis and on published
+// latencies, and say so.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "devices/device.hpp"
+
+namespace flashmoe {
+
+struct TuningPolicy {
+  std::string_view architecture;
+  // Static tensor use of the main loops for tiles of 16, 32, 64 and 128 rows: the smaller a tile, the more instructions
+  // beside each product.
+  double loop_share[4];
+  // What a warp reaches of that alone: barriers and the softmax's own chain show.
+  double alone_share = 0.85;
+  // Bytes an SM takes from L2 in a clock when L2 is not what all SMs together wait for.
+  double l2_bytes_per_clock = 32;
+  // Of the nominal DRAM bandwidth: 2.5 bytes a clock and SM on an L4, the figure its plans were made with.
+  double dram_share = 0.985842265;
+  // Problems up to this share of L2 are taken to be there: 32 million bytes on an L4.
+  double l2_share = 0.635783;
+  // Work that something slower hides still takes power and ports: this share of it counts.
+  double hidden_share = 0.1;
+  // The launch.
+  double fixed_clocks = 2200;
+  // A CTA before its first and after its last block: the first loads' latency, storing the result.
+  double cta_clocks = 800;
+  // A block of keys: its barrier and what of a load's latency is not hidden.
+  double block_clocks = 250;
+  // Splits: storing a state, the fence and the counter; then reading each state back.
+  double split_clocks = 1500;
+  double state_clocks = 150;
+  // With this many tiles for each SM the last wave's idle SMs do not matter, and keys are not split.
+  int tiles_without_tail = 8;
+  std::string_view source{};
+};
+
+[[nodiscard]] std::span<const TuningPolicy> all_tuning_policies();
+
+// What a driver says of its device. 0 and "": it does not say.
+struct DriverAnswers {
+  std::string_view name{};  // "NVIDIA L4"; a virtual one's ends in " (virtual)"
+  int compute_major = 0, compute_minor = 0;
+  int sm_count = 0;
+  double clock_mhz = 0, memory_clock_mhz = 0;
+  double memory_bus_bits = 0;
+  double l2_bytes = 0;
+};
+
+struct PlannerFigures {
+  const TuningPolicy* policy = nullptr;
+  std::int32_t sm_count = 0;
+  int pipes_per_sm = 0;             // of the tensor cores
+  double product_clocks = 0;        // for which a product of 16 x 8 x 16 holds one of them
+  double dram_bytes_per_clock = 0;  // an SM's share while all ask
+  double l2_resident_bytes = 0;     // problems up to this size are taken to be in L2
+};
+
+// The device's own answers; what a driver does not say comes from the table: of the GPU with that name, else of one of
+// the newest architecture that is not newer than the device's, a GeForce for a GeForce.
+[[nodiscard]] PlannerFigures planner_figures(const DriverAnswers& device);
+// What the driver of this GPU says.
+[[nodiscard]] DriverAnswers driver_answers(const Gpu& gpu);
+
+}  // namespace flashmoe

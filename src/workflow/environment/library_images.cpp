@@ -1,0 +1,64 @@
+// The GPU kernels inside libflashmoe.so, as the library tells them.
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "workflow/build/compiler.hpp"
+#include "workflow/environment/observation.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+constexpr int ptx = 0;  // as fms_cuda_images has it
+
+// 86 runs cubins of sm_80 and sm_86: the same generation, no newer (CUDA C++ Programming Guide, binary compatibility).
+bool runs_one_of(int gpu, const std::vector<int>& images) {
+  return std::any_of(images.begin(), images.end(),
+                     [&](int image) { return image == ptx ? gpu >= 80 : image / 10 == gpu / 10 && image <= gpu; });
+}
+
+}  // namespace
+
+Result<std::vector<int>> library_images(const std::string& library) {
+  void* handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* why = dlerror();
+    return Diagnostic{.message = fmt::format("{} does not load: {}", library, why ? why : "no reason given"),
+                      .fix = "install what it needs (ldd names it), or build it here"};
+  }
+  const auto ask = reinterpret_cast<size_t (*)(int32_t*, size_t)>(dlsym(handle, "fms_cuda_images"));
+  std::vector<int> images;
+  if (ask != nullptr) {
+    images.resize(ask(nullptr, 0));
+    ask(images.data(), images.size());
+  }
+  dlclose(handle);
+  if (ask == nullptr)
+    return Diagnostic{.message = library + " does not tell which GPU kernels it has: it is older than this tool",
+                      .fix = "build both from the same sources"};
+  return images;
+}
+
+void judge_library_images(const Result<std::vector<int>>& images, const std::vector<int>& gpus, Observations& seen) {
+  if (!images) {
+    seen.warn("gpu", images.error().message, images.error().fix);
+    return;
+  }
+  std::vector<std::string> names;
+  for (const int image : *images) names.push_back(image == ptx ? "PTX" : fmt::format("sm_{}", image));
+  seen.facts["embedded_images"] = names;
+  if (images->empty()) {
+    seen.warn("gpu", "libflashmoe.so has no GPU kernels: it was built without a CUDA toolkit",
+              "build it where nvcc and ptxas are on the PATH");
+    return;
+  }
+  seen.ok("gpu", fmt::format("GPU kernels in libflashmoe.so: {}", fmt::join(names, ", ")));
+  for (const int gpu : gpus)
+    if (!runs_one_of(gpu, *images))
+      seen.warn("gpu", fmt::format("none of the GPU kernels in libflashmoe.so runs on this machine's sm_{}", gpu),
+                fmt::format("build it with -DFLASHMOE_CUDA_ARCHITECTURES={} (8.0 is the oldest)", gpu));
+}
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,77 @@
+"""cudadent run: whose exit code counts, and what is said when nothing ran.
+
+cudadent_run_test.py CUDADENT
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+CUDADENT = Path(sys.argv[1]).resolve()
+
+# A program on the driver API that needs nothing but Python's own ctypes.
+LAUNCH = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+context, module, kernel, words = (ctypes.c_void_p() for _ in range(4))
+text = b'''.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry store(.param .u64 to) {
+  .reg .b64 %rd<2>; ld.param.u64 %rd1, [to]; st.global.u32 [%rd1+AT], 1; ret; }'''.replace(b"AT", OFFSET)
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuModuleLoadData(ctypes.byref(module), text) == 0
+assert cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"store") == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(words), ctypes.c_size_t(64)) == 0
+parameters = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.byref(words), ctypes.c_void_p))
+assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, parameters, None) == 0
+cuda.cuCtxSynchronize()
+"""
+
+
+def run(program: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [CUDADENT, "run", "--device", "virtual:l4", *flags, "--", sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=dict(os.environ, NO_COLOR="1"),
+        check=False,
+    )
+
+
+class ExitCodes(unittest.TestCase):
+    def expect(self, program: str, code: int, outcome: str) -> str:
+        shown = run(program)
+        self.assertEqual(shown.returncode, code, shown.stderr)
+        asked = run(program, "--json")
+        self.assertEqual(asked.returncode, code, asked.stderr)
+        answer = json.loads(asked.stdout)
+        self.assertEqual(answer["outcome"], outcome)
+        self.assertEqual(len(answer["launches"]) == 0, outcome != "holds" and "cuLaunch" not in program)
+        return shown.stderr
+
+    def test_a_launch_without_a_finding_holds(self) -> None:
+        self.assertIn("1 launch on virtual:l4", self.expect(LAUNCH.replace("OFFSET", 'b"0"'), 0, "holds"))
+
+    def test_a_finding_is_a_failure(self) -> None:
+        self.assertIn("memcheck", self.expect(LAUNCH.replace("OFFSET", 'b"64"'), 1, "findings"))
+
+    def test_no_launch_is_no_success(self) -> None:
+        said = self.expect("pass", 3, "nothing ran")
+        self.assertIn("NOTHING RAN", said)
+
+    def test_the_programs_own_failure_comes_first(self) -> None:
+        self.expect("raise SystemExit(7)", 7, "program failed")
+        self.expect(LAUNCH.replace("OFFSET", 'b"64"') + "raise SystemExit(9)", 9, "program failed")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
