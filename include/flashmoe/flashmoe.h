@@ -30,9 +30,10 @@
  * FMS_OUT_OF_MEMORY. Whatever rounding mode, denormal handling or trapping the calling thread or OpenMP's threads have
  * set, the library computes in the default environment and leaves theirs as it was.
  *
- * Threads are OpenMP's. A run that wants more of them than there can be (limits on processes or memory, at the first time
- * that a thread wants so many) takes fewer, with the same result; fms_run_info says how many. A process forked from one
- * that had threads works with one: OpenMP's stayed with the parent. Start workers by spawn or exec to have them all.
+ * Threads are OpenMP's. A run that wants more of them than there can be (limits on processes or memory, at the first
+ * time that a thread wants so many) takes fewer, with the same result; fms_run_info says how many. A process forked
+ * from one that had threads works with one: OpenMP's stayed with the parent. Start workers by spawn or exec to have
+ * them all.
  *
  * Structs begin with struct_size so that they can grow: set it to sizeof, or use the _init function that does. A size
  * that the library does not know is refused; until 1.0 that is every other size, and header and library go together.
@@ -273,9 +274,9 @@ typedef void* fms_stream;
  * caller that changes them meanwhile gets an error or a wrong answer, and no byte outside its tensors is touched.
  *
  * o, lse and the workspace share no element with each other or with anything that is read; run refuses it otherwise.
- * Elements count, not ranges: o may be a slice of the buffer that q, k and v are slices of. And o may be q exactly, same
- * address and same strides. On the CPU, keys, pages and rows that the index arrays do not lead to count as nobody's; on
- * a GPU every page and row that the problem describes counts. */
+ * Elements count, not ranges: o may be a slice of the buffer that q, k and v are slices of. And o may be q exactly,
+ * same address and same strides. On the CPU, keys, pages and rows that the index arrays do not lead to count as
+ * nobody's; on a GPU every page and row that the problem describes counts. */
 FMS_API fms_status fms_attention_run(const fms_context* context, const fms_attention_plan* plan,
                                      const fms_attention_args* args, void* workspace, size_t workspace_bytes,
                                      fms_stream stream, fms_error* error);
