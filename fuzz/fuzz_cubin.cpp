@@ -5,8 +5,8 @@
 
 #include "images/cubin.hpp"
 #include "images/elf.hpp"
-#include "workflow/build/kernel_name.hpp"
-#include "workflow/build/ptx_facts.hpp"
+#include "workflow/compile/kernel_name.hpp"
+#include "workflow/compile/ptx_facts.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace flashmoe;

@@ -1,26 +1,30 @@
-// The commands. Each add_* declares one subcommand's flags and sets `exit_code` when it runs:
-// 0 holds, 1 does not, 2 usage, 3 inconclusive or degraded. The footer becomes the manual page (manual.hpp).
+// The table of commands: one row here, and one file each.
 #pragma once
 
-namespace CLI {
-class App;
-}
+#include <vector>
+
+#include "command.hpp"
 
 namespace flashmoe::tools {
 
-void add_all_commands(CLI::App& app, int& exit_code);
+[[nodiscard]] Command doctor_command();
+[[nodiscard]] Command new_command();
+[[nodiscard]] Command gate_command();
+[[nodiscard]] Command profile_command();
+[[nodiscard]] Command run_command();
+[[nodiscard]] Command compare_command();
+[[nodiscard]] Command journal_command();
+[[nodiscard]] Command reproduce_command();
+[[nodiscard]] Command selftest_command();
+[[nodiscard]] Command schema_command();
+[[nodiscard]] Command completion_command();
+[[nodiscard]] Command worker_command();
 
-void add_new(CLI::App& app, int& exit_code);
-void add_doctor(CLI::App& app, int& exit_code);
-void add_gate(CLI::App& app, int& exit_code);
-void add_profile(CLI::App& app, int& exit_code);
-void add_run(CLI::App& app, int& exit_code);
-void add_worker(CLI::App& app, int& exit_code);
-void add_compare(CLI::App& app, int& exit_code);
-void add_journal(CLI::App& app, int& exit_code);
-void add_reproduce(CLI::App& app, int& exit_code);
-void add_selftest(CLI::App& app, int& exit_code);
-void add_schema(CLI::App& app, int& exit_code);
-void add_completion(CLI::App& app, int& exit_code);
+// In the order in which a newcomer meets them: --help lists them so.
+[[nodiscard]] inline std::vector<Command> all_commands() {
+  return {doctor_command(),   new_command(),     gate_command(),       profile_command(),
+          run_command(),      compare_command(), journal_command(),    reproduce_command(),
+          selftest_command(), schema_command(),  completion_command(), worker_command()};
+}
 
 }  // namespace flashmoe::tools

@@ -1,14 +1,12 @@
 // cudadent completion: a shell's completion script, made from the commands and flags themselves.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "commands.hpp"
-#include "manual.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -23,21 +21,22 @@ struct CommandWords {
   std::vector<Word> flags;
 };
 
-std::vector<Word> flags_of(const CLI::App& command) {
-  std::vector<Word> flags;
-  for (const CLI::Option* option : options_of(command)) {
-    for (const std::string& name : option->get_lnames()) flags.push_back({"--" + name, option->get_description()});
+// The long ones, in the order of the manual, which begins with the one every command has.
+std::vector<Word> flags_of(const Command& command) {
+  std::vector<Word> flags{{"--help", "Print this help message and exit"}};
+  for (const Option& option : command.options) {
+    const std::size_t dashes = option.names.find("--");
+    if (dashes != std::string::npos) flags.push_back({option.names.substr(dashes), option.about});
   }
   return flags;
 }
 
-std::vector<CommandWords> commands_of(const CLI::App& app) {
-  std::vector<CommandWords> commands;
-  for (const CLI::App* command :
-       app.get_subcommands([](const CLI::App* c) { return !c->get_group().empty() && !c->get_name().empty(); })) {
-    commands.push_back({{command->get_name(), command->get_description()}, flags_of(*command)});
+std::vector<CommandWords> command_words() {
+  std::vector<CommandWords> words;
+  for (const Command& command : all_commands()) {
+    if (!command.is_hidden) words.push_back({{command.name, command.about}, flags_of(command)});
   }
-  return commands;
+  return words;
 }
 
 std::string texts(const std::vector<Word>& words) {
@@ -114,22 +113,28 @@ std::string fish(const std::vector<CommandWords>& commands) {
   return out;
 }
 
+constexpr const char* manual = R"(Examples:
+  source <(cudadent completion bash)         now; put the line into ~/.bashrc to keep it
+  source <(cudadent completion zsh)
+  cudadent completion fish | source)";
+
 }  // namespace
 
-void add_completion(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("completion", "Print a completion script for your shell");
-  command->footer(
-      "Examples:\n"
-      "  source <(cudadent completion bash)         now; put the line into ~/.bashrc to keep it\n"
-      "  source <(cudadent completion zsh)\n"
-      "  cudadent completion fish | source");
+Command completion_command() {
   auto shell = std::make_shared<std::string>();
-  command->add_option("SHELL", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  command->callback([shell, &app, &exit_code] {
-    const std::vector<CommandWords> commands = commands_of(app);
-    std::fputs((*shell == "bash" ? bash(commands) : *shell == "zsh" ? zsh(commands) : fish(commands)).c_str(), stdout);
-    exit_code = 0;
-  });
+  return {.name = "completion",
+          .about = "Print a completion script for your shell",
+          .manual = manual,
+          .options = {{.names = "SHELL",
+                       .value = shell.get(),
+                       .about = "bash, zsh or fish",
+                       .required = true,
+                       .choices = {"bash", "zsh", "fish"}}},
+          .run = [shell] {
+            const std::vector<CommandWords> words = command_words();
+            std::fputs((*shell == "bash" ? bash(words) : *shell == "zsh" ? zsh(words) : fish(words)).c_str(), stdout);
+            return 0;
+          }};
 }
 
 }  // namespace flashmoe::tools

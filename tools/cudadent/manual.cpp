@@ -37,20 +37,6 @@ std::string outdented(const std::string& text) {
   return trimmed(out);
 }
 
-}  // namespace
-
-// An option group is a command without a name inside its command.
-std::vector<const CLI::Option*> options_of(const CLI::App& command) {
-  std::vector<const CLI::Option*> options = command.get_options();
-  for (const CLI::App* group : command.get_subcommands([](const CLI::App* c) { return c->get_name().empty(); })) {
-    const std::vector<const CLI::Option*> grouped = group->get_options();
-    options.insert(options.end(), grouped.begin(), grouped.end());
-  }
-  return options;
-}
-
-namespace {
-
 class Manual : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
@@ -71,7 +57,7 @@ class Manual : public CLI::Formatter {
  private:
   std::string synopsis(const CLI::App* app, const std::string& name) const {
     std::string out = name + " [OPTIONS]";
-    for (const CLI::Option* option : options_of(*app)) {
+    for (const CLI::Option* option : app->get_options()) {
       if (option->get_positional()) out += " " + make_option_usage(option);
     }
     if (!visible_commands(app).empty()) out += app->get_require_subcommand_min() > 0 ? " COMMAND" : " [COMMAND]";
@@ -92,7 +78,7 @@ class Manual : public CLI::Formatter {
 
   std::string listed(const CLI::App* app, bool positional) const {
     std::string out;
-    for (const CLI::Option* option : options_of(*app)) {
+    for (const CLI::Option* option : app->get_options()) {
       if (option->get_group().empty() || option->get_positional() != positional) continue;
       std::string name = make_option_name(option, positional);
       if (!positional && option->get_type_size() != 0) name += " " + option->get_type_name();

@@ -2,21 +2,15 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 namespace CLI {
-class App;
 class FormatterBase;
-class Option;
-}  // namespace CLI
+}
 
 namespace flashmoe::tools {
 
 // Takes NAME from the command's description and the rest from its footer: the text up to a line "Examples:" is the
 // DESCRIPTION, what follows are the EXAMPLES. Set it before commands are added: they inherit it.
 [[nodiscard]] std::shared_ptr<CLI::FormatterBase> manual_formatter();
-
-// All options of a command, those of its option groups included.
-[[nodiscard]] std::vector<const CLI::Option*> options_of(const CLI::App& command);
 
 }  // namespace flashmoe::tools

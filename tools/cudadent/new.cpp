@@ -1,7 +1,6 @@
 // cudadent new: a working kernel project to begin with.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -9,7 +8,7 @@
 #include <vector>
 
 #include "commands.hpp"
-#include "support/json.hpp"
+#include "workflow/output/output.hpp"
 #include "workflow/project/scaffold.hpp"
 
 namespace flashmoe::tools {
@@ -30,9 +29,7 @@ int run(const Flags& flags) {
     return 2;
   }
   if (flags.json) {
-    fmt::print(
-        "{}\n",
-        Json{{"name", name}, {"directory", here.string()}, {"files", *written}, {"next", "cudadent gate"}}.dump());
+    fmt::print("{}", workflow::new_project_json(name, here.string(), *written));
     return 0;
   }
   fmt::print("Made the kernel project '{}' from the example {}: {}\n", name, flags.example, fmt::join(*written, ", "));
@@ -40,23 +37,29 @@ int run(const Flags& flags) {
   return 0;
 }
 
+constexpr const char* manual =
+    R"(Writes cudadent.toml, a kernel in C++ with its CUDA twin, a reference and a baseline. It builds, is correct and
+is measured as it stands; replace its parts by yours one at a time. Existing files are never overwritten.
+
+Examples:
+  mkdir my_kernel && cd my_kernel && cudadent new
+  cudadent new --example softmax row_softmax     begin with another example, under this name)";
+
 }  // namespace
 
-void add_new(CLI::App& app, int& exit_code) {
+Command new_command() {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("new", "Make a working kernel project in the current directory");
-  command->footer(
-      "Writes cudadent.toml, a kernel in C++ with its CUDA twin, a reference and a baseline. It builds, is correct "
-      "and\n"
-      "is measured as it stands; replace its parts by yours one at a time. Existing files are never overwritten.\n\n"
-      "Examples:\n"
-      "  mkdir my_kernel && cd my_kernel && cudadent new\n"
-      "  cudadent new --example softmax row_softmax     begin with another example, under this name");
-  command->add_option("NAME", flags->name, "Name of the project (default: the directory's)");
-  command->add_option("--example", flags->example, "What to begin with: vector_add, softmax or matmul")
-      ->capture_default_str();
-  command->add_flag("--json", flags->json, "What was made, as JSON on stdout");
-  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+  return {
+      .name = "new",
+      .about = "Make a working kernel project in the current directory",
+      .manual = manual,
+      .options = {{.names = "NAME", .value = &flags->name, .about = "Name of the project (default: the directory's)"},
+                  {.names = "--example",
+                   .value = &flags->example,
+                   .about = "What to begin with: vector_add, softmax or matmul",
+                   .shows_default = true},
+                  {.names = "--json", .value = &flags->json, .about = "What was made, as JSON on stdout"}},
+      .run = [flags] { return run(*flags); }};
 }
 
 }  // namespace flashmoe::tools

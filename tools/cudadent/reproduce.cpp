@@ -1,13 +1,12 @@
 // cudadent reproduce: the same commit, command, seeds and inputs again; what came out differently?
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "commands.hpp"
-#include "workflow/journal/fields.hpp"
+#include "workflow/output/output.hpp"
 #include "workflow/reproduce/reproduce.hpp"
 
 namespace flashmoe::tools {
@@ -19,63 +18,71 @@ struct Flags {
   bool quiet = false;
 };
 
-std::string shown(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+void print_report(const workflow::Reproduction& result) {
+  const auto& again = std::get<workflow::ReproduceRecord>(result.record.body);
+  fmt::print("{}  record {}: {} then, {} now\n", result.record.verdict, again.of, again.verdict_then,
+             again.verdict_now);
+  fmt::print("then  {}\nnow   {}\n", again.what_then, again.what_now);
+  if (!result.exact) fmt::print("note  the record was made on a changed tree; only its commit could be run again\n");
+  if (again.differs.empty()) fmt::print("nothing else differs: machine, tools and builds are the same\n");
+  for (const workflow::Difference& row : again.differs) {
+    fmt::print("{}: {} then, {} now\n", row.key, workflow::text_of(row.a), workflow::text_of(row.b));
+  }
 }
 
 int run(Flags flags) {
-  using workflow::text_of;
   std::error_code error;
   flags.request.executable = std::filesystem::read_symlink("/proc/self/exe", error).string();
   Progress progress(workflow::reproduce_steps, flags.quiet);
   const auto result = workflow::reproduce(flags.request, progress);
   progress.done();
   if (!result) {
-    if (flags.json) {
-      std::cout << Json{{"verdict", "could not run"}, {"problem", result.error().message}, {"fix", result.error().fix}}
-                       .dump(2, ' ', false, Json::error_handler_t::replace)
-                << "\n";
-    }
+    if (flags.json) std::cout << workflow::problem_json("verdict", "could not run", result.error());
     std::cerr << "cudadent reproduce: " << result.error().to_string() << "\n";
     return 1;
   }
-  const Json& record = result->record;
   if (flags.json) {
-    std::cout << record.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-    return result->exit_code();
-  }
-  fmt::print("{}  record {}: {} then, {} now\n", text_of(record, "verdict"), text_of(record, "of"),
-             text_of(record, "verdict_then"), text_of(record, "verdict_now"));
-  fmt::print("then  {}\nnow   {}\n", text_of(record, "what_then"), text_of(record, "what_now"));
-  if (!result->exact) fmt::print("note  the record was made on a changed tree; only its commit could be run again\n");
-  if (record["differs"].empty()) fmt::print("nothing else differs: machine, tools and builds are the same\n");
-  for (const Json& row : record["differs"]) {
-    fmt::print("{}: {} then, {} now\n", text_of(row, "key"), shown(row["a"]), shown(row["b"]));
+    std::cout << workflow::record_json(result->record);
+  } else {
+    print_report(*result);
   }
   return result->exit_code();
 }
 
+constexpr const char* manual =
+    R"(The recorded commit is checked out into a worktree under .cudadent/, the recorded command runs there with the
+recorded seeds, and the verdicts are compared. What else differs (machine, compilers, hashes) is listed.
+Exit codes: 0 the same verdict, 1 another one or it could not run, 3 the same, but the record was made on a
+changed tree that no commit holds.
+
+Examples:
+  cudadent reproduce 3fa2
+  cudadent journal --known-good     what there is to come back to)";
+
 }  // namespace
 
-void add_reproduce(CLI::App& app, int& exit_code) {
+Command reproduce_command() {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("reproduce", "Run a recorded gate run or comparison again, exactly");
-  command->footer(
-      "The recorded commit is checked out into a worktree under .cudadent/, the recorded command runs there with the\n"
-      "recorded seeds, and the verdicts are compared. What else differs (machine, compilers, hashes) is listed.\n"
-      "Exit codes: 0 the same verdict, 1 another one or it could not run, 3 the same, but the record was made on a\n"
-      "changed tree that no commit holds.\n\n"
-      "Examples:\n"
-      "  cudadent reproduce 3fa2\n"
-      "  cudadent journal --known-good     what there is to come back to");
-  command->add_option("record", flags->request.record, "The beginning of a record's id")->required()->type_name("RUN");
-  command->add_option("--project", flags->request.project, "Directory with cudadent.toml")->capture_default_str();
-  command->add_option("--limit", flags->request.limit_seconds, "Most seconds it may take")
-      ->check(CLI::Range(1.0, 1e6))
-      ->capture_default_str();
-  command->add_flag("--json", flags->json, "As JSON on stdout");
-  command->add_flag("--quiet", flags->quiet, "No progress on stderr");
-  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+  return {.name = "reproduce",
+          .about = "Run a recorded gate run or comparison again, exactly",
+          .manual = manual,
+          .options = {{.names = "record",
+                       .value = &flags->request.record,
+                       .about = "The beginning of a record's id",
+                       .required = true,
+                       .type_name = "RUN"},
+                      {.names = "--project",
+                       .value = &flags->request.project,
+                       .about = "Directory with cudadent.toml",
+                       .shows_default = true},
+                      {.names = "--limit",
+                       .value = &flags->request.limit_seconds,
+                       .about = "Most seconds it may take",
+                       .shows_default = true,
+                       .range = {{1.0, 1e6}}},
+                      {.names = "--json", .value = &flags->json, .about = "As JSON on stdout"},
+                      {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
+          .run = [flags] { return run(*flags); }};
 }
 
 }  // namespace flashmoe::tools

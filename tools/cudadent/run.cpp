@@ -3,16 +3,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "commands.hpp"
 #include "workflow/gpu/findings.hpp"
 #include "workflow/gpu/program.hpp"
+#include "workflow/output/output.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -73,59 +72,68 @@ int run(Flags flags) {
     return 2;
   }
   const int code = wait_for(flags.program, *environment);
-  workflow::GateResult found;
-  found.outcome = workflow::Outcome::holds;
-  workflow::add_virtual_findings(flags.options.report, found);
   auto launches = workflow::read_launches(flags.options.report);
-  std::erase_if(launches, [](const Json& entry) { return !entry.contains("kernel"); });  // what the end of the run said
-  const Verdict verdict = verdict_of(code, launches.size(), found.findings.size());
+  const std::size_t findings = workflow::virtual_findings(launches).findings.size();
+  std::erase_if(launches, [](const auto& launch) { return launch.kernel.empty(); });  // what the end of the run said
+  const Verdict verdict = verdict_of(code, launches.size(), findings);
   if (flags.json) {
-    std::cout << Json{{"device", flags.options.device},
-                      {"outcome", verdict.outcome},
-                      {"exit_code", code},
-                      {"findings", found.findings.size()},
-                      {"launches", launches}}
-                     .dump(2, ' ', false, Json::error_handler_t::replace)
-              << "\n";
-  } else {
-    std::cerr << fmt::format("cudadent run: {} on {}, {}, the program ended with {}\n",
-                             counted(launches.size(), "launch", "es"), flags.options.device,
-                             counted(found.findings.size(), "finding", "s"), code);
-    if (launches.empty())
-      std::cerr << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked. Does the program load "
-                   "libcuda.so.1 by that name, and not the CUDA runtime? VGPU_LOG_CALLS=1 shows what it asks of the "
-                   "driver.\n";
+    std::cout << workflow::program_json({.device = flags.options.device,
+                                         .outcome = verdict.outcome,
+                                         .exit_code = code,
+                                         .findings = findings,
+                                         .launches = std::move(launches)});
+    return verdict.exit_code;
   }
+  std::cerr << fmt::format("cudadent run: {} on {}, {}, the program ended with {}\n",
+                           counted(launches.size(), "launch", "es"), flags.options.device,
+                           counted(findings, "finding", "s"), code);
+  if (launches.empty())
+    std::cerr << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked. Does the program load "
+                 "libcuda.so.1 by that name, and not the CUDA runtime? VGPU_LOG_CALLS=1 shows what it asks of the "
+                 "driver.\n";
   return verdict.exit_code;
 }
 
+constexpr const char* manual =
+    R"(The program finds our driver as libcuda.so.1 and runs unchanged. Its kernels must be PTX, or cubins built with
+-lineinfo. Programs on the CUDA runtime API (<<<>>>, cudart) ask the driver for undocumented tables and get an
+error that says so.
+Exit codes: the program's own when it is not 0; else 1 when a check found something, 3 when no kernel was
+launched, 0.
+
+Examples:
+  cudadent run --device virtual:l4 -- python saxpy.py
+  cudadent run --device virtual:h100 --check none -- ./my_program --size 4096)";
+
 }  // namespace
 
-void add_run(CLI::App& app, int& exit_code) {
+Command run_command() {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("run", "Any program that uses the CUDA driver API, on a virtual GPU");
-  command->footer(
-      "The program finds our driver as libcuda.so.1 and runs unchanged. Its kernels must be PTX, or cubins built with\n"
-      "-lineinfo. Programs on the CUDA runtime API (<<<>>>, cudart) ask the driver for undocumented tables and get an\n"
-      "error that says so.\n"
-      "Exit codes: the program's own when it is not 0; else 1 when a check found something, 3 when no kernel was\n"
-      "launched, 0.\n"
-      "\n"
-      "Examples:\n"
-      "  cudadent run --device virtual:l4 -- python saxpy.py\n"
-      "  cudadent run --device virtual:h100 --check none -- ./my_program --size 4096");
-  command->add_option("--device", flags->options.device, "virtual:<gpu>")->capture_default_str();
-  command
-      ->add_option("--check", flags->options.checks,
-                   "all, none, or a list of memcheck, initcheck, racecheck, synccheck")
-      ->capture_default_str();
-  command->add_option("--seed", flags->options.seed, "Seed of the schedule; 0 is the natural order")
-      ->capture_default_str();
-  command->add_option("--report", flags->options.report, "File for findings and counters, one JSON object per launch");
-  command->add_flag("--json", flags->json, "Launches with findings and counters, as JSON on stdout after the program");
-  command->add_option("program", flags->program, "The program and its arguments, after --")->required();
-  command->positionals_at_end();
-  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+  workflow::ProgramOptions& options = flags->options;
+  return {.name = "run",
+          .about = "Any program that uses the CUDA driver API, on a virtual GPU",
+          .manual = manual,
+          .options = {{.names = "--device", .value = &options.device, .about = "virtual:<gpu>", .shows_default = true},
+                      {.names = "--check",
+                       .value = &options.checks,
+                       .about = "all, none, or a list of memcheck, initcheck, racecheck, synccheck",
+                       .shows_default = true},
+                      {.names = "--seed",
+                       .value = &options.seed,
+                       .about = "Seed of the schedule; 0 is the natural order",
+                       .shows_default = true},
+                      {.names = "--report",
+                       .value = &options.report,
+                       .about = "File for findings and counters, one JSON object per launch"},
+                      {.names = "--json",
+                       .value = &flags->json,
+                       .about = "Launches with findings and counters, as JSON on stdout after the program"},
+                      {.names = "program",
+                       .value = &flags->program,
+                       .about = "The program and its arguments, after --",
+                       .required = true}},
+          .run = [flags] { return run(*flags); },
+          .takes_rest = true};
 }
 
 }  // namespace flashmoe::tools

@@ -1,12 +1,14 @@
 // cudadent selftest: the tool's own error rates, measured.
-#include <CLI/CLI.hpp>
+#include "workflow/selftest/selftest.hpp"
+
 #include <algorithm>
 #include <iostream>
 #include <memory>
 
 #include "commands.hpp"
 #include "workflow/journal/journal.hpp"
-#include "workflow/selftest/selftest.hpp"
+#include "workflow/journal/record.hpp"
+#include "workflow/output/output.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -32,15 +34,10 @@ int run(Flags flags) {
   Progress progress(workflow::selftest_steps(options), flags.quiet_progress);
   const auto report = workflow::run_selftest(options, progress);
   progress.done();
-  if (flags.json) {
-    std::cout << to_json(report).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-  } else {
-    std::cout << report_text(report);
-  }
+  const workflow::Record record = record_of(report);
+  std::cout << (flags.json ? workflow::selftest_json(record) : report_text(report));
   if (!flags.record_in.empty()) {
-    Json record = to_json(report);
-    record["kind"] = "selftest";
-    const auto written = workflow::Journal(flags.record_in).append(std::move(record));
+    const auto written = workflow::Journal(flags.record_in).append(record);
     if (!written) {
       std::cerr << "cudadent selftest: " << written.error().to_string() << "\n";
       return 1;
@@ -49,33 +46,45 @@ int run(Flags flags) {
   return report.exit_code();
 }
 
+constexpr const char* manual =
+    R"(  simulation  runs of 20 equal candidates under the noise of a rented machine: how many keep something false?
+              And how often is a real gain found, by spread and size?
+  real        this machine, with real processes: equal builds, and builds slowed down by 1, 2 and 5 %
+  cheats      kernels that pretend: each must be refused
+Exit codes: 0 everything holds, 1 something does not, 3 only a goal is missed.
+
+Examples:
+  cudadent selftest --quick
+  cudadent selftest --only simulation --seed 7 --json)";
+
 }  // namespace
 
-void add_selftest(CLI::App& app, int& exit_code) {
+Command selftest_command() {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("selftest", "The tool's own error rates: false keeps, power, cheats");
-  command->footer(
-      "  simulation  runs of 20 equal candidates under the noise of a rented machine: how many keep something false?\n"
-      "              And how often is a real gain found, by spread and size?\n"
-      "  real        this machine, with real processes: equal builds, and builds slowed down by 1, 2 and 5 %\n"
-      "  cheats      kernels that pretend: each must be refused\n"
-      "Exit codes: 0 everything holds, 1 something does not, 3 only a goal is missed.\n\n"
-      "Examples:\n"
-      "  cudadent selftest --quick\n"
-      "  cudadent selftest --only simulation --seed 7 --json");
-  command->add_flag("--quick", flags->options.quick, "Fewer runs, one injected slowdown");
-  command->add_option("--seed", flags->options.seed, "Seed of the simulation")->capture_default_str();
-  command->add_option("--only", flags->only, "Only these parts: simulation, real, cheats")
-      ->check(CLI::IsMember({"simulation", "real", "cheats"}))
-      ->delimiter(',');
-  command->add_option("--limit", flags->options.real_limit_seconds, "Most seconds for the real processes")
-      ->check(CLI::Range(1.0, 1e5))
-      ->capture_default_str();
-  command->add_option("--record", flags->record_in, "Also write a record into this kernel project's journal")
-      ->type_name("DIR");
-  command->add_flag("--json", flags->json, "Every figure, as JSON on stdout");
-  command->add_flag("--quiet", flags->quiet_progress, "No progress on stderr");
-  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+  return {
+      .name = "selftest",
+      .about = "The tool's own error rates: false keeps, power, cheats",
+      .manual = manual,
+      .options =
+          {{.names = "--quick", .value = &flags->options.quick, .about = "Fewer runs, one injected slowdown"},
+           {.names = "--seed", .value = &flags->options.seed, .about = "Seed of the simulation", .shows_default = true},
+           {.names = "--only",
+            .value = &flags->only,
+            .about = "Only these parts: simulation, real, cheats",
+            .choices = {"simulation", "real", "cheats"},
+            .separator = ','},
+           {.names = "--limit",
+            .value = &flags->options.real_limit_seconds,
+            .about = "Most seconds for the real processes",
+            .shows_default = true,
+            .range = {{1.0, 1e5}}},
+           {.names = "--record",
+            .value = &flags->record_in,
+            .about = "Also write a record into this kernel project's journal",
+            .type_name = "DIR"},
+           {.names = "--json", .value = &flags->json, .about = "Every figure, as JSON on stdout"},
+           {.names = "--quiet", .value = &flags->quiet_progress, .about = "No progress on stderr"}},
+      .run = [flags] { return run(*flags); }};
 }
 
 }  // namespace flashmoe::tools

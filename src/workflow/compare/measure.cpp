@@ -54,7 +54,7 @@ PairOutcome measure_pair(const PairSetup& setup, int pair_index) {
                                    .warm_up_seconds = warm_up_seconds,
                                    .reference_seconds = reference_seconds_per_pair,
                                    .base_is_kernel = true});
-  const Json state_before = cpu_state();
+  const CpuState state_before = cpu_state();
   ContestError error = contest.start(swap ? setup.candidate : setup.base, swap ? setup.base : setup.candidate,
                                      judge_this ? setup.reference : std::nullopt);
   if (error.ok()) error = contest.open(setup.workload);
@@ -68,7 +68,8 @@ PairOutcome measure_pair(const PairSetup& setup, int pair_index) {
   }
   PairOutcome outcome;
   outcome.sample = pair_of(blocks);
-  outcome.sample.machine_state = {{"before", state_before}, {"after", cpu_state()}};
+  outcome.sample.before = state_before;
+  outcome.sample.after = cpu_state();
   return outcome;
 }
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "workflow/compare/pair.hpp"
 #include "workflow/project/project.hpp"
 #include "workflow/runner/runner.hpp"
+#include "workflow/statistics/pair.hpp"
 
 namespace flashmoe::workflow {
 

@@ -8,15 +8,14 @@
 #include <csignal>
 #include <set>
 
+#include "support/clock.hpp"
 #include "support/process.hpp"
-#include "support/sha256.hpp"
 #include "workflow/compare/measure.hpp"
-#include "workflow/compare/partial.hpp"
 #include "workflow/compare/versions.hpp"
-#include "workflow/gate/correctness.hpp"
+#include "workflow/gates/correctness.hpp"
 #include "workflow/journal/facts.hpp"
-#include "workflow/journal/fields.hpp"
 #include "workflow/journal/journal.hpp"
+#include "workflow/journal/partial.hpp"
 #include "workflow/machine/machine.hpp"
 #include "workflow/runner/inputs.hpp"
 
@@ -31,11 +30,10 @@ bool unfinished(const std::string& verdict) {
          verdict == name_of(Ending::out_of_time);
 }
 
-Json describe_version(const Version& version, const Runnable& kernel) {
-  return {{"name", version.name},
-          {"commit", version.commit.empty() ? Json(nullptr) : Json(version.commit)},
-          {"dirty", version.dirty},
-          {"library_sha256", kernel.content_hash}};
+VersionRecord describe_version(const Version& version, const Runnable& kernel) {
+  VersionRecord record{.name = version.name, .dirty = version.dirty, .library_sha256 = kernel.content_hash};
+  if (!version.commit.empty()) record.commit = version.commit;
+  return record;
 }
 
 struct Prepared {
@@ -79,13 +77,12 @@ Result<Prepared> prepare(const CompareRequest& request, const Project& project, 
   prepared.setup.base = std::move(*base_kernel);
   prepared.setup.candidate = std::move(*candidate_kernel);
   prepared.setup.block_seconds = request.block_seconds;
-  const Json identity = {prepared.setup.base.content_hash,
-                         prepared.setup.candidate.content_hash,
-                         prepared.workload.name,
-                         field(machine_facts(), "host"),
-                         request.block_seconds,
-                         request.final_claim};
-  prepared.key = sha256_hex(identity.dump()).substr(0, 16);
+  prepared.key = comparison_key({.base_sha256 = prepared.setup.base.content_hash,
+                                 .candidate_sha256 = prepared.setup.candidate.content_hash,
+                                 .workload = prepared.workload.name,
+                                 .host = machine_facts().host,
+                                 .block_seconds = request.block_seconds,
+                                 .final_claim = request.final_claim});
   return prepared;
 }
 
@@ -101,14 +98,17 @@ std::string run_of(const CompareRequest& request) {
 }
 
 // Looks that were taken are spent, also when nobody wants to go on from them: they get a record before they go.
-Result<Done> abandon(const CompareRequest& request, const Comparison& earlier, const Json& header, Journal& journal) {
+Result<Done> abandon(const CompareRequest& request, const Comparison& earlier, const PartialHeader& header,
+                     Journal& journal) {
   if (earlier.pairs.empty()) return Done{};
-  Json record = to_json(earlier);
-  record["kind"] = "compare";
-  record["run"] = header.contains("run") ? header["run"] : Json(run_of(request));
-  record["verdict"] = "ABANDONED";
-  record["key"] = field(header, "key");
-  record["seed"] = field(header, "seed");
+  CompareRecord measured = measured_record(earlier);
+  measured.key = header.key;
+  measured.seed = header.seed;
+  Record record;
+  record.run = header.run.value_or(run_of(request));
+  record.verdict = "ABANDONED";
+  record.seconds = earlier.seconds;
+  record.body = std::move(measured);
   const auto written = journal.append(std::move(record));
   if (!written) return written.error();
   return Done{};
@@ -118,21 +118,19 @@ Result<Start> begin_or_resume(const CompareRequest& request, const Prepared& pre
                               const PartialComparison& partial, std::vector<std::string>& notes) {
   Start start;
   if (partial.exists()) {
-    Json header;
-    auto earlier = partial.load(header);
-    if (!earlier) return earlier.error();
-    const bool usable = header.is_object() && header.contains("seed") && header["seed"].is_number_unsigned();
-    if (request.resume && usable) {
-      start.seed = header["seed"].get<std::uint64_t>();
-      start.index = request.index > 0 ? request.index : std::max(1, static_cast<int>(number_of(header, "index")));
-      start.earlier = std::move(*earlier);
+    auto stored = partial.load();
+    if (!stored) return stored.error();
+    const PartialHeader& header = stored->header;
+    if (request.resume && header.seed) {
+      start.seed = *header.seed;
+      start.index = request.index > 0 ? request.index : std::max(1, header.index);
+      start.earlier = std::move(stored->comparison);
       notes.push_back(fmt::format("goes on after {} calibration pairs and {} pairs",
                                   start.earlier.calibration_pairs.size(), start.earlier.pairs.size()));
       return start;
     }
-    if (const auto written = abandon(request, *earlier, usable ? header : Json::object(), journal); !written) {
-      return written.error();
-    }
+    const auto written = abandon(request, stored->comparison, header.seed ? header : PartialHeader{}, journal);
+    if (!written) return written.error();
     notes.emplace_back("an unfinished comparison of these two versions was dropped; --resume would have gone on");
   } else if (request.resume) {
     notes.emplace_back("nothing to resume for these two versions: begun anew");
@@ -141,8 +139,9 @@ Result<Start> begin_or_resume(const CompareRequest& request, const Prepared& pre
   if (!records) return records.error();
   start.seed = request.seed.value_or(fresh_seed());
   // A claim is made on inputs that chose nothing.
-  const bool seen = std::any_of(records->begin(), records->end(), [&](const Json& record) {
-    return text_of(record, "kind") == "compare" && field(record, "seed") == Json(start.seed);
+  const bool seen = std::any_of(records->begin(), records->end(), [&](const Record& record) {
+    const auto* comparison = record.as<CompareRecord>();
+    return comparison != nullptr && comparison->seed == start.seed;
   });
   if (request.final_claim && seen) {
     return Diagnostic{
@@ -151,7 +150,7 @@ Result<Start> begin_or_resume(const CompareRequest& request, const Prepared& pre
   }
   start.index = request.index > 0 ? request.index : next_index(*records, run_of(request));
   const auto begun =
-      partial.begin({{"seed", start.seed}, {"index", start.index}, {"key", prepared.key}, {"run", run_of(request)}});
+      partial.begin({.seed = start.seed, .index = start.index, .key = prepared.key, .run = run_of(request)});
   if (!begun) return begun.error();
   return start;
 }
@@ -183,50 +182,49 @@ bool candidate_is_right(const Prepared& prepared, std::uint64_t seed, Progress& 
   return false;
 }
 
-Json record_of(const CompareRequest& request, const Project& project, const Prepared& prepared, const Start& start,
-               const ComparisonPlan& plan, const Comparison& comparison, double seconds) {
-  const std::string base = prepared.base.commit.empty() ? prepared.base.name : prepared.base.commit;
-  const bool exact = !prepared.base.dirty && !prepared.candidate.dirty && !prepared.base.commit.empty() &&
-                     !prepared.candidate.commit.empty();
-  Json record = {
-      {"kind", "compare"},
-      {"run", run_of(request)},
-      {"project", project.name},
-      {"commit", prepared.candidate.commit.empty() ? Json(nullptr) : Json(prepared.candidate.commit)},
-      {"dirty", prepared.candidate.dirty},
-      {"device", "cpu"},
-      {"seconds", seconds},
-      {"cost_per_hour", {{"machine", project.cost.machine_per_hour}, {"agent", project.cost.agent_per_hour}}},
-      {"hashes", {{"base", prepared.setup.base.content_hash}, {"candidate", prepared.setup.candidate.content_hash}}},
-      {"key", prepared.key},
-      {"note", request.note},
-      {"phase", request.phase},
-      {"base", describe_version(prepared.base, prepared.setup.base)},
-      {"candidate", describe_version(prepared.candidate, prepared.setup.candidate)},
-      {"workload", prepared.workload.name},
-      {"final_claim", request.final_claim},
-      {"policy",
-       {{"index", start.index},
-        {"alpha", plan.policy.alpha},
-        {"min_gain", plan.policy.min_gain},
-        {"min_pairs", plan.policy.min_pairs},
-        {"max_pairs", plan.policy.max_pairs},
-        {"g", plan.policy.g},
-        {"block_seconds", request.block_seconds}}},
-      {"seed", start.seed},
-      {"recipe",
-       {{"exact", exact},
-        {"argv",
-         {"compare", "--base", base, "--candidate",
-          prepared.candidate.commit.empty() ? prepared.candidate.name : prepared.candidate.commit, "--workload",
-          prepared.workload.name, "--min-gain", fmt::format("{}", plan.policy.min_gain), "--index",
-          std::to_string(start.index), "--seed", std::to_string(start.seed), "--max-pairs",
-          std::to_string(plan.policy.max_pairs), "--block-ms", fmt::format("{}", request.block_seconds * 1e3)}}}}};
-  if (request.final_claim) record["recipe"]["argv"].push_back("--final");
-  const Json measured = to_json(comparison);
-  for (const auto& [key, value] : measured.items()) {
-    if (key != "seconds") record[key] = value;
-  }
+Recipe recipe_for(const CompareRequest& request, const Prepared& prepared, const Start& start,
+                  const ComparePolicy& policy) {
+  const auto name = [](const Version& version) { return version.commit.empty() ? version.name : version.commit; };
+  const auto is_commit = [](const Version& version) { return !version.dirty && !version.commit.empty(); };
+  Recipe recipe{
+      .exact = is_commit(prepared.base) && is_commit(prepared.candidate),
+      .argv = {"compare", "--base", name(prepared.base), "--candidate", name(prepared.candidate), "--workload",
+               prepared.workload.name, "--min-gain", fmt::format("{}", policy.min_gain), "--index",
+               std::to_string(start.index), "--seed", std::to_string(start.seed), "--max-pairs",
+               std::to_string(policy.max_pairs), "--block-ms", fmt::format("{}", request.block_seconds * 1e3)}};
+  if (request.final_claim) recipe.argv.emplace_back("--final");
+  return recipe;
+}
+
+Record record_of(const CompareRequest& request, const Project& project, const Prepared& prepared, const Start& start,
+                 const ComparisonPlan& plan, const Comparison& comparison, double seconds) {
+  CompareRecord measured = measured_record(comparison);
+  measured.cost_per_hour = Prices{project.cost.machine_per_hour, project.cost.agent_per_hour};
+  measured.key = prepared.key;
+  measured.note = request.note;
+  measured.phase = request.phase;
+  measured.base = describe_version(prepared.base, prepared.setup.base);
+  measured.candidate = describe_version(prepared.candidate, prepared.setup.candidate);
+  measured.workload = prepared.workload.name;
+  measured.final_claim = request.final_claim;
+  measured.policy = PolicyRecord{.index = start.index,
+                                 .alpha = plan.policy.alpha,
+                                 .min_gain = plan.policy.min_gain,
+                                 .min_pairs = plan.policy.min_pairs,
+                                 .max_pairs = plan.policy.max_pairs,
+                                 .g = plan.policy.g,
+                                 .block_seconds = request.block_seconds};
+  measured.seed = start.seed;
+  measured.recipe = recipe_for(request, prepared, start, plan.policy);
+  Record record;
+  record.run = run_of(request);
+  record.project = project.name;
+  record.commit = prepared.candidate.commit;
+  record.dirty = prepared.candidate.dirty;
+  record.verdict = comparison.word();
+  record.seconds = seconds;
+  record.hashes = {{"base", prepared.setup.base.content_hash}, {"candidate", prepared.setup.candidate.content_hash}};
+  record.body = std::move(measured);
   return record;
 }
 
@@ -244,23 +242,18 @@ Result<double> least_gain_of(const Project& project, const std::string& phase) {
 }
 
 Result<Workload> workload_of(const Project& project, const std::string& name) {
-  const std::string wanted = name.empty() ? project.thresholds.target_workload : name;
-  for (const Workload& workload : project.workloads) {
-    if (workload.name == wanted) return workload;
-  }
-  if (wanted.empty() && !project.workloads.empty()) return project.workloads.back();
-  std::string known;
-  for (const Workload& workload : project.workloads) known += (known.empty() ? "" : ", ") + workload.name;
-  return Diagnostic{.message = "no workload '" + wanted + "'; the project has " + known,
+  if (const Workload* found = name.empty() ? target_workload(project) : find_workload(project, name)) return *found;
+  return Diagnostic{.message = "no workload '" + name + "'; the project has " + workload_names(project),
                     .fix = "--workload with one of them",
                     .file = project.file};
 }
 
-int next_index(const std::vector<Json>& records, const std::string& run) {
+int next_index(const std::vector<Record>& records, const std::string& run) {
   std::set<std::string> spent;
-  for (const Json& record : records) {
-    if (text_of(record, "kind") != "compare" || text_of(record, "run") != run) continue;
-    if (number_of(record, "pairs_used") > 0) spent.insert(field(record, "key").dump() + field(record, "seed").dump());
+  for (const Record& record : records) {
+    const auto* comparison = record.as<CompareRecord>();
+    if (comparison == nullptr || record.run != run) continue;
+    if (comparison->pairs_used > 0) spent.insert(comparison->identity());
   }
   return static_cast<int>(spent.size()) + 1;
 }
@@ -301,8 +294,8 @@ Result<CompareReport> run_compare(const CompareRequest& request, Progress& progr
   plan.lower_bound_decides = request.final_claim;
 
   const auto finish = [&]() -> Result<CompareReport> {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    auto record = journal.append(record_of(request, *project, *prepared, *start, plan, report.comparison, seconds));
+    auto record =
+        journal.append(record_of(request, *project, *prepared, *start, plan, report.comparison, seconds_since(began)));
     if (!record) return record.error();
     report.record = std::move(*record);
     if (!unfinished(report.comparison.word())) partial.forget();

@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
 #include "support/progress.hpp"
 #include "support/result.hpp"
-#include "workflow/compare/comparison.hpp"
-#include "workflow/compare/sequential.hpp"
+#include "workflow/journal/record.hpp"
 #include "workflow/project/project.hpp"
+#include "workflow/statistics/comparison.hpp"
 
 namespace flashmoe::workflow {
 
@@ -35,7 +34,7 @@ struct CompareRequest {
 
 struct CompareReport {
   Comparison comparison{};
-  Json record = Json::object();
+  Record record{};
   std::vector<std::string> notes{};
 };
 
@@ -47,7 +46,7 @@ inline constexpr int compare_steps = 5;
 [[nodiscard]] Result<double> least_gain_of(const Project& project, const std::string& phase);
 // k of the next comparison of `run`: every earlier one that looked at pairs has spent its share of alpha, also one that
 // was given up. A comparison that went on after a preemption counts once.
-[[nodiscard]] int next_index(const std::vector<Json>& records, const std::string& run);
+[[nodiscard]] int next_index(const std::vector<Record>& records, const std::string& run);
 // The named workload, or the target, or the last one.
 [[nodiscard]] Result<Workload> workload_of(const Project& project, const std::string& name);
 

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "workflow/compare/partial.hpp"
 #include "workflow/compare/versions.hpp"
 
 namespace flashmoe::workflow {
@@ -15,19 +14,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Json compare_record(const std::string& run, const std::string& key, int seed, int pairs) {
-  return {{"kind", "compare"}, {"run", run}, {"key", key}, {"seed", seed}, {"pairs_used", pairs}};
+Record compare_record(const std::string& run, const std::string& key, std::uint64_t seed, std::size_t pairs) {
+  Record record;
+  record.run = run;
+  record.body = CompareRecord{.key = key, .seed = seed, .pairs_used = pairs};
+  return record;
 }
 
 TEST(NextIndex, CountsEveryComparisonOfTheRunThatLookedAtPairs) {
   EXPECT_EQ(next_index({}, "today"), 1);
-  const std::vector<Json> records{
-      compare_record("today", "a", 1, 12),  compare_record("yesterday", "b", 2, 12),
+  Record gate;
+  gate.run = "today";
+  gate.body = GateRecord{};
+  const std::vector<Record> records{
+      compare_record("today", "a", 1, 12),
+      compare_record("yesterday", "b", 2, 12),
       compare_record("today", "c", 3, 0),   // refused before any pair: nothing was looked at
       compare_record("today", "d", 4, 3),   // preempted ...
       compare_record("today", "d", 4, 9),   // ... and gone on with: one comparison
       compare_record("today", "a", 5, 12),  // the same versions measured anew: another one
-      {{"kind", "gate"}, {"run", "today"}}, {{"kind", "compare"}, {"run", 7}, {"pairs_used", "many"}}};
+      gate};
   EXPECT_EQ(next_index(records, "today"), 4);
 }
 
@@ -122,27 +128,6 @@ TEST_F(VersionsTest, WhatIsNoCommitIsSaidSo) {
   ASSERT_FALSE(none);
   EXPECT_NE(none.error().message.find("no-such-branch"), std::string::npos);
   EXPECT_FALSE(Worktree::make(project_.string(), "--help")) << "a name is never an option";
-}
-
-TEST_F(VersionsTest, PairsOnDiskComeBackAndTornOnesDoNot) {
-  const PartialComparison partial(project_.string(), "key");
-  EXPECT_FALSE(partial.exists());
-  ASSERT_TRUE(partial.begin({{"seed", 5}, {"index", 2}}));
-  PairSample sample;
-  sample.log_ratio = 0.25;
-  ASSERT_TRUE(partial.add(true, sample));
-  sample.log_ratio = -0.5;
-  ASSERT_TRUE(partial.add(false, sample));
-  std::ofstream(project_ / ".cudadent" / "partial" / "key.jsonl", std::ios::app) << R"({"calibrating":false,"sam)";
-  Json header;
-  const auto loaded = partial.load(header);
-  ASSERT_TRUE(loaded);
-  EXPECT_EQ(header["index"], 2);
-  ASSERT_EQ(loaded->calibration_pairs.size(), 1U);
-  ASSERT_EQ(loaded->pairs.size(), 1U);
-  EXPECT_EQ(loaded->pairs[0].log_ratio, -0.5);
-  partial.forget();
-  EXPECT_FALSE(partial.exists());
 }
 
 }  // namespace

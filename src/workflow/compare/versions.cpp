@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "support/process.hpp"
-#include "support/sha256.hpp"
+#include "workflow/gates/runnable.hpp"
 #include "workflow/journal/facts.hpp"
 
 namespace flashmoe::workflow {
@@ -139,17 +139,7 @@ Result<Version> resolve_version(const Project& project, const std::string& name)
 
 Result<Runnable> make_runnable(const Project& project, const Callable& callable, const std::string& role,
                                const std::string& label, const BuildOptions& options) {
-  Runnable runnable;
-  runnable.label = label;
-  runnable.kind = callable.kind;
-  runnable.entry = callable.entry;
-  if (callable.kind == CallableKind::python) {
-    runnable.library = (fs::path(project.directory) / callable.source).lexically_normal().string();
-    auto hash = sha256_of_file(runnable.library);
-    if (!hash) return hash.error();
-    runnable.content_hash = std::move(*hash);
-    return runnable;
-  }
+  if (callable.kind == CallableKind::python) return python_runnable(project, callable, label);
   if (callable.kind != CallableKind::cpp) {
     return Diagnostic{.message = "the " + role + " of " + project.name + " cannot run on the CPU",
                       .fix = "declare a C++ or Python entry for it",
@@ -158,9 +148,7 @@ Result<Runnable> make_runnable(const Project& project, const Callable& callable,
   }
   auto built = build_cpu(project, callable, role, options);
   if (!built) return built.error();
-  runnable.library = built->library;
-  runnable.content_hash = built->content_hash;
-  return runnable;
+  return library_runnable(*built, label);
 }
 
 Result<Done> check_comparable(const Version& base, const Version& candidate, const Workload& workload) {

@@ -7,7 +7,7 @@
 
 #include "support/progress.hpp"
 #include "support/result.hpp"
-#include "workflow/build/build.hpp"
+#include "workflow/compile/cpu_build.hpp"
 #include "workflow/project/project.hpp"
 #include "workflow/runner/runner.hpp"
 

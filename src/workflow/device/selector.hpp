@@ -1,7 +1,6 @@
 // Where to run: one selector for all commands. `--device` wins over FLASHMOE_DEVICE, which wins over cpu.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "support/result.hpp"
@@ -23,5 +22,7 @@ struct DeviceSelector {
 [[nodiscard]] Result<DeviceSelector> select_device(const std::string& flag);
 // Whether something can run there now; the diagnostic says why not and what to do instead.
 [[nodiscard]] Result<Done> device_available(const DeviceSelector& device);
+// Whether a time taken there is the time of the kernel.
+[[nodiscard]] bool has_clock(const DeviceSelector& device);
 
 }  // namespace flashmoe::workflow

@@ -2,10 +2,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <fstream>
+#include <cstdlib>
 
 #include "devices/device.hpp"
-#include "workflow/build/compiler.hpp"
+#include "support/kernel_files.hpp"
+#include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {
@@ -16,7 +17,7 @@ struct Driver {
   void* library = nullptr;
   int version = 0;  // 13000 for 13.0
   int result = 0;   // of cuInit
-  Json gpus = Json::array();
+  std::vector<CudaGpuFacts> gpus{};
 
   Driver() = default;
   Driver(const Driver&) = delete;
@@ -59,7 +60,7 @@ void ask_driver(Driver& driver) {
     attribute(&sms, attribute_sm_count, device);
     attribute(&major, attribute_major, device);
     attribute(&minor, attribute_minor, device);
-    driver.gpus.push_back({{"name", text}, {"architecture", fmt::format("sm_{}{}", major, minor)}, {"sm_count", sms}});
+    driver.gpus.push_back({.name = text, .architecture = fmt::format("sm_{}{}", major, minor), .sm_count = sms});
   }
 }
 
@@ -91,15 +92,11 @@ void examine_driver(const Driver& driver, const Result<CudaToolkit>& toolkit, Ob
   }
   if (driver.gpus.empty())
     seen.warn("gpu", "the driver sees no GPU", "attach one, or unset CUDA_VISIBLE_DEVICES", Need::gpu);
-  for (const Json& gpu : driver.gpus) {
-    const auto architecture = gpu["architecture"].get<std::string>();
-    if (find_architecture(architecture))
-      seen.ok("gpu",
-              fmt::format("{}, {}, {} SMs", gpu["name"].get<std::string>(), architecture, gpu["sm_count"].get<int>()),
-              Need::gpu);
+  for (const CudaGpuFacts& gpu : driver.gpus) {
+    if (find_architecture(gpu.architecture))
+      seen.ok("gpu", fmt::format("{}, {}, {} SMs", gpu.name, gpu.architecture, gpu.sm_count), Need::gpu);
     else
-      seen.warn("gpu",
-                fmt::format("{} is {}, whose limits are unknown here", gpu["name"].get<std::string>(), architecture),
+      seen.warn("gpu", fmt::format("{} is {}, whose limits are unknown here", gpu.name, gpu.architecture),
                 "its CUDA builds cannot be checked before they run", Need::gpu);
   }
 }
@@ -116,20 +113,19 @@ Observations examine_cuda() {
   Driver driver;
   ask_driver(driver);
   examine_driver(driver, toolkit, seen);
-  std::ifstream module_version("/sys/module/nvidia/version");
-  std::string kernel_module;
-  std::getline(module_version, kernel_module);
-  seen.facts["cuda"] = {{"toolkit", toolkit ? Json(toolkit->version) : Json(nullptr)},
-                        {"nvcc", toolkit ? Json(toolkit->nvcc) : Json(nullptr)},
-                        {"driver_cuda", driver.version > 0 ? Json(dotted(driver.version)) : Json(nullptr)},
-                        {"kernel_module", kernel_module.empty() ? Json(nullptr) : Json(kernel_module)}};
-  seen.facts["gpus"] = driver.gpus;
-  seen.facts["embedded_images"] = nullptr;
+  const std::string kernel_module = first_line_of("/sys/module/nvidia/version");
+  CudaFacts facts;
+  if (toolkit) facts.toolkit = toolkit->version;
+  if (toolkit) facts.nvcc = toolkit->nvcc;
+  if (driver.version > 0) facts.driver_cuda = dotted(driver.version);
+  if (!kernel_module.empty()) facts.kernel_module = kernel_module;
+  facts.gpus = driver.gpus;
   if (const auto library = find_flashmoe_library()) {  // without one the compilers' group says so
     std::vector<int> gpus;
-    for (const Json& gpu : driver.gpus) gpus.push_back(std::atoi(gpu["architecture"].get<std::string>().c_str() + 3));
-    judge_library_images(library_images(*library), gpus, seen);
+    for (const CudaGpuFacts& gpu : driver.gpus) gpus.push_back(std::atoi(gpu.architecture.c_str() + 3));
+    facts.embedded_images = judge_library_images(library_images(*library), gpus, seen);
   }
+  seen.facts.cuda = std::move(facts);
   return seen;
 }
 

@@ -6,8 +6,9 @@
 #include <chrono>
 #include <future>
 
-#include "workflow/build/compiler.hpp"
-#include "workflow/device/gpu_json.hpp"
+#include "devices/device.hpp"
+#include "support/clock.hpp"
+#include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {
@@ -49,30 +50,19 @@ DoctorReport examine_machine(const DoctorOptions& options) {
     return std::find(groups.begin(), groups.end(), a.group) < std::find(groups.begin(), groups.end(), b.group);
   });
   report.facts = std::move(seen.facts);
-  report.facts["devices"] = known_gpus();
+  for (const Gpu& gpu : all_gpus()) report.facts.devices.emplace_back(gpu.id);
   const auto errors = count(report.findings, Severity::error);
   const auto warnings = count(report.findings, Severity::warning);
   if (errors > 0) {
     report.verdict = fmt::format("not fit: {} to repair first (✗), {} that would be better (!)", errors, warnings);
   } else {
     report.verdict = "fit: kernels run on the CPU";
-    if (!report.facts["cuda"]["toolkit"].is_null()) report.verdict += ", CUDA sources can be built and checked";
-    if (!report.facts["gpus"].empty()) report.verdict += ", a GPU is here";
+    if (report.facts.cuda && report.facts.cuda->toolkit) report.verdict += ", CUDA sources can be built and checked";
+    if (report.facts.cuda && !report.facts.cuda->gpus.empty()) report.verdict += ", a GPU is here";
     if (warnings > 0) report.verdict += fmt::format("; {} that would be better (!)", warnings);
   }
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  report.seconds = seconds_since(begin);
   return report;
-}
-
-Json to_json(const DoctorReport& report) {
-  // The same shape as a gate's, so that one reader serves both.
-  Json json = to_json(GateResult{.gate = "environment",
-                                 .outcome = report.outcome(),
-                                 .summary = report.verdict,
-                                 .findings = report.findings,
-                                 .data = report.facts,
-                                 .seconds = report.seconds});
-  return json;
 }
 
 }  // namespace flashmoe::workflow

@@ -1,13 +1,11 @@
-// Gate 0: is this machine fit for the work? Looks, never changes anything, and is done within five seconds.
+// Is this machine fit for the work? Looks, never changes anything, and is done within five seconds.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
-#include "workflow/device/selector.hpp"
-#include "workflow/gate/verdict.hpp"
-#include "workflow/project/project.hpp"
+#include "workflow/verdict/environment_facts.hpp"
+#include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 
@@ -18,16 +16,12 @@ struct DoctorOptions {
 
 struct DoctorReport {
   std::vector<Finding> findings;  // grouped: cpu, compilers, cuda, gpu, python, counters, clocks, disk
-  Json facts = Json::object();    // the same as data: versions, paths, sizes
+  EnvironmentFacts facts;         // the same as data: versions, paths, sizes
   std::string verdict;            // one line
   double seconds = 0;
   [[nodiscard]] Outcome outcome() const;  // fails with an error, inconclusive (degraded) with a warning
 };
 
 [[nodiscard]] DoctorReport examine_machine(const DoctorOptions& options = {});
-[[nodiscard]] Json to_json(const DoctorReport& report);
-
-// For the gate sequence: what this project needs on this device is an error when missing, the rest at most a warning.
-[[nodiscard]] GateResult run_environment_gate(const Project& project, const DeviceSelector& device);
 
 }  // namespace flashmoe::workflow

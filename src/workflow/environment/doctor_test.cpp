@@ -8,68 +8,13 @@
 #include <filesystem>
 #include <set>
 
-#include "devices/device.hpp"
 #include "support/process.hpp"
-#include "workflow/build/compiler.hpp"
-#include "workflow/build/project_for_test.hpp"
+#include "workflow/compile/compiler.hpp"
+#include "workflow/environment/fake_python_for_test.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {
 namespace {
-
-std::vector<std::string> keys_of(const Json& json) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : json.items()) keys.push_back(key);
-  return keys;
-}
-using Keys = std::vector<std::string>;
-
-const Finding* find_finding(const std::vector<Finding>& findings, const std::string& part) {
-  for (const Finding& finding : findings)
-    if (finding.what.find(part) != std::string::npos) return &finding;
-  return nullptr;
-}
-
-// A "python" that answers as it is told, so that every state can be shown on any machine.
-struct FakePython {
-  ProjectForTest at;
-  FakePython(const std::string& basic, const std::string& torch) {
-    at.write("basic.json", basic + "\n");
-    at.write("torch.json", torch + "\n");
-    at.write("python", "#!/bin/sh\nexec cat \"$(dirname \"$0\")/$3.json\"\n");
-    const std::string program = at.project.directory + "/python";
-    chmod(program.c_str(), 0755);
-    setenv("CUDADENT_PYTHON", program.c_str(), 1);
-  }
-  ~FakePython() { unsetenv("CUDADENT_PYTHON"); }
-  FakePython(const FakePython&) = delete;
-  FakePython& operator=(const FakePython&) = delete;
-};
-
-constexpr const char* good_basic = R"({"version":"3.11.7","numpy":{"installed":true,"loads":true,"version":"2.4.6"},)"
-                                   R"("extension":{"installed":false},"flashmoe_owners":[],"torch_version":"2.15.0"})";
-constexpr const char* good_torch = R"({"installed":true,"loads":true,"version":"2.15.0"})";
-
-// The keys that scripts may rely on. A change here is a change of the format.
-TEST(Doctor, JsonHasTheDocumentedKeys) {
-  const FakePython python(good_basic, good_torch);
-  const Json json = to_json(examine_machine());
-  EXPECT_EQ(keys_of(json), (Keys{"gate", "outcome", "summary", "seconds", "findings", "data"}));
-  EXPECT_EQ(json["gate"], "environment");
-  EXPECT_EQ(keys_of(json["data"]), (Keys{"cpu", "compilers", "cuda", "gpus", "embedded_images", "counters", "clocks",
-                                         "disk", "python", "devices"}));
-  EXPECT_EQ(keys_of(json["data"]["cpu"]), (Keys{"model", "cores", "isa"}));
-  EXPECT_EQ(keys_of(json["data"]["compilers"]), (Keys{"cxx", "flashmoe_library", "headers"}));
-  EXPECT_EQ(keys_of(json["data"]["cuda"]), (Keys{"toolkit", "nvcc", "driver_cuda", "kernel_module"}));
-  EXPECT_EQ(keys_of(json["data"]["counters"]), (Keys{"perf_event_paranoid", "nvidia_profiling_admin_only"}));
-  EXPECT_EQ(keys_of(json["data"]["clocks"]), (Keys{"governor", "clocksource", "load"}));
-  EXPECT_EQ(keys_of(json["data"]["disk"]), (Keys{"directory", "free_gb", "writable"}));
-  EXPECT_EQ(json["data"]["devices"].size(), all_gpus().size());
-  for (const Json& finding : json["findings"]) {
-    EXPECT_TRUE(finding.contains("severity") && finding.contains("group") && finding.contains("what"));
-    EXPECT_EQ(finding["severity"] == "ok", !finding.contains("fix")) << finding.dump();
-  }
-}
 
 TEST(Doctor, GroupsStandTogetherAndTheVerdictCounts) {
   const FakePython python(good_basic, good_torch);
@@ -125,28 +70,28 @@ std::string library_with(const std::string& images) {
 TEST(Doctor, TheLibraryTellsItsGpuKernels) {
   const StandInLibrary library(library_with("0, 80, 120"));
   const Observations seen = examine_cuda();
-  EXPECT_EQ(seen.facts["embedded_images"], Json({"PTX", "sm_80", "sm_120"}));
+  EXPECT_EQ(seen.facts.cuda->embedded_images, (std::vector<std::string>{"PTX", "sm_80", "sm_120"}));
   EXPECT_TRUE(says(seen, "GPU kernels in libflashmoe.so: PTX, sm_80, sm_120"));
 }
 
 TEST(Doctor, ALibraryWithoutGpuKernelsIsNamed) {
   const StandInLibrary library(library_with(""));
   const Observations seen = examine_cuda();
-  EXPECT_EQ(seen.facts["embedded_images"], Json::array());
+  EXPECT_EQ(seen.facts.cuda->embedded_images, std::vector<std::string>{});
   EXPECT_TRUE(says(seen, "was built without a CUDA toolkit"));
 }
 
 TEST(Doctor, ALibraryThatCannotTellIsNamed) {
   const StandInLibrary library("int nothing;\n");
   const Observations seen = examine_cuda();
-  EXPECT_EQ(seen.facts["embedded_images"], nullptr);
+  EXPECT_EQ(seen.facts.cuda->embedded_images, std::nullopt);
   EXPECT_TRUE(says(seen, "does not tell which GPU kernels it has"));
 }
 
 TEST(Doctor, GpusWithoutKernelsAreNamed) {
   const auto warnings = [](const std::vector<int>& images, int gpu) {
     Observations seen;
-    judge_library_images(images, {gpu}, seen);
+    EXPECT_EQ(judge_library_images(images, {gpu}, seen)->size(), images.size());
     return std::count_if(seen.all.begin(), seen.all.end(),
                          [](const Observation& one) { return one.finding.severity == Severity::warning; });
   };
@@ -196,9 +141,9 @@ TEST(Doctor, TheRealPythonAnswers) {
   unsetenv("CUDADENT_PYTHON");
   if (find_python().empty()) FAIL() << "no python3 on PATH: the probe cannot be shown to work";
   const auto seen = examine_python({.limit_seconds = 200, .torch = true, .extension = true});
-  EXPECT_TRUE(seen.facts["python"].is_object()) << seen.facts.dump();
-  EXPECT_EQ(seen.facts["python"]["version"].get<std::string>().substr(0, 2), "3.");
-  EXPECT_TRUE(seen.facts["python"]["torch"].contains("installed")) << seen.facts.dump();
+  ASSERT_TRUE(seen.facts.python);
+  EXPECT_EQ(seen.facts.python->version.value_or("").substr(0, 2), "3.");
+  EXPECT_TRUE(seen.facts.python->torch) << "installed or not, it is said";
 }
 
 // A package whose module needs a library that nobody has: named from the ELF files, not from an error text.
@@ -239,54 +184,6 @@ TEST(Doctor, PackagesOfLibraries) {
   EXPECT_EQ(package_of_library("libcublas.so.12"), "pip install nvidia-cublas-cu12");
   EXPECT_EQ(package_of_library("libgomp.so.1"), "sudo apt-get install libgomp1");
   EXPECT_EQ(package_of_library("libunknown.so.1"), "");
-}
-
-struct EnvironmentGate : testing::Test {
-  ProjectForTest at;
-  void SetUp() override {
-    at.project.kernel = cpp_callable("kernel.cpp", "run");
-    at.project.reference = at.project.kernel;
-    at.project.baseline = at.project.kernel;
-  }
-  void use_python(const std::string& text) {
-    at.write("baseline.py", text);
-    at.project.baseline.kind = CallableKind::python;
-    at.project.baseline.source = "baseline.py";
-  }
-};
-
-TEST_F(EnvironmentGate, WhatTheProjectDoesNotNeedIsNoError) {
-  const FakePython python(R"({"version":"3","numpy":{"installed":false},"extension":{"installed":false}})",
-                          R"({"installed":false})");
-  const auto result = run_environment_gate(at.project, {});
-  EXPECT_EQ(result.outcome, Outcome::holds) << to_json(result).dump(1);
-  EXPECT_EQ(find_finding(result.findings, "numpy"), nullptr);
-}
-
-TEST_F(EnvironmentGate, AMissingTorchIsAnErrorForThoseWhoImportIt) {
-  const FakePython python(good_basic, R"({"installed":false})");
-  use_python("import numpy as np\ndef f(tensors, params): return None\n");
-  EXPECT_EQ(run_environment_gate(at.project, {}).outcome, Outcome::holds);
-  use_python("import numpy as np\nimport os, torch.nn as nn\ndef f(tensors, params): return None\n");
-  const auto result = run_environment_gate(at.project, {});
-  EXPECT_EQ(result.outcome, Outcome::fails);
-  EXPECT_NE(result.summary.find("torch is not installed"), std::string::npos) << result.summary;
-}
-
-TEST_F(EnvironmentGate, AMissingToolkitIsAnErrorForCudaSources) {
-  setenv("CUDACXX", "/nowhere/nvcc", 1);
-  EXPECT_EQ(run_environment_gate(at.project, {}).outcome, Outcome::holds);
-  at.project.cuda_sources = {"kernel.cu"};
-  const auto result = run_environment_gate(at.project, {});
-  unsetenv("CUDACXX");
-  EXPECT_EQ(result.outcome, Outcome::fails);
-  EXPECT_NE(result.summary.find("/nowhere/nvcc"), std::string::npos) << result.summary;
-}
-
-TEST_F(EnvironmentGate, ADeviceThatCannotRunFailsWithAFix) {
-  const auto result = run_environment_gate(at.project, *parse_device("cuda:0"));
-  EXPECT_EQ(result.outcome, Outcome::fails);
-  EXPECT_NE(result.findings.front().fix.find("--device cpu"), std::string::npos);
 }
 
 }  // namespace

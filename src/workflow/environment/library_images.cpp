@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "workflow/build/compiler.hpp"
+#include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {
@@ -41,24 +41,25 @@ Result<std::vector<int>> library_images(const std::string& library) {
   return images;
 }
 
-void judge_library_images(const Result<std::vector<int>>& images, const std::vector<int>& gpus, Observations& seen) {
+std::optional<std::vector<std::string>> judge_library_images(const Result<std::vector<int>>& images,
+                                                             const std::vector<int>& gpus, Observations& seen) {
   if (!images) {
     seen.warn("gpu", images.error().message, images.error().fix);
-    return;
+    return std::nullopt;
   }
   std::vector<std::string> names;
   for (const int image : *images) names.push_back(image == ptx ? "PTX" : fmt::format("sm_{}", image));
-  seen.facts["embedded_images"] = names;
   if (images->empty()) {
     seen.warn("gpu", "libflashmoe.so has no GPU kernels: it was built without a CUDA toolkit",
               "build it where nvcc and ptxas are on the PATH");
-    return;
+    return names;
   }
   seen.ok("gpu", fmt::format("GPU kernels in libflashmoe.so: {}", fmt::join(names, ", ")));
   for (const int gpu : gpus)
     if (!runs_one_of(gpu, *images))
       seen.warn("gpu", fmt::format("none of the GPU kernels in libflashmoe.so runs on this machine's sm_{}", gpu),
                 fmt::format("build it with -DFLASHMOE_CUDA_ARCHITECTURES={} (8.0 is the oldest)", gpu));
+  return names;
 }
 
 }  // namespace flashmoe::workflow

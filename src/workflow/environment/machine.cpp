@@ -10,36 +10,15 @@
 #include <sstream>
 #include <thread>
 
-#include "workflow/build/compiler.hpp"
+#include "support/kernel_files.hpp"
+#include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
-std::string first_line_of(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-// The value of "key : value" or "key: value" in a file of such lines; empty when it is not there.
-std::string value_in(const std::string& path, const std::string& key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    const auto colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    std::string name = line.substr(0, colon);
-    while (!name.empty() && (name.back() == ' ' || name.back() == '\t')) name.pop_back();
-    if (name != key) continue;
-    const auto begin = line.find_first_not_of(" \t", colon + 1);
-    return begin == std::string::npos ? std::string() : line.substr(begin);
-  }
-  return {};
-}
-
 std::set<std::string> cpu_flags() {
-  std::istringstream words(value_in("/proc/cpuinfo", "flags"));
+  std::istringstream words(value_in_file("/proc/cpuinfo", "flags"));
   std::set<std::string> flags;
   for (std::string word; words >> word;) flags.insert(word);
   return flags;
@@ -51,14 +30,14 @@ Observations examine_cpu() {
   Observations seen;
   const auto flags = cpu_flags();
   const auto has = [&](const char* flag) { return flags.contains(flag); };
-  Json isa = Json::array({"scalar"});
-  if (has("avx2") && has("fma") && has("f16c")) isa.push_back("avx2");
-  if (has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq")) isa.push_back("avx512");
-  if (has("amx_tile") && has("amx_bf16")) isa.push_back("amx");
-  const std::string model = value_in("/proc/cpuinfo", "model name");
+  std::vector<std::string> isa{"scalar"};
+  if (has("avx2") && has("fma") && has("f16c")) isa.emplace_back("avx2");
+  if (has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq")) isa.emplace_back("avx512");
+  if (has("amx_tile") && has("amx_bf16")) isa.emplace_back("amx");
+  const std::string model = value_in_file("/proc/cpuinfo", "model name");
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  const std::string best = isa.back().get<std::string>();
-  seen.facts["cpu"] = {{"model", model}, {"cores", cores}, {"isa", isa}};
+  const std::string best = isa.back();
+  seen.facts.cpu = CpuFacts{.model = model, .cores = cores, .isa = std::move(isa)};
   const std::string what = fmt::format("{}, {} cores, {}", model.empty() ? "CPU" : model, cores, best);
   if (best == "scalar")
     seen.warn("cpu", what + ": the library runs its scalar path", "use a machine with AVX2, AVX-512 or AMX for speed");
@@ -70,34 +49,35 @@ Observations examine_cpu() {
 Observations examine_compilers() {
   Observations seen;
   const auto cxx = find_cxx_compiler();
-  Json facts = {{"cxx", nullptr}};
+  CompilerFacts facts;
   if (cxx) {
-    facts["cxx"] = cxx->version;
+    facts.cxx = cxx->version;
     seen.ok("compilers", cxx->version, Need::cxx);
   } else {
     seen.fail("compilers", cxx.error().message, cxx.error().fix, Need::cxx);
   }
   const auto library = find_flashmoe_library();
-  facts["flashmoe_library"] = library ? Json(*library) : Json(nullptr);
-  if (library)
+  if (library) {
+    facts.flashmoe_library = *library;
     seen.ok("compilers", "libflashmoe.so: " + *library);
-  else
+  } else {
     seen.warn("compilers", library.error().message, library.error().fix);
+  }
   const auto headers = own_include_directories();
-  facts["headers"] = headers.empty() ? Json(nullptr) : Json(headers.front());
+  if (!headers.empty()) facts.headers = headers.front();
   if (headers.empty())
     seen.fail("compilers", "cudadent/kernel.h is neither beside this executable (../include) nor in its source tree",
               "cmake --install <build directory> --prefix <directory>, and run the installed bin/cudadent", Need::cxx);
-  seen.facts["compilers"] = std::move(facts);
+  seen.facts.compilers = std::move(facts);
   return seen;
 }
 
 Observations examine_counters() {
   Observations seen;
-  Json facts = Json::object();
+  CounterFacts facts;
   const std::string paranoid = first_line_of("/proc/sys/kernel/perf_event_paranoid");
   const bool root = geteuid() == 0;
-  facts["perf_event_paranoid"] = paranoid.empty() ? Json(nullptr) : Json(std::atoi(paranoid.c_str()));
+  if (!paranoid.empty()) facts.perf_event_paranoid = std::atoi(paranoid.c_str());
   if (paranoid.empty())
     seen.warn("counters", "CPU counters: this kernel has no perf events", "nothing to do: timing works without them");
   else if (!root && std::atoi(paranoid.c_str()) > 2)
@@ -106,8 +86,8 @@ Observations examine_counters() {
               "sudo sysctl kernel.perf_event_paranoid=2");
   else
     seen.ok("counters", fmt::format("CPU counters: perf_event_paranoid {}{}", paranoid, root ? ", root" : ""));
-  const std::string admin_only = value_in("/proc/driver/nvidia/params", "RmProfilingAdminOnly");
-  facts["nvidia_profiling_admin_only"] = admin_only.empty() ? Json(nullptr) : Json(admin_only != "0");
+  const std::string admin_only = value_in_file("/proc/driver/nvidia/params", "RmProfilingAdminOnly");
+  if (!admin_only.empty()) facts.nvidia_profiling_admin_only = admin_only != "0";
   if (admin_only.empty())
     seen.ok("counters", "GPU counters: no NVIDIA driver, nothing to permit");
   else if (admin_only != "0" && !root)
@@ -117,7 +97,7 @@ Observations examine_counters() {
         "then reboot; or run as root");
   else
     seen.ok("counters", "GPU counters may be read");
-  seen.facts["counters"] = std::move(facts);
+  seen.facts.counters = facts;
   return seen;
 }
 
@@ -128,9 +108,10 @@ Observations examine_clocks() {
   double load = 0;
   std::ifstream("/proc/loadavg") >> load;
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  seen.facts["clocks"] = {{"governor", governor.empty() ? Json(nullptr) : Json(governor)},
-                          {"clocksource", source.empty() ? Json(nullptr) : Json(source)},
-                          {"load", load}};
+  ClockFacts facts{.load = load};
+  if (!governor.empty()) facts.governor = governor;
+  if (!source.empty()) facts.clocksource = source;
+  seen.facts.clocks = std::move(facts);
   if (governor.empty())
     seen.ok("clocks", "frequency: not visible here (virtual machine); comparisons interleave for that reason");
   else if (governor == "performance")
@@ -153,13 +134,13 @@ Observations examine_disk(const std::string& directory) {
   Observations seen;
   struct statvfs disk {};
   if (statvfs(directory.c_str(), &disk) != 0) {
-    seen.facts["disk"] = {{"directory", directory}, {"free_gb", nullptr}};
+    seen.facts.disk = DiskFacts{.directory = directory};
     seen.fail("disk", "cannot look at " + directory, "give a directory that exists", Need::disk);
     return seen;
   }
   const double free_gb = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize) / 1e9;
   const bool writable = access(directory.c_str(), W_OK) == 0;
-  seen.facts["disk"] = {{"directory", directory}, {"free_gb", free_gb}, {"writable", writable}};
+  seen.facts.disk = DiskFacts{.directory = directory, .free_gb = free_gb, .writable = writable};
   const std::string what = fmt::format("{:.1f} GB free in {}", free_gb, directory);
   if (!writable)
     seen.fail("disk", directory + " is not writable: builds and records go to .cudadent below it",

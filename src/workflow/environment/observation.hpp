@@ -1,11 +1,13 @@
-// What one examination of the machine returns: findings with what they are needed for, and the same as data.
+// What one examination of the machine returns: findings with what they are needed for, and the same as facts.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
-#include "workflow/gate/verdict.hpp"
+#include "support/result.hpp"
+#include "workflow/verdict/environment_facts.hpp"
+#include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 
@@ -18,7 +20,7 @@ struct Observation {
 
 struct Observations {
   std::vector<Observation> all;
-  Json facts = Json::object();
+  EnvironmentFacts facts{};
 
   void ok(const std::string& group, const std::string& what, Need need = Need::nothing) {
     all.push_back({{Severity::ok, group, what, {}, {}}, need});
@@ -29,10 +31,7 @@ struct Observations {
   void fail(const std::string& group, const std::string& what, const std::string& fix, Need need = Need::nothing) {
     all.push_back({{Severity::error, group, what, {}, fix}, need});
   }
-  void add(Observations other) {
-    for (Observation& one : other.all) all.push_back(std::move(one));
-    for (auto& [key, value] : other.facts.items()) facts[key] = value;
-  }
+  void add(Observations other);
 };
 
 // Each looks at one thing and changes nothing.
@@ -45,8 +44,10 @@ struct Observations {
 
 // The architectures of the GPU kernels inside a libflashmoe.so: 89 for sm_89, 0 for PTX.
 [[nodiscard]] Result<std::vector<int>> library_images(const std::string& library);
-// Whether they serve the GPUs that are here.
-void judge_library_images(const Result<std::vector<int>>& images, const std::vector<int>& gpus, Observations& seen);
+// Their names, and findings on whether they serve the GPUs that are here.
+[[nodiscard]] std::optional<std::vector<std::string>> judge_library_images(const Result<std::vector<int>>& images,
+                                                                           const std::vector<int>& gpus,
+                                                                           Observations& seen);
 
 struct PythonWish {
   double limit_seconds = 4;

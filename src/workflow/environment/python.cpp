@@ -6,9 +6,9 @@
 #include <future>
 #include <sstream>
 
+#include "support/json_fields.hpp"
 #include "support/process.hpp"
-#include "workflow/build/compiler.hpp"
-#include "workflow/build/json_text.hpp"
+#include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {
@@ -86,29 +86,60 @@ Answer ask(const std::string& python, const char* what, double limit_seconds) {
   return {nullptr, ran->describe() + (ran->err.empty() ? "" : "\n" + ran->err), ran->timed_out};
 }
 
-Json part_of(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_object() ? *found : Json::object();
+std::optional<std::string> said(const Json& json, const char* key) {
+  const Json* found = field_in(json, key);
+  return found != nullptr && found->is_string() ? std::optional(found->get<std::string>()) : std::nullopt;
 }
 
-bool flag(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_boolean() && found->get<bool>();
+std::optional<std::vector<std::string>> names_said(const Json& json, const char* key) {
+  if (field_in(json, key) == nullptr) return std::nullopt;
+  std::vector<std::string> names;
+  for (const Json& name : list_in(json, key))
+    if (name.is_string()) names.push_back(name.get<std::string>());
+  return names;
 }
 
-void examine_package(const char* name, const std::string& python, const Json& package, Need need, Observations& seen) {
+PackageFacts package_from(const Json& json) {
+  PackageFacts package{.installed = flag_in(json, "installed"),
+                       .directory = said(json, "directory"),
+                       .version = said(json, "version"),
+                       .error = said(json, "error"),
+                       .module = said(json, "module"),
+                       .path = said(json, "path"),
+                       .file = said(json, "file"),
+                       .functions = names_said(json, "functions")};
+  if (field_in(json, "loads") != nullptr) package.loads = flag_in(json, "loads");
+  if (field_in(json, "cuda") != nullptr) package.cuda = said(json, "cuda");
+  return package;
+}
+
+PythonFacts python_from(const Json& json) {
+  const auto package = [&](const char* key) {
+    const Json* found = field_in(json, key);
+    return found != nullptr && found->is_object() ? package_from(*found) : PackageFacts{};
+  };
+  return {.version = said(json, "version"),
+          .executable = said(json, "executable"),
+          .numpy = package("numpy"),
+          .extension = package("extension"),
+          .flashmoe_owners = names_said(json, "flashmoe_owners"),
+          .torch_version = said(json, "torch_version")};
+}
+
+void examine_package(const char* name, const std::string& python, const PackageFacts& package, Need need,
+                     Observations& seen) {
   const std::string pip = python + " -m pip install ";
-  if (!flag(package, "installed")) {
+  if (!package.installed) {
     seen.warn("python", fmt::format("{} is not installed for {}", name, python), pip + name, need);
     return;
   }
-  if (flag(package, "loads")) {
-    seen.ok("python", fmt::format("{} {}", name, text_in(package, "version")), need);
+  if (package.loads.value_or(false)) {
+    seen.ok("python", fmt::format("{} {}", name, package.version.value_or("")), need);
     return;
   }
-  const std::string error = fmt::format("{} does not import: {}", name, text_in(package, "error"));
-  if (const std::string directory = text_in(package, "directory"); !directory.empty())
-    if (const auto missing = missing_libraries(directory); !missing.empty()) {
+  const std::string error = fmt::format("{} does not import: {}", name, package.error.value_or(""));
+  if (package.directory)
+    if (const auto missing = missing_libraries(*package.directory); !missing.empty()) {
       const std::string command = package_of_library(missing.front().soname);
       std::string fix = command.empty() ? fmt::format("install what brings {}, or reinstall: {}--force-reinstall {}",
                                                       missing.front().soname, pip, name)
@@ -120,38 +151,31 @@ void examine_package(const char* name, const std::string& python, const Json& pa
           fix, need);
       return;
     }
-  const std::string module = text_in(package, "module");
+  const std::string module = package.module.value_or("");
   const std::string top = module.substr(0, module.find('.'));
   seen.warn("python", error, pip + (top.empty() || top == name ? "--force-reinstall " + std::string(name) : top), need);
 }
 
-void examine_extension(const Json& basic, const std::string& python, Observations& seen) {
-  const Json extension = part_of(basic, "extension");
+void examine_extension(const PythonFacts& facts, const std::string& python, Observations& seen) {
+  const PackageFacts& extension = *facts.extension;
+  const std::string version = extension.version.value_or("");
   const char* fix = " -m pip install .   (in the source tree)";
-  if (!flag(extension, "installed")) {
+  if (!extension.installed) {
     seen.warn("python", "our extension flashmoe_science is not installed for " + python, python + fix);
-  } else if (!flag(extension, "loads")) {
-    seen.warn("python", "our extension does not load: " + text_in(extension, "error"), python + fix);
-  } else if (text_in(extension, "version") != CUDADENT_VERSION) {
-    seen.warn("python",
-              fmt::format("our extension is version {}, this tool {}", text_in(extension, "version"), CUDADENT_VERSION),
+  } else if (!extension.loads.value_or(false)) {
+    seen.warn("python", "our extension does not load: " + extension.error.value_or(""), python + fix);
+  } else if (version != CUDADENT_VERSION) {
+    seen.warn("python", fmt::format("our extension is version {}, this tool {}", version, CUDADENT_VERSION),
               python + fix);
-  } else if (!extension.contains("functions") || extension["functions"].size() != 2) {
+  } else if (!extension.functions || extension.functions->size() != 2) {
     seen.warn("python",
               "our extension loads, but lacks attention or flash_attention_forward: an ABI of another version",
               python + fix);
   } else {
-    seen.ok("python",
-            fmt::format("flashmoe_science {} ({})", text_in(extension, "version"), text_in(extension, "file")));
+    seen.ok("python", fmt::format("flashmoe_science {} ({})", version, extension.file.value_or("")));
   }
-  const auto owners = basic.find("flashmoe_owners");
-  if (owners != basic.end() && owners->is_array() && !owners->empty()) {
-    std::string names;
-    for (const Json& owner : *owners) {
-      if (!owner.is_string()) continue;
-      if (!names.empty()) names += ' ';
-      names += owner.get<std::string>();
-    }
+  if (facts.flashmoe_owners && !facts.flashmoe_owners->empty()) {
+    const std::string names = fmt::format("{}", fmt::join(*facts.flashmoe_owners, " "));
     seen.warn("python",
               fmt::format("installed: {}, which also brings a top-level package \"flashmoe\"; ours is "
                           "flashmoe_science, but files of theirs may shadow one another",
@@ -172,10 +196,10 @@ std::string find_python() {
 
 Observations examine_python(const PythonWish& wish) {
   Observations seen;
+  seen.facts.python_asked = true;
   const std::string python = find_python();
   if (python.empty()) {
     const char* wanted = std::getenv("CUDADENT_PYTHON");
-    seen.facts["python"] = nullptr;
     if (wanted != nullptr && *wanted != '\0')
       seen.warn("python", fmt::format("CUDADENT_PYTHON is \"{}\", but there is no such program", wanted),
                 "unset CUDADENT_PYTHON, or set it to the python of your environment", Need::python);
@@ -188,20 +212,22 @@ Observations examine_python(const PythonWish& wish) {
   std::future<Answer> torch;
   if (wish.torch) torch = std::async(std::launch::async, [&] { return ask(python, "torch", wish.limit_seconds); });
   const Answer basic = ask(python, "basic", wish.limit_seconds);
-  Json facts = basic.json.is_object() ? basic.json : Json::object();
+  PythonFacts facts;
   if (!basic.json.is_object()) {
     seen.warn("python", fmt::format("{} does not answer: {}", python, basic.trouble),
               "set CUDADENT_PYTHON to a python that runs", Need::python);
   } else {
-    seen.ok("python", fmt::format("python {} ({})", text_in(basic.json, "version"), python), Need::python);
-    examine_package("numpy", python, part_of(basic.json, "numpy"), Need::numpy, seen);
-    if (wish.extension) examine_extension(basic.json, python, seen);
+    facts = python_from(basic.json);
+    seen.ok("python", fmt::format("python {} ({})", facts.version.value_or(""), python), Need::python);
+    examine_package("numpy", python, *facts.numpy, Need::numpy, seen);
+    if (wish.extension) examine_extension(facts, python, seen);
   }
   if (wish.torch) {
     const Answer answer = torch.get();
-    facts["torch"] = answer.json;
-    if (answer.json.is_object())
-      examine_package("torch", python, answer.json, Need::torch, seen);
+    facts.torch_asked = true;
+    if (answer.json.is_object()) facts.torch = package_from(answer.json);
+    if (facts.torch)
+      examine_package("torch", python, *facts.torch, Need::torch, seen);
     else if (answer.timed_out)
       seen.warn("python",
                 fmt::format("torch did not import within {:.1f} s: cold files or a busy machine", wish.limit_seconds),
@@ -210,7 +236,7 @@ Observations examine_python(const PythonWish& wish) {
       seen.warn("python", "torch does not import: " + answer.trouble,
                 python + " -m pip install --force-reinstall torch", Need::torch);
   }
-  seen.facts["python"] = std::move(facts);
+  seen.facts.python = std::move(facts);
   return seen;
 }
 

@@ -1,10 +1,10 @@
 // The first rules of the decision tree, over the counters of one launch.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 
-#include "workflow/build/json_text.hpp"
 #include "workflow/gpu/profile.hpp"
 
 namespace flashmoe::workflow {
@@ -15,44 +15,29 @@ constexpr double most_conflict_share = 0.05;  // of the wavefronts; above it pay
 constexpr double enough_occupancy_percent = 50;
 constexpr double enough_coalescing_percent = 70;
 
-double number(const Json& launch, const char* key) {
-  const auto found = launch.find(key);
-  return found != launch.end() && found->is_number() ? found->get<double>() : 0;
-}
-
-std::optional<double> metric(const Json& launch, std::string_view name) {
-  if (!launch.contains("metrics")) return std::nullopt;
-  for (const Json& one : launch["metrics"]) {
-    if (text_in(one, "name") == name) return one.value("value", 0.0);
-  }
-  return std::nullopt;
-}
-
-std::int64_t product(const Json& launch, const char* key) {
-  std::int64_t result = 1;
-  for (const Json& axis : launch.value(key, Json::array())) result *= axis.get<std::int64_t>();
-  return result;
+std::optional<double> metric(const LaunchReport& launch, const std::string& name) {
+  const auto found = launch.metrics.find(name);
+  return found != launch.metrics.end() ? std::optional(found->second) : std::nullopt;
 }
 
 // The source line with the largest value, as "file:line".
 template <class Value>
-std::string worst_line(const Json& launch, Value value) {
+std::string worst_line(const LaunchReport& launch, Value value) {
   double most = 0;
   std::string place;
-  for (const Json& line : launch.value("source_lines", Json::array())) {
-    if (number_in(line, "line") == 0 || value(line) <= most) continue;
+  for (const ReportedLine& line : launch.source_lines) {
+    if (line.line == 0 || value(line) <= most) continue;
     most = value(line);
-    place = fmt::format("{}:{}", text_in(line, "file"), number_in(line, "line"));
+    place = fmt::format("{}:{}", line.file, line.line);
   }
   return place;
 }
 
-std::optional<Advice> grid_rule(const Json& launch) {
-  const double waves = number(launch, "waves");
-  if (waves >= enough_waves) return std::nullopt;
-  const auto ctas = product(launch, "grid");
-  const auto sms = static_cast<std::int64_t>(number(launch, "sms"));
-  std::string says = fmt::format("the grid is too small: {} CTAs on {} SMs is {:.3f} waves", ctas, sms, waves);
+std::optional<Advice> grid_rule(const LaunchReport& launch) {
+  if (launch.waves >= enough_waves) return std::nullopt;
+  const auto ctas = std::accumulate(launch.grid.begin(), launch.grid.end(), std::int64_t{1}, std::multiplies<>());
+  const auto sms = static_cast<std::int64_t>(launch.sms);
+  std::string says = fmt::format("the grid is too small: {} CTAs on {} SMs is {:.3f} waves", ctas, sms, launch.waves);
   if (ctas < sms)
     says += fmt::format("; at least {} SMs have nothing to do ({:.1f} % of the machine is used)", sms - ctas,
                         100.0 * static_cast<double>(ctas) / static_cast<double>(sms));
@@ -62,7 +47,7 @@ std::optional<Advice> grid_rule(const Json& launch) {
                 .fix = "more parallelism first: smaller tiles, or split the reduction (keys, K) over CTAs and combine"};
 }
 
-std::optional<Advice> bank_conflict_rule(const Json& launch) {
+std::optional<Advice> bank_conflict_rule(const LaunchReport& launch) {
   const auto conflicts = metric(launch, "vgpu__shared_bank_conflicts.sum");
   const auto wavefronts = metric(launch, "vgpu__shared_wavefronts.sum");
   if (!conflicts || !wavefronts || *wavefronts == 0 || *conflicts / *wavefronts <= most_conflict_share)
@@ -71,14 +56,13 @@ std::optional<Advice> bank_conflict_rule(const Json& launch) {
       .rule = "bank conflicts",
       .says = fmt::format("{:.0f} of {:.0f} shared-memory wavefronts ({:.0f} %) are bank conflicts", *conflicts,
                           *wavefronts, 100 * *conflicts / *wavefronts),
-      .where = worst_line(launch, [](const Json& line) { return number(line, "shared_bank_conflicts"); }),
+      .where = worst_line(launch, [](const ReportedLine& line) { return line.shared_bank_conflicts; }),
       .fix = "pad the rows of the shared array (by 16 bytes), or swizzle: XOR the 16-byte column with the row"};
 }
 
-std::optional<Advice> occupancy_rule(const Json& launch) {
-  const double percent = number(launch, "occupancy_percent");
-  if (percent >= enough_occupancy_percent) return std::nullopt;
-  const std::string limiter = text_in(launch, "occupancy_limiter");
+std::optional<Advice> occupancy_rule(const LaunchReport& launch) {
+  if (launch.occupancy_percent >= enough_occupancy_percent) return std::nullopt;
+  const std::string& limiter = launch.occupancy_limiter;
   std::string fix = "use fewer registers or less shared memory per CTA";
   if (limiter.rfind("registers", 0) == 0)
     fix = "use fewer registers: __launch_bounds__(threads, CTAs), smaller tiles per thread";
@@ -87,28 +71,26 @@ std::optional<Advice> occupancy_rule(const Json& launch) {
   if (limiter.rfind("barriers", 0) == 0)
     fix = "use fewer named barriers: from compute capability 9.0 on CTAs share them";
   return Advice{.rule = "occupancy",
-                .says = fmt::format("{:.0f} % occupancy: {:.0f} CTAs an SM, limited by {}", percent,
-                                    number(launch, "ctas_per_sm"), limiter),
+                .says = fmt::format("{:.0f} % occupancy: {:.0f} CTAs an SM, limited by {}", launch.occupancy_percent,
+                                    launch.ctas_per_sm, limiter),
                 .where = {},
                 .fix = fix};
 }
 
-std::optional<Advice> coalescing_rule(const Json& launch) {
+std::optional<Advice> coalescing_rule(const LaunchReport& launch) {
   const auto percent = metric(launch, "vgpu__coalescing_efficiency.pct");
   if (!percent || *percent >= enough_coalescing_percent) return std::nullopt;
   return Advice{.rule = "coalescing",
                 .says = fmt::format(
                     "only {:.0f} % of the global-memory sectors would be needed: accesses are not coalesced", *percent),
-                .where = worst_line(launch,
-                                    [](const Json& line) {
-                                      return number(line, "global_sectors") - number(line, "global_sectors_ideal");
-                                    }),
+                .where = worst_line(
+                    launch, [](const ReportedLine& line) { return line.global_sectors - line.global_sectors_ideal; }),
                 .fix = "let neighbouring threads touch neighbouring addresses, 16 bytes each"};
 }
 
 }  // namespace
 
-std::vector<Advice> advise(const Json& launch) {
+std::vector<Advice> advise(const LaunchReport& launch) {
   std::vector<Advice> all;
   for (const auto rule : {grid_rule, bank_conflict_rule, occupancy_rule, coalescing_rule}) {
     if (auto advice = rule(launch)) all.push_back(std::move(*advice));

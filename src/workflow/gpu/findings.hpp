@@ -1,31 +1,21 @@
-// What a virtual GPU leaves behind for its controller: a file with one JSON object per launch, findings and counters.
+// What the checks of a virtual GPU found, as the gates say it.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
-#include "workflow/gate/verdict.hpp"
+#include "workflow/gpu/launch_report.hpp"
+#include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 
-// A name for such a file; the file is removed with it.
-class ReportFile {
- public:
-  ReportFile();
-  ~ReportFile();
-  ReportFile(const ReportFile&) = delete;
-  ReportFile& operator=(const ReportFile&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
+struct VirtualFindings {
+  std::vector<Finding> findings{};         // each place once
+  std::vector<std::string> faults{};       // why launches did not end
+  std::vector<std::string> as_reported{};  // the checks' findings, one JSON object each
+  std::string first{};                     // of the checks, in one line; empty: they found nothing
 };
 
-// The launches in the order they were made; lines that do not read are left out.
-[[nodiscard]] std::vector<Json> read_launches(const std::string& path);
-
-// Every finding of every launch, each place once; one makes the gate fail.
-void add_virtual_findings(const std::string& path, GateResult& result);
+[[nodiscard]] VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches);
 
 }  // namespace flashmoe::workflow

@@ -12,8 +12,8 @@
 #include "runtime/driver.hpp"
 #include "support/process.hpp"
 #include "support/sha256.hpp"
-#include "workflow/build/compiler.hpp"
-#include "workflow/build/kernel_name.hpp"
+#include "workflow/compile/compiler.hpp"
+#include "workflow/compile/kernel_name.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -40,19 +40,25 @@ Result<std::array<std::int64_t, 3>> evaluate_axes(const std::array<const std::st
   return result;
 }
 
-Result<Json> arguments_of(const Project& project, const CudaInstance& instance, const Values& values) {
-  Json arguments = Json::array();
+Result<std::vector<LaunchValue>> arguments_of(const Project& project, const CudaInstance& instance,
+                                              const Values& values) {
+  std::vector<LaunchValue> arguments;
   for (const std::string& text : instance.args) {
     const auto argument = parse_argument(project, text);
     if (!argument) return Diagnostic{.message = fmt::format("\"{}\" is no argument", text)};
     if (argument->tensor) {
-      arguments.push_back({{"tensor", *argument->tensor}});
+      arguments.push_back({.tensor = argument->tensor});
       continue;
     }
     const auto value = evaluate(argument->expression, values);
     if (!value) return value.error();
-    const bool is_floating = argument->type[0] == 'f';
-    arguments.push_back({{argument->type, is_floating ? Json(*value) : Json(static_cast<std::int64_t>(*value))}});
+    LaunchValue scalar{.type = argument->type};
+    if (argument->type[0] == 'f') {
+      scalar.real = *value;
+    } else {
+      scalar.integer = static_cast<std::int64_t>(*value);
+    }
+    arguments.push_back(std::move(scalar));
   }
   return arguments;
 }
@@ -79,8 +85,9 @@ Result<std::string> image_of(const CudaToolkit& toolkit, const CompiledTarget& t
 
 }  // namespace
 
-Result<Json> launches_of(const Project& project, const std::vector<CompiledTarget>& targets, const Values& values) {
-  Json launches = Json::array();
+Result<std::vector<Launch>> launches_of(const Project& project, const std::vector<CompiledTarget>& targets,
+                                        const Values& values) {
+  std::vector<Launch> launches;
   for (const std::string& name : project.cuda_launch) {
     const CudaInstance* instance = find_instance(project, name);
     if (instance == nullptr) return Diagnostic{.message = fmt::format("no instance is called {}", name)};
@@ -99,12 +106,12 @@ Result<Json> launches_of(const Project& project, const std::vector<CompiledTarge
     if (!shared_bytes) return shared_bytes.error();
     auto arguments = arguments_of(project, *instance, values);
     if (!arguments) return arguments.error();
-    launches.push_back({{"image", target - targets.begin()},
-                        {"kernel", kernel->name},
-                        {"grid", *grid},
-                        {"block", *block},
-                        {"shared_bytes", static_cast<std::int64_t>(*shared_bytes)},
-                        {"args", std::move(*arguments)}});
+    launches.push_back({.image = static_cast<std::size_t>(target - targets.begin()),
+                        .kernel = kernel->name,
+                        .grid = *grid,
+                        .block = *block,
+                        .shared_bytes = static_cast<std::int64_t>(*shared_bytes),
+                        .args = std::move(*arguments)});
   }
   return launches;
 }
@@ -136,7 +143,7 @@ Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& devi
     if (!image) return image.error();
     const auto hash = sha256_of_file(*image);
     if (!hash) return hash.error();
-    runnable.images.push_back({{"path", *image}, {"hash", *hash}});
+    runnable.images.push_back({*image, *hash});
     runnable.library = *image;  // what the gate watches for changes
     runnable.content_hash = *hash;
   }

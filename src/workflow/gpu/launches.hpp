@@ -7,7 +7,7 @@
 
 #include "support/progress.hpp"
 #include "support/result.hpp"
-#include "workflow/build/cuda_compile.hpp"
+#include "workflow/compile/cuda_compile.hpp"
 #include "workflow/device/selector.hpp"
 #include "workflow/project/project.hpp"
 #include "workflow/runner/runner.hpp"
@@ -25,8 +25,8 @@ struct VirtualOptions {
 [[nodiscard]] Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& device,
                                             const VirtualOptions& options, Progress& progress);
 
-// The launches of one call for these values, as the worker takes them (gpu_entry.hpp).
-[[nodiscard]] Result<Json> launches_of(const Project& project, const std::vector<CompiledTarget>& targets,
-                                       const Values& values);
+// The launches of one call for these values.
+[[nodiscard]] Result<std::vector<Launch>> launches_of(const Project& project,
+                                                      const std::vector<CompiledTarget>& targets, const Values& values);
 
 }  // namespace flashmoe::workflow

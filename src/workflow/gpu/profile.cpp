@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "workflow/build/json_text.hpp"
+#include "workflow/device/selector.hpp"
 #include "workflow/gpu/findings.hpp"
 #include "workflow/gpu/launches.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -16,13 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 
 Result<Workload> chosen_workload(const Project& project, const std::string& name) {
-  const std::string wanted = name.empty() ? project.thresholds.target_workload : name;
-  std::string known;
-  for (const Workload& workload : project.workloads) {
-    if (workload.name == wanted) return workload;
-    known += (known.empty() ? "" : ", ") + workload.name;
-  }
-  return Diagnostic{.message = fmt::format("no workload is called {}; there are {}", wanted, known)};
+  if (const Workload* found = name.empty() ? target_workload(project) : find_workload(project, name)) return *found;
+  return Diagnostic{.message = fmt::format("no workload is called {}; there are {}", name, workload_names(project))};
 }
 
 }  // namespace
@@ -57,42 +52,22 @@ Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& opt
   progress.done();
 
   ProfileRun run{.project = project.name, .device = options.device, .workload = workload->name};
-  GateResult checks;
-  add_virtual_findings(report.path(), checks);
-  run.findings = checks.findings;
+  auto launches = read_launches(report.path());
+  run.findings = virtual_findings(launches).findings;
   if (!block.ok() && run.findings.empty()) return block.error.diagnostic;
-  for (const Json& launch : read_launches(report.path())) {
-    if (!launch.contains("kernel")) continue;  // what the context says at its end
-    run.launches.push_back({.kernel = launch.value("kernel", ""), .counters = launch, .advice = advise(launch)});
+  for (LaunchReport& launch : launches) {
+    if (launch.kernel.empty()) continue;  // what the context says at its end
+    auto advice = advise(launch);
+    run.launches.push_back({.report = std::move(launch), .advice = std::move(advice)});
   }
   return run;
-}
-
-Json to_json(const ProfileRun& run) {
-  Json launches = Json::array();
-  for (const LaunchProfile& launch : run.launches) {
-    Json advice = Json::array();
-    for (const Advice& one : launch.advice)
-      advice.push_back({{"rule", one.rule}, {"says", one.says}, {"where", one.where}, {"fix", one.fix}});
-    launches.push_back({{"kernel", launch.kernel}, {"advice", advice}, {"counters", launch.counters}});
-  }
-  Json findings = Json::array();
-  for (const Finding& finding : run.findings)
-    findings.push_back(
-        {{"check", finding.group}, {"what", finding.what}, {"where", finding.where}, {"fix", finding.fix}});
-  return {{"project", run.project},
-          {"device", run.device},
-          {"workload", run.workload},
-          {"findings", findings},
-          {"launches", launches}};
 }
 
 std::string profile_text(const ProfileRun& run) {
   std::string text = fmt::format("{}, workload {}, on {}\n\n", run.project, run.workload, run.device);
   for (const LaunchProfile& launch : run.launches) {
-    text += text_in(launch.counters, "summary");
-    for (const Json& source : launch.counters.value("annotated_sources", Json::array()))
-      text += "\n" + source.get<std::string>();
+    text += launch.report.summary;
+    for (const std::string& source : launch.report.annotated_sources) text += "\n" + source;
     text += "\n";
     if (launch.advice.empty()) text += "No rule finds a bottleneck in these counters.\n";
     for (const Advice& advice : launch.advice) {

@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
 #include "support/progress.hpp"
 #include "support/result.hpp"
-#include "workflow/device/selector.hpp"
-#include "workflow/gate/verdict.hpp"
+#include "workflow/gpu/launch_report.hpp"
 #include "workflow/project/project.hpp"
+#include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 
@@ -23,9 +22,8 @@ struct Advice {
 };
 
 struct LaunchProfile {
-  std::string kernel{};
-  Json counters = Json::object();  // as the virtual GPU reports them
-  std::vector<Advice> advice{};    // the most worthwhile first; empty: no rule applies
+  LaunchReport report{};
+  std::vector<Advice> advice{};  // the most worthwhile first; empty: no rule applies
 };
 
 struct ProfileRun {
@@ -46,8 +44,7 @@ struct ProfileOptions {
 inline constexpr int profile_steps = 2;
 
 [[nodiscard]] Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& options, Progress& progress);
-[[nodiscard]] std::vector<Advice> advise(const Json& launch);
-[[nodiscard]] Json to_json(const ProfileRun& run);
+[[nodiscard]] std::vector<Advice> advise(const LaunchReport& launch);
 [[nodiscard]] std::string profile_text(const ProfileRun& run);
 
 }  // namespace flashmoe::workflow

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "support/result.hpp"
+#include "workflow/gpu/launch_report.hpp"
 
 namespace flashmoe::workflow {
 
@@ -14,6 +15,15 @@ struct ProgramOptions {
   std::string checks = "all";
   std::string report{};
   std::uint64_t seed = 0;
+};
+
+// How it went, for programs to read.
+struct ProgramRun {
+  std::string device{};
+  std::string outcome{};
+  int exit_code = 0;  // the program's own
+  std::size_t findings = 0;
+  std::vector<LaunchReport> launches{};
 };
 
 // "NAME=value" settings. The driver's directory comes first in LD_LIBRARY_PATH; the empty libnvJitLink beside it is

@@ -9,10 +9,13 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/json_fields.hpp"
+#include "support/json_text.hpp"
 #include "support/sha256.hpp"
 #include "workflow/journal/facts.hpp"
-#include "workflow/journal/fields.hpp"
 #include "workflow/journal/line_file.hpp"
+#include "workflow/journal/record.hpp"
+#include "workflow/journal/record_json.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -27,48 +30,37 @@ std::string utc_text(const char* format, std::time_t seconds) {
   return {text.data(), length};
 }
 
-// Bytes that are no UTF-8 (a compiler's message in another encoding) must not cost the record.
-std::string one_line(const Json& record) {
-  return record.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string kind_of(const Record& record) {
+  const auto name = [&](const auto& body) -> std::string {
+    if constexpr (requires { body.kind; }) return body.kind;
+    return record.kind.empty() ? "note" : record.kind;
+  };
+  return std::visit(name, record.body);
 }
 
-// The writer's own fields win; the rest is learned here, in the order in which people read a record.
-Json completed(Json record, const std::string& directory) {
-  Json full = Json::object();
-  const auto take = [&](const char* key, const auto& otherwise) {
-    const auto found = record.find(key);
-    if (found != record.end()) {
-      full[key] = *found;
-      record.erase(key);
-    } else {
-      full[key] = otherwise();
-    }
+Prices prices_of(const RecordBody& body) {
+  const auto prices = [](const auto& inner) -> Prices {
+    if constexpr (requires { inner.cost_per_hour; }) return inner.cost_per_hour.value_or(Prices{});
+    return {};
   };
-  record.erase("id");
-  full["version"] = record_version;
-  record.erase("version");
-  take("kind", [] { return Json("note"); });
-  take("time", [] { return Json(utc_now()); });
-  take("run", [] { return Json(current_run()); });
-  take("project", [&] { return Json(std::filesystem::path(directory).filename().string()); });
-  if (!record.contains("commit") || !record.contains("dirty")) {
+  return std::visit(prices, body);
+}
+
+// The writer's own fields win; the rest is learned here.
+void complete(Record& record, const std::string& directory) {
+  record.kind = kind_of(record);
+  record.time = utc_now();
+  if (record.run.empty()) record.run = current_run();
+  if (record.project.empty()) record.project = std::filesystem::path(directory).filename().string();
+  if (!record.commit || !record.dirty) {
     const TreeState tree = tree_state(directory);
-    if (!record.contains("commit")) record["commit"] = tree.commit.empty() ? Json(nullptr) : Json(tree.commit);
-    if (!record.contains("dirty")) record["dirty"] = tree.dirty;
+    if (!record.commit) record.commit = tree.commit;
+    if (!record.dirty) record.dirty = tree.dirty;
   }
-  take("commit", [] { return Json(nullptr); });
-  take("dirty", [] { return Json(false); });
-  take("device", [] { return Json("cpu"); });
-  take("verdict", [] { return Json("none"); });
-  take("seconds", [] { return Json(0.0); });
-  const Json prices = field(record, "cost_per_hour");
-  take("cost",
-       [&] { return cost_of(number_of(full, "seconds"), number_of(prices, "machine"), number_of(prices, "agent")); });
-  take("hashes", [] { return Json::object(); });
-  take("environment", [] { return machine_facts(); });
-  full["process"] = ::getpid();
-  for (auto& [key, value] : record.items()) full[key] = value;
-  return full;
+  if (record.commit->empty()) record.commit.reset();
+  record.cost = cost_of(record.seconds, prices_of(record.body));
+  if (!record.environment) record.environment = machine_facts();
+  record.process = ::getpid();
 }
 
 // Build products and records are nobody's commit by accident.
@@ -102,29 +94,30 @@ Journal::Journal(std::string project_directory) {
   path_ = (std::filesystem::path(directory_) / ".cudadent" / "records.jsonl").string();
 }
 
-Result<Json> Journal::append(Json record) {
-  if (!record.is_object()) return Diagnostic{.message = "a record must be a JSON object", .file = path_};
+Result<Record> Journal::append(Record record) {
   keep_out_of_git(std::filesystem::path(path_).parent_path());
-  Json full = completed(std::move(record), directory_);
-  Json identified = {{"version", record_version}, {"id", sha256_hex(one_line(full)).substr(0, id_digits)}};
-  for (auto& [key, value] : full.items()) identified[key] = value;
-  const auto written = append_line(path_, one_line(identified));
+  complete(record, directory_);
+  const Json full = complete_json(record);
+  record.id = sha256_hex(one_line(full)).substr(0, id_digits);
+  Json identified = {{"version", record_version}, {"id", record.id}};
+  for (const auto& [key, value] : full.items()) identified[key] = value;
+  record.line = one_line(identified);
+  const auto written = append_line(path_, record.line);
   if (!written) return written.error();
-  return identified;
+  return record;
 }
 
-Result<std::vector<Json>> Journal::read(int* damaged) const {
+Result<std::vector<Record>> Journal::read(int* damaged) const {
   const auto lines = read_lines(path_);
   if (!lines) return lines.error();
-  std::vector<Json> records;
+  std::vector<Record> records;
   int broken = lines->torn_end ? 1 : 0;
   for (const std::string& line : lines->whole) {
-    Json record = Json::parse(line, nullptr, false);
-    const bool reads = record.is_object() && record.contains("id") && record["id"].is_string() &&
-                       record.contains("version") && record["version"].is_number_integer() && record.contains("kind") &&
-                       record["kind"].is_string();
+    const Json json = Json::parse(line, nullptr, false);
+    const bool reads = json.is_object() && json.contains("id") && json["id"].is_string() && json.contains("version") &&
+                       json["version"].is_number_integer() && json.contains("kind") && json["kind"].is_string();
     if (reads) {
-      records.push_back(std::move(record));
+      records.push_back(record_from(json));
     } else {
       ++broken;
     }
@@ -133,15 +126,14 @@ Result<std::vector<Json>> Journal::read(int* damaged) const {
   return records;
 }
 
-Result<Json> Journal::find(const std::string& id_prefix) const {
+Result<Record> Journal::find(const std::string& id_prefix) const {
   auto records = read();
   if (!records) return records.error();
-  const Json* found = nullptr;
-  for (const Json& record : *records) {
-    if (id_prefix.empty() || !record["id"].get<std::string>().starts_with(id_prefix)) continue;
-    if (found != nullptr && (*found)["id"] != record["id"]) {
-      return Diagnostic{.message = "record id '" + id_prefix + "' is ambiguous: " + (*found)["id"].get<std::string>() +
-                                   " and " + record["id"].get<std::string>(),
+  const Record* found = nullptr;
+  for (const Record& record : *records) {
+    if (id_prefix.empty() || !record.id.starts_with(id_prefix)) continue;
+    if (found != nullptr && found->id != record.id) {
+      return Diagnostic{.message = "record id '" + id_prefix + "' is ambiguous: " + found->id + " and " + record.id,
                         .fix = "give more digits",
                         .file = path_};
     }
@@ -153,6 +145,20 @@ Result<Json> Journal::find(const std::string& id_prefix) const {
                       .file = path_};
   }
   return *found;
+}
+
+Record unwritten(Record record) {
+  record.kind = kind_of(record);
+  record.line = one_line(to_json(record));
+  return record;
+}
+
+Result<Record> parse_record(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return Diagnostic{.message = "no JSON object"};
+  Record record = record_from(json);
+  if (record.verdict.empty()) record.verdict = text_in(json, "outcome");  // what a command says that made no record
+  return record;
 }
 
 }  // namespace flashmoe::workflow

@@ -1,4 +1,5 @@
 #include "workflow/journal/journal.hpp"
+#include "workflow/journal/record.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -12,11 +13,19 @@
 #include <set>
 #include <thread>
 
+#include "support/json.hpp"
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/line_file.hpp"
 
 namespace flashmoe::workflow {
 namespace {
+
+// A record that says something of its own.
+Record note(const std::string& summary) {
+  Record record;
+  record.body = GateRecord{.summary = summary};
+  return record;
+}
 
 class JournalTest : public testing::Test {
  protected:
@@ -32,10 +41,10 @@ class JournalTest : public testing::Test {
     std::filesystem::create_directories(directory_ / ".cudadent");
     std::ofstream(file(), std::ios::app | std::ios::binary) << bytes;
   }
-  [[nodiscard]] std::vector<Json> read(int* damaged = nullptr) const {
+  [[nodiscard]] std::vector<Record> read(int* damaged = nullptr) const {
     auto records = Journal(directory_.string()).read(damaged);
     EXPECT_TRUE(records);
-    return records ? *records : std::vector<Json>{};
+    return records ? *records : std::vector<Record>{};
   }
 
   std::filesystem::path directory_;
@@ -48,52 +57,57 @@ TEST_F(JournalTest, NoFileHasNoRecords) {
 
 TEST_F(JournalTest, CompletesTheCommonFields) {
   Journal journal(directory_.string());
-  const auto record = journal.append({{"kind", "compare"},
-                                      {"verdict", "KEEP"},
-                                      {"seconds", 1800},
-                                      {"cost_per_hour", {{"machine", 0.8}, {"agent", 10}}},
-                                      {"pairs", 7}});
+  Record draft;
+  draft.verdict = "KEEP";
+  draft.seconds = 1800;
+  draft.body = CompareRecord{.cost_per_hour = Prices{.machine = 0.8, .agent = 10}, .pairs_used = 7};
+  const auto record = journal.append(draft);
   ASSERT_TRUE(record);
+  const Json written = Json::parse(record->line);
   for (const char* key : {"version", "id", "kind", "time", "run", "project", "commit", "dirty", "device", "environment",
-                          "hashes", "verdict", "seconds", "cost", "pairs"}) {
-    EXPECT_TRUE(record->contains(key)) << key;
+                          "hashes", "verdict", "seconds", "cost", "pairs_used"}) {
+    EXPECT_TRUE(written.contains(key)) << key;
   }
-  EXPECT_EQ((*record)["id"].get<std::string>().size(), 12U);
-  EXPECT_NEAR((*record)["cost"]["total"].get<double>(), 5.4, 1e-9);
-  EXPECT_TRUE((*record)["commit"].is_null()) << "the directory is in no repository";
-  EXPECT_TRUE((*record)["environment"]["cpu"].is_string());
-  EXPECT_EQ(read(), std::vector<Json>{*record});
-  const auto found = journal.find((*record)["id"].get<std::string>().substr(0, 6));
+  EXPECT_EQ(record->kind, "compare");
+  EXPECT_EQ(record->id.size(), 12U);
+  EXPECT_NEAR(record->cost.total, 5.4, 1e-9);
+  EXPECT_TRUE(written["commit"].is_null()) << "the directory is in no repository";
+  EXPECT_TRUE(written["environment"]["cpu"].is_string());
+  ASSERT_EQ(read().size(), 1U);
+  EXPECT_EQ(read()[0].line, record->line);
+  const auto found = journal.find(record->id.substr(0, 6));
   ASSERT_TRUE(found);
-  EXPECT_EQ(*found, *record);
+  EXPECT_EQ(found->line, record->line);
 }
 
 TEST_F(JournalTest, EveryRecordHasAnIdOfItsOwn) {
   Journal journal(directory_.string());
   std::set<std::string> ids;
-  for (int i = 0; i < 20; ++i) ids.insert((*journal.append({{"kind", "gate"}}))["id"].get<std::string>());
+  for (int i = 0; i < 20; ++i) ids.insert(journal.append(note("x"))->id);
   EXPECT_EQ(ids.size(), 20U);
 }
 
 TEST_F(JournalTest, ATornLastLineIsSkippedAndClosedByTheNextWriter) {
   Journal journal(directory_.string());
-  ASSERT_TRUE(journal.append({{"kind", "gate"}, {"n", 1}}));
+  ASSERT_TRUE(journal.append(note("1")));
   append_raw(R"({"version":1,"id":"0123456789ab","kind":"gate","n":)");
   int damaged = 0;
   EXPECT_EQ(read(&damaged).size(), 1U);
   EXPECT_EQ(damaged, 1);
-  ASSERT_TRUE(journal.append({{"kind", "gate"}, {"n", 2}}));
+  ASSERT_TRUE(journal.append(note("2")));
   const auto records = read(&damaged);
   ASSERT_EQ(records.size(), 2U);
-  EXPECT_EQ(records[1]["n"], 2);
+  EXPECT_EQ(records[1].as<GateRecord>()->summary, "2");
   EXPECT_EQ(damaged, 1);
 }
 
 TEST_F(JournalTest, ARecordWithEveryKindOfTextStaysOneLine) {
   Journal journal(directory_.string());
   const std::string nasty = std::string("line\nbreak \0 zero", 17) + " \xff\xfe not UTF-8 \u2713";
-  ASSERT_TRUE(journal.append({{"kind", "gate"}, {"text", nasty}, {"gain", std::nan("")}}));
-  ASSERT_TRUE(journal.append({{"kind", "gate"}}));
+  Record draft = note(nasty);
+  draft.seconds = std::nan("");
+  ASSERT_TRUE(journal.append(draft));
+  ASSERT_TRUE(journal.append(note("")));
   int damaged = 0;
   EXPECT_EQ(read(&damaged).size(), 2U);
   EXPECT_EQ(damaged, 0);
@@ -111,11 +125,13 @@ TEST_F(JournalTest, GarbageNeverStopsReadingNorHidesWhatFollows) {
     if (round % 4 == 1) garbage = "{\"version\":1,\"id\":5,\"kind\":\"gate\"}\n[1,2]\nnull\n\"text\"\n";
     if (round % 4 == 2) garbage = std::string(5000, '[') + "\n";
     append_raw(garbage);
-    ASSERT_TRUE(journal.append({{"kind", "gate"}, {"round", round}}));
+    ASSERT_TRUE(journal.append(note(std::to_string(round))));
   }
   const auto records = read();
   ASSERT_EQ(records.size(), static_cast<std::size_t>(rounds));
-  for (int round = 0; round < rounds; ++round) EXPECT_EQ(records[static_cast<std::size_t>(round)]["round"], round);
+  for (int round = 0; round < rounds; ++round) {
+    EXPECT_EQ(records[static_cast<std::size_t>(round)].as<GateRecord>()->summary, std::to_string(round));
+  }
 }
 
 TEST_F(JournalTest, EightProcessesWriteAtOnce) {
@@ -147,7 +163,10 @@ TEST_F(JournalTest, EightProcessesWriteAtOnce) {
   EXPECT_EQ(damaged, 0);
   ASSERT_EQ(records.size(), static_cast<std::size_t>(writers * each));
   std::vector<int> next(writers, 0);
-  for (const Json& record : records) EXPECT_EQ(record["i"], next[record["writer"].get<std::size_t>()]++);
+  for (const Record& record : records) {
+    const Json json = Json::parse(record.line);
+    EXPECT_EQ(json["i"], next[json["writer"].get<std::size_t>()]++);
+  }
 }
 
 TEST_F(JournalTest, KilledWritersLoseNothingThatWasReported) {
@@ -178,14 +197,14 @@ TEST_F(JournalTest, KilledWritersLoseNothingThatWasReported) {
     next += 1000;
   }
   std::set<int> found;
-  for (const Json& record : read()) found.insert(record["i"].get<int>());
+  for (const Record& record : read()) found.insert(Json::parse(record.line)["i"].get<int>());
   for (const int i : reported) EXPECT_TRUE(found.contains(i)) << i;
   EXPECT_FALSE(reported.empty()) << "no writer got as far as one record: the test saw nothing";
 }
 
 TEST_F(JournalTest, AnUnwritablePlaceIsADiagnosticThatNamesIt) {
   std::ofstream(directory_ / ".cudadent") << "a file where the directory should be";
-  const auto record = Journal(directory_.string()).append({{"kind", "gate"}});
+  const auto record = Journal(directory_.string()).append(note("x"));
   ASSERT_FALSE(record);
   EXPECT_NE(record.error().message.find(".cudadent"), std::string::npos);
   EXPECT_FALSE(record.error().fix.empty());
@@ -198,17 +217,17 @@ TEST_F(JournalTest, ACommitAndAChangedTreeAreSeen) {
   const TreeState clean = tree_state(directory_.string());
   EXPECT_EQ(clean.commit.size(), 40U);
   EXPECT_FALSE(clean.dirty);
-  ASSERT_TRUE(Journal(directory_.string()).append({{"kind", "gate"}}));
+  ASSERT_TRUE(Journal(directory_.string()).append(note("x")));
   EXPECT_FALSE(tree_state(directory_.string()).dirty) << "our own records are no change of the tree";
   std::ofstream(directory_ / "a.txt") << "2";
   EXPECT_TRUE(tree_state(directory_.string()).dirty);
 }
 
 TEST(Cost, IsTimeTimesPrice) {
-  const Json cost = cost_of(3600 * 2, 0.5, 10);
-  EXPECT_DOUBLE_EQ(cost["machine"].get<double>(), 1);
-  EXPECT_DOUBLE_EQ(cost["agent"].get<double>(), 20);
-  EXPECT_DOUBLE_EQ(cost["total"].get<double>(), 21);
+  const Spent cost = cost_of(3600 * 2, {.machine = 0.5, .agent = 10});
+  EXPECT_DOUBLE_EQ(cost.machine, 1);
+  EXPECT_DOUBLE_EQ(cost.agent, 20);
+  EXPECT_DOUBLE_EQ(cost.total, 21);
 }
 
 }  // namespace

@@ -74,10 +74,10 @@ std::string advice_text(const Plans& plans, const Cost& cost, const MachineComma
                      plans.work_ahead_hours, cost.machine_per_hour);
 }
 
-Json cpu_state() {
-  Json state = Json::object();
+CpuState cpu_state() {
+  CpuState state;
   std::ifstream load("/proc/loadavg");
-  if (double one = 0; load >> one) state["load_1min"] = one;
+  if (double one = 0; load >> one) state.load_1min = one;
   std::ifstream info("/proc/cpuinfo");
   double slowest = 0;
   double fastest = 0;
@@ -88,9 +88,9 @@ Json cpu_state() {
     slowest = slowest == 0 ? mhz : std::min(slowest, mhz);
     fastest = std::max(fastest, mhz);
   }
-  if (fastest > 0) state["cpu_mhz"] = {slowest, fastest};
+  if (fastest > 0) state.cpu_mhz = {slowest, fastest};
   std::ifstream governor("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-  if (std::string name; governor >> name) state["governor"] = name;
+  if (std::string name; governor >> name) state.governor = name;
   return state;
 }
 

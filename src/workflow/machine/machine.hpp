@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "support/json.hpp"
 #include "support/result.hpp"
 #include "workflow/project/project.hpp"
+#include "workflow/statistics/pair.hpp"
 
 namespace flashmoe::workflow {
 
@@ -41,7 +41,7 @@ struct Plans {
 // One sentence with its reason and, for a stop, the user's own command.
 [[nodiscard]] std::string advice_text(const Plans& plans, const Cost& cost, const MachineCommands& commands);
 
-// Clocks, load and memory pressure right now, as far as the kernel tells; for the record of a measurement.
-[[nodiscard]] Json cpu_state();
+// Clocks and load right now, as far as the kernel tells; for the record of a measurement.
+[[nodiscard]] CpuState cpu_state();
 
 }  // namespace flashmoe::workflow

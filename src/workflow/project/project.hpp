@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "cudadent/kernel.h"
-#include "support/json.hpp"
 #include "support/result.hpp"
 
 namespace flashmoe::workflow {
@@ -130,6 +129,13 @@ struct Project {
   MachineCommands machine;
 };
 
+// nullptr: there is none of that name.
+[[nodiscard]] const Workload* find_workload(const Project& project, const std::string& name);
+// The one of the verdict: the project's target, else its last; nullptr when it has none at all.
+[[nodiscard]] const Workload* target_workload(const Project& project);
+// Their names, for people: "tiny, small, target".
+[[nodiscard]] std::string workload_names(const Project& project);
+
 // Reads and checks `path` (a directory or a cudadent.toml). Errors carry file, line, column and key.
 [[nodiscard]] Result<Project> load_project(const std::string& path);
 
@@ -147,8 +153,5 @@ struct LaunchArgument {
   std::string expression{};
 };
 [[nodiscard]] std::optional<LaunchArgument> parse_argument(const Project& project, const std::string& text);
-
-// The JSON Schema of cudadent.toml, from the same table the reader uses.
-[[nodiscard]] Json project_schema();
 
 }  // namespace flashmoe::workflow

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
 #include "support/progress.hpp"
 #include "support/result.hpp"
+#include "workflow/journal/record.hpp"
 
 namespace flashmoe::workflow {
 
@@ -23,12 +23,12 @@ inline constexpr int reproduce_steps = 3;
 struct Reproduction {
   bool same_verdict = false;
   bool exact = false;  // the record was made on a commit, not on a changed tree
-  Json record = Json::object();
+  Record record{};
   [[nodiscard]] int exit_code() const { return !same_verdict ? 1 : exact ? 0 : 3; }
 };
 
 // The command line (without the program) that makes such a record again.
-[[nodiscard]] Result<std::vector<std::string>> recipe_of(const Json& record);
+[[nodiscard]] Result<std::vector<std::string>> recipe_of(const Record& record);
 
 [[nodiscard]] Result<Reproduction> reproduce(const ReproduceRequest& request, Progress& progress);
 

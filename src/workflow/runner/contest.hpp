@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "workflow/compare/pair.hpp"
 #include "workflow/runner/judge.hpp"
 #include "workflow/runner/session.hpp"
+#include "workflow/statistics/pair.hpp"
 
 namespace flashmoe::workflow {
 

@@ -26,22 +26,22 @@ std::size_t extent_bytes(const cudadent_tensor& tensor) {
   return static_cast<std::size_t>(last + 1) * bytes_per_element(static_cast<cudadent_dtype>(tensor.dtype));
 }
 
-// A scalar argument as the kernel's ABI wants it: {"i64": 5} -> 8 bytes.
-Result<std::uint64_t> scalar_bits(const std::string& type, const Json& value) {
+// A scalar argument as the kernel's ABI wants it: an i64 of 5 is 8 bytes.
+Result<std::uint64_t> scalar_bits(const LaunchValue& value) {
   std::uint64_t bits = 0;
   const auto put = [&](auto number) { std::memcpy(&bits, &number, sizeof number); };
-  if (type == "i32") {
-    put(static_cast<std::int32_t>(value.get<std::int64_t>()));
-  } else if (type == "i64") {
-    put(value.get<std::int64_t>());
-  } else if (type == "u8") {
-    put(static_cast<std::uint8_t>(value.get<std::int64_t>()));
-  } else if (type == "f32") {
-    put(value.get<float>());
-  } else if (type == "f64") {
-    put(value.get<double>());
+  if (value.type == "i32") {
+    put(static_cast<std::int32_t>(value.integer));
+  } else if (value.type == "i64") {
+    put(value.integer);
+  } else if (value.type == "u8") {
+    put(static_cast<std::uint8_t>(value.integer));
+  } else if (value.type == "f32") {
+    put(static_cast<float>(value.real));
+  } else if (value.type == "f64") {
+    put(value.real);
   } else {
-    return Diagnostic{.message = "no argument type is called " + type};
+    return Diagnostic{.message = "no argument type is called " + value.type};
   }
   return bits;
 }
@@ -54,14 +54,14 @@ struct GpuEntry::State {
     bool is_tensor = false;
     std::uint64_t bits = 0;
   };
-  struct Launch {
+  struct BoundLaunch {
     runtime::Function function;
     runtime::Geometry geometry;
     std::vector<Argument> arguments;
   };
   std::shared_ptr<runtime::Context> context;
   std::vector<std::shared_ptr<runtime::Module>> modules;
-  std::vector<Launch> launches;
+  std::vector<BoundLaunch> launches;
   std::vector<runtime::Buffer> buffers;  // one per tensor
   std::vector<bool> is_input;
 };
@@ -73,57 +73,58 @@ const std::string& GpuEntry::device() const {
   return state_->context->device_name();
 }
 
-Result<std::unique_ptr<GpuEntry>> GpuEntry::load(const Json& request) {
+Result<std::unique_ptr<GpuEntry>> GpuEntry::load(const std::string& driver, int ordinal,
+                                                 const std::vector<Image>& images) {
   auto state = std::make_unique<State>();
-  auto driver = runtime::Driver::open(request.at("driver"));
-  if (!driver) return driver.error();
-  auto context = runtime::Context::create(*driver, request.value("ordinal", 0));
+  auto opened = runtime::Driver::open(driver);
+  if (!opened) return opened.error();
+  auto context = runtime::Context::create(*opened, ordinal);
   if (!context) return context.error();
   state->context = *context;
   // From here on the driver reads what somebody else wrote, and a virtual one executes it in this process. Not before:
   // a real driver may start a helper program when it is initialised.
   forbid_touching_others();
   forbid_reading_my_memory();
-  for (const Json& image : request.at("images")) {
-    const std::string path = image.at("path");
-    std::ifstream file(path, std::ios::binary);
+  for (const Image& image : images) {
+    std::ifstream file(image.path, std::ios::binary);
     std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-    if (sha256_hex(std::as_bytes(std::span(bytes))) != image.at("hash").get<std::string>())
-      return Diagnostic{.message = path + " is not what was built", .fix = "run the gate again"};
+    if (sha256_hex(std::as_bytes(std::span(bytes))) != image.hash)
+      return Diagnostic{.message = image.path + " is not what was built", .fix = "run the gate again"};
     bytes.push_back('\0');  // PTX is text, and drivers read it up to its end
     auto module = runtime::Module::load(state->context, std::as_bytes(std::span(bytes)));
-    if (!module) return Diagnostic{.message = path + ": " + module.error().message, .fix = module.error().fix};
+    if (!module) return Diagnostic{.message = image.path + ": " + module.error().message, .fix = module.error().fix};
     state->modules.push_back(*module);
   }
   return std::unique_ptr<GpuEntry>(new GpuEntry(std::move(state)));
 }
 
-Result<Done> GpuEntry::bind(const Json& request, const cudadent_call& shape) {
+Result<Done> GpuEntry::bind(const std::vector<Launch>& launches, std::vector<bool> is_input,
+                            const cudadent_call& shape) {
   State& state = *state_;
   state.launches.clear();
   state.buffers.clear();
-  state.is_input.clear();
+  state.is_input = std::move(is_input);
   for (std::int32_t i = 0; i < shape.tensor_count; ++i) {
     auto buffer = runtime::Buffer::create(state.context, extent_bytes(shape.tensors[i]));
     if (!buffer) return buffer.error();
     state.buffers.push_back(std::move(*buffer));
-    state.is_input.push_back(request.at("tensors").at(static_cast<std::size_t>(i)).at("role") == "input");
   }
-  for (const Json& launch : request.at("launches")) {
-    auto function = state.modules.at(launch.at("image").get<std::size_t>())->function(launch.at("kernel"));
+  for (const Launch& launch : launches) {
+    if (launch.image >= state.modules.size()) return Diagnostic{.message = "a launch of an image that is not loaded"};
+    auto function = state.modules[launch.image]->function(launch.kernel);
     if (!function) return function.error();
-    State::Launch made{.function = *function, .geometry = {}, .arguments = {}};
-    made.geometry.grid = launch.at("grid").get<std::array<unsigned, 3>>();
-    made.geometry.block = launch.at("block").get<std::array<unsigned, 3>>();
-    made.geometry.dynamic_shared_bytes = launch.at("shared_bytes");
-    for (const Json& argument : launch.at("args")) {
-      const std::string& type = argument.begin().key();
-      const Json& value = argument.begin().value();
-      if (type == "tensor") {
-        made.arguments.push_back({.tensor = value.get<std::size_t>(), .is_tensor = true});
+    State::BoundLaunch made{.function = *function, .geometry = {}, .arguments = {}};
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      made.geometry.grid[axis] = static_cast<unsigned>(launch.grid[axis]);
+      made.geometry.block[axis] = static_cast<unsigned>(launch.block[axis]);
+    }
+    made.geometry.dynamic_shared_bytes = static_cast<unsigned>(launch.shared_bytes);
+    for (const LaunchValue& value : launch.args) {
+      if (value.tensor) {
+        made.arguments.push_back({.tensor = *value.tensor, .is_tensor = true});
         continue;
       }
-      auto bits = scalar_bits(type, value);
+      auto bits = scalar_bits(value);
       if (!bits) return bits.error();
       made.arguments.push_back({.bits = *bits});
     }
@@ -141,7 +142,7 @@ Result<Done> GpuEntry::run(const cudadent_call& call) {
   for (std::size_t i = 0; i < state.buffers.size(); ++i) {
     if (auto written = state.buffers[i].write(bytes_of(i)); !written) return written.error();
   }
-  for (State::Launch& launch : state.launches) {
+  for (State::BoundLaunch& launch : state.launches) {
     const auto& grid = launch.geometry.grid;
     if (std::find(grid.begin(), grid.end(), 0U) != grid.end()) continue;  // nothing to compute
     std::vector<std::uint64_t> values;

@@ -3,15 +3,39 @@
 // interface serves a C++ shared library, a Python callable and a CUDA kernel on a virtual or a real GPU.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
 #include "support/result.hpp"
 #include "workflow/project/project.hpp"
 
 namespace flashmoe::workflow {
+
+struct Image {
+  std::string path{};
+  std::string hash{};  // SHA-256, checked again by the worker when it loads it
+};
+
+// An argument of a launch: a tensor of the call, or a number of one of the types i32, i64, u8, f32, f64.
+struct LaunchValue {
+  std::optional<std::size_t> tensor{};  // its index
+  std::string type{};
+  double real = 0;           // f32, f64
+  std::int64_t integer = 0;  // the others
+};
+
+// One launch of a call, evaluated for a workload.
+struct Launch {
+  std::size_t image = 0;  // index
+  std::string kernel{};   // symbol
+  std::array<std::int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  std::int64_t shared_bytes = 0;
+  std::vector<LaunchValue> args{};
+};
 
 // What to run: a built shared library with an entry, a Python callable, or CUDA kernels.
 struct Runnable {
@@ -24,8 +48,8 @@ struct Runnable {
   // CallableKind::cuda: the driver's library, the images with their hashes, and the launches of one call.
   std::string driver{};
   int ordinal = 0;
-  Json images = Json::array();
-  std::function<Result<Json>(const Values&)> launches{};
+  std::vector<Image> images{};
+  std::function<Result<std::vector<Launch>>(const Values&)> launches{};
   std::vector<std::string> environment{};  // "NAME=value" for the worker
   double limit_factor = 1;                 // on every time limit: a virtual GPU is slower than a device
 };

@@ -8,11 +8,13 @@
 #include <ctime>
 #include <thread>
 
+#include "support/clock.hpp"
 #include "support/json.hpp"
 #include "support/process.hpp"
 #include "workflow/runner/element.hpp"
 #include "workflow/runner/hardening.hpp"
 #include "workflow/runner/inputs.hpp"
+#include "workflow/runner/launch_text.hpp"
 #include "workflow/runner/python_runner.hpp"
 #include "workflow/runner/shared_region.hpp"
 
@@ -207,8 +209,9 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
             {"hash", runnable.content_hash},
             {"trusted", trusted}};
   if (runnable.kind == CallableKind::cuda) {
-    load = {
-        {"cmd", "load_gpu"}, {"driver", runnable.driver}, {"ordinal", runnable.ordinal}, {"images", runnable.images}};
+    Json images = Json::array();
+    for (const Image& image : runnable.images) images.push_back({{"path", image.path}, {"hash", image.hash}});
+    load = {{"cmd", "load_gpu"}, {"driver", runnable.driver}, {"ordinal", runnable.ordinal}, {"images", images}};
   }
   RunError error = state.ask(load, load_limit, reply);
   if (error.failure == Failure::refused) error.failure = Failure::could_not_start;
@@ -256,7 +259,7 @@ RunError Session::bind(const Project& project, const Values& values, const std::
   if (state.runnable.kind == CallableKind::cuda) {
     auto launches = state.runnable.launches(values);
     if (!launches) return {Failure::could_not_start, launches.error()};
-    request["launches"] = std::move(*launches);
+    request["launches"] = Json::parse(launches_text(*launches));
   }
   Json reply;
   return state.ask(request, bind_limit, reply);
@@ -305,7 +308,7 @@ Block Session::run(int first, int count, milliseconds limit, const std::string& 
   const double cpu_before = cpu_seconds();
   const auto start = Clock::now();
   block.error = state.ask(range, limit, reply);
-  block.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  block.seconds = seconds_since(start);
   const double cpu_after = cpu_seconds();
   block.cpu_seconds = cpu_before < 0 || cpu_after < 0 ? -1 : cpu_after - cpu_before;
   if (!block.ok()) return block;

@@ -10,10 +10,10 @@
 
 #include "runtime/driver.hpp"
 #include "support/sha256.hpp"
-#include "workflow/build/build.hpp"
-#include "workflow/build/project_for_test.hpp"
+#include "workflow/compile/cpu_build.hpp"
+#include "workflow/project/project_for_test.hpp"
 #include "workflow/runner/element.hpp"
-#include "workflow/runner/worker.hpp"
+#include "workflow/runner/worker_for_test.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -205,12 +205,10 @@ TEST(Session, AWorkerWithAVirtualGpuCannotTouchOthers) {
   const auto hash = sha256_of_file(image);
   ASSERT_TRUE(hash);
   Session session;
-  const RunError error = session.start(doubling.project,
-                                       {.label = "kernel",
-                                        .kind = CallableKind::cuda,
-                                        .driver = *driver,
-                                        .images = {{{"path", image}, {"hash", *hash}}}},
-                                       false);
+  const RunError error = session.start(
+      doubling.project,
+      {.label = "kernel", .kind = CallableKind::cuda, .driver = *driver, .images = {{.path = image, .hash = *hash}}},
+      false);
   ASSERT_EQ(error.failure, Failure::none) << error.diagnostic.to_string();
   EXPECT_EQ(status_of_worker("Seccomp"), "2") << "no filter";
   EXPECT_EQ(status_of_worker("NoNewPrivs"), "1");
@@ -220,7 +218,5 @@ TEST(Session, AWorkerWithAVirtualGpuCannotTouchOthers) {
 }  // namespace flashmoe::workflow
 
 int main(int argc, char** argv) {
-  if (flashmoe::workflow::is_worker_call(argc, argv)) return flashmoe::workflow::worker_main();
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+  return flashmoe::workflow::run_tests_or_worker(argc, argv);
 }

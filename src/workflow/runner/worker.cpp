@@ -17,10 +17,12 @@
 #include <vector>
 
 #include "cudadent/kernel.h"
+#include "support/clock.hpp"
 #include "support/json.hpp"
 #include "support/sha256.hpp"
 #include "workflow/runner/gpu_entry.hpp"
 #include "workflow/runner/hardening.hpp"
+#include "workflow/runner/launch_text.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -164,7 +166,9 @@ class Worker {
   }
 
   Json load_gpu(const Json& request) {
-    auto loaded = GpuEntry::load(request);
+    std::vector<Image> images;
+    for (const Json& image : request.at("images")) images.push_back({image.at("path"), image.at("hash")});
+    auto loaded = GpuEntry::load(request.at("driver"), request.value("ordinal", 0), images);
     if (!loaded) return refusal(loaded.error());
     gpu_ = std::move(*loaded);
     return Json{{"ok", true}, {"version", gpu_->device()}};
@@ -197,6 +201,7 @@ class Worker {
     }
     std::vector<cudadent_tensor> first;
     std::vector<std::size_t> step;
+    std::vector<bool> is_input;
     for (const Json& tensor : request.at("tensors")) {
       const bool input = tensor.at("role") == "input";
       std::byte* region = input ? inputs_.data : outputs_.data;
@@ -211,6 +216,7 @@ class Worker {
       }
       first.push_back(made);
       step.push_back(input ? input_bytes : output_bytes);
+      is_input.push_back(input);
     }
     tensors_.resize(sets);
     for (std::size_t set = 0; set < sets; ++set) {
@@ -228,7 +234,10 @@ class Worker {
       calls_.push_back(call);
     }
     if (gpu_ && !calls_.empty()) {
-      if (const auto bound = gpu_->bind(request, calls_.front()); !bound) return refusal(bound.error());
+      const auto launches = launches_from(request.at("launches").dump());
+      if (!launches) return refusal(launches.error());
+      const auto bound = gpu_->bind(*launches, std::move(is_input), calls_.front());
+      if (!bound) return refusal(bound.error());
     }
     return Json{{"ok", true}};
   }
@@ -257,8 +266,7 @@ class Worker {
         return reply;
       }
     }
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return Json{{"ok", true}, {"seconds", seconds}};
+    return Json{{"ok", true}, {"seconds", seconds_since(start)}};
   }
 
   std::FILE* requests_;

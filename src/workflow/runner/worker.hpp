@@ -6,7 +6,8 @@
 //   {"n":2,"cmd":"bind","inputs_fd":5,"outputs_fd":6,"input_bytes":...,"output_bytes":...,"sets":8,"threads":1,
 //    "params":{...},"tensors":[{"name","role","dtype","shape","stride","offset","absent"}]}
 //   {"n":3,"cmd":"run","first":0,"count":8,"variant":""}
-// A CUDA kernel is loaded by {"cmd":"load_gpu",...} and bound with launches: see gpu_entry.hpp.
+// A CUDA kernel is loaded by {"cmd":"load_gpu","driver":"...","ordinal":0,"images":[{"path":"...","hash":"..."}]} and
+// bound with "launches" (launch_text.hpp).
 // Answers: {"n":3,"ok":true,...} or {"n":3,"ok":false,"error":"...","set":2}.
 // The memory before a crash: {"fault":"write|read","signal":11,"region":"inputs|outputs|other","offset":...}.
 #pragma once

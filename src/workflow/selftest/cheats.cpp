@@ -4,15 +4,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "support/clock.hpp"
 #include "support/process.hpp"
-#include "workflow/build/build.hpp"
-#include "workflow/gate/correctness.hpp"
-#include "workflow/gate/performance.hpp"
+#include "workflow/compile/cpu_build.hpp"
+#include "workflow/gates/correctness.hpp"
+#include "workflow/gates/performance.hpp"
+#include "workflow/gates/runnable.hpp"
 #include "workflow/runner/inputs.hpp"
+#include "workflow/selftest/temporary_directory.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -47,18 +49,18 @@ constexpr const char* reference_source = R"(ENTRY {
 })";
 
 struct Playground {
+  TemporaryDirectory directory;
   Project project;
   std::string problem;
   Runnable reference, baseline;
 
   Playground() {
-    std::string pattern = (fs::temp_directory_path() / "cudadent-cheats-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) {
+    if (directory.path().empty()) {
       problem = "no temporary directory under " + fs::temp_directory_path().string();
       return;
     }
-    project.directory = pattern;
-    project.file = pattern + "/cudadent.toml";
+    project.directory = directory.path().string();
+    project.file = project.directory + "/cudadent.toml";
     project.name = "cheats";
     project.cpu_flags = {"-O2"};
     project.tensors.resize(2);
@@ -77,12 +79,6 @@ struct Playground {
     project.hard_values.clear();
     project.call_limit_seconds = 5;
   }
-  ~Playground() {
-    std::error_code ignored;
-    if (!project.directory.empty()) fs::remove_all(project.directory, ignored);
-  }
-  Playground(const Playground&) = delete;
-  Playground& operator=(const Playground&) = delete;
 
   Result<Runnable> build(const std::string& name, const std::string& source, const std::string& role) {
     const std::string file = name + ".cpp";
@@ -94,10 +90,7 @@ struct Playground {
     callable.entry = "kernel";
     const auto built = build_cpu(project, callable, role);
     if (!built) return built.error();
-    return Runnable{.label = role == "kernel" ? name : role,
-                    .library = built->library,
-                    .entry = "kernel",
-                    .content_hash = built->content_hash};
+    return library_runnable(*built, role == "kernel" ? name : role);
   }
 
   // Anew for every cheat: one of them overwrites it.
@@ -120,15 +113,15 @@ struct Playground {
 
 CheatOutcome run_one(Playground& playground, const Cheat& cheat) {
   const auto start = Clock::now();
-  CheatOutcome outcome{
-      .name = cheat.name, .what = cheat.what, .expected_gate = cheat.expected_gate, .stopped_at = {}, .message = {}};
+  CheatOutcome outcome{.name = cheat.name, .what = cheat.what};
+  if (!cheat.expected_gate.empty()) outcome.expected_gate = cheat.expected_gate;
   const auto finish = [&](const GateResult& gate) {
     // A gate that could not run or decide has refused nothing.
     const bool judged = gate.outcome == Outcome::fails;
     if (gate.outcome != Outcome::holds) outcome.stopped_at = judged ? gate.gate : gate.gate + " (not decided)";
     outcome.message = gate.summary;
-    outcome.as_expected = outcome.stopped_at == cheat.expected_gate;
-    outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    outcome.as_expected = outcome.stopped_at == outcome.expected_gate;
+    outcome.seconds = seconds_since(start);
     return outcome;
   };
   GateResult failed;
@@ -154,16 +147,6 @@ CheatOutcome run_one(Playground& playground, const Cheat& cheat) {
 }
 
 }  // namespace
-
-Json to_json(const CheatOutcome& outcome) {
-  return {{"name", outcome.name},
-          {"what", outcome.what},
-          {"expected_gate", outcome.expected_gate.empty() ? Json(nullptr) : Json(outcome.expected_gate)},
-          {"stopped_at", outcome.stopped_at.empty() ? Json(nullptr) : Json(outcome.stopped_at)},
-          {"message", outcome.message},
-          {"as_expected", outcome.as_expected},
-          {"seconds", outcome.seconds}};
-}
 
 std::vector<CheatOutcome> run_cheats(Progress& progress, const std::vector<std::string>& only) {
   std::vector<CheatOutcome> outcomes;

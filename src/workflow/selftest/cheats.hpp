@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
 #include "support/progress.hpp"
+#include "workflow/journal/selftest_record.hpp"
 
 namespace flashmoe::workflow {
 
@@ -18,18 +18,6 @@ struct Cheat {
 };
 
 [[nodiscard]] const std::vector<Cheat>& all_cheats();
-
-struct CheatOutcome {
-  std::string name;
-  std::string what;
-  std::string expected_gate;
-  std::string stopped_at;  // the gate that refused it; empty: it passed
-  std::string message;     // what that gate said
-  bool as_expected = false;
-  double seconds = 0;
-};
-
-[[nodiscard]] Json to_json(const CheatOutcome& outcome);
 
 // All of them, or those named. An entry that cannot be built or run at all is not as expected.
 [[nodiscard]] std::vector<CheatOutcome> run_cheats(Progress& progress, const std::vector<std::string>& only = {});

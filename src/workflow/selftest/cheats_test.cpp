@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "workflow/runner/worker.hpp"
+#include "workflow/runner/worker_for_test.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -14,8 +14,9 @@ TEST(Cheats, AreRefusedWhereTheyShouldBeAndTheHonestKernelPasses) {
   EXPECT_GE(outcomes.size(), 13u);  // twelve and the control
   EXPECT_EQ(outcomes.front().name, "honest");
   for (const CheatOutcome& outcome : outcomes) {
-    EXPECT_TRUE(outcome.as_expected) << outcome.name << ": expected '" << outcome.expected_gate << "', stopped at '"
-                                     << outcome.stopped_at << "': " << outcome.message;
+    EXPECT_TRUE(outcome.as_expected) << outcome.name << ": expected '" << outcome.expected_gate.value_or("")
+                                     << "', stopped at '" << outcome.stopped_at.value_or("")
+                                     << "': " << outcome.message;
   }
 }
 
@@ -23,7 +24,5 @@ TEST(Cheats, AreRefusedWhereTheyShouldBeAndTheHonestKernelPasses) {
 }  // namespace flashmoe::workflow
 
 int main(int argc, char** argv) {
-  if (flashmoe::workflow::is_worker_call(argc, argv)) return flashmoe::workflow::worker_main();
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+  return flashmoe::workflow::run_tests_or_worker(argc, argv);
 }

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "workflow/compare/pair.hpp"
+#include "workflow/statistics/pair.hpp"
 
 namespace flashmoe::workflow {
 
@@ -70,14 +70,6 @@ double heavy_tailed_pair(std::mt19937_64& random, double log_gain, double spread
   constexpr double freedom = 5;
   std::student_t_distribution<double> tail(freedom);
   return log_gain + spread * tail(random) / std::sqrt(freedom / (freedom - 2));
-}
-
-// splitmix64: neighbouring streams share nothing.
-std::uint64_t stream_seed(std::uint64_t seed, std::uint64_t stream) {
-  std::uint64_t z = seed + (stream + 1) * 0x9E3779B97F4A7C15ULL;
-  z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27U)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31U);
 }
 
 }  // namespace flashmoe::workflow

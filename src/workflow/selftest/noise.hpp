@@ -52,7 +52,4 @@ class SimulatedMachine {
 // A pair's log-ratio with a given spread and heavy tails (Student's t with 5 degrees of freedom, scaled to it).
 [[nodiscard]] double heavy_tailed_pair(std::mt19937_64& random, double log_gain, double spread);
 
-// Independent streams from one seed.
-[[nodiscard]] std::uint64_t stream_seed(std::uint64_t seed, std::uint64_t stream);
-
 }  // namespace flashmoe::workflow

@@ -1,7 +1,6 @@
 #include "workflow/selftest/real.hpp"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <chrono>
 #include <cmath>
@@ -9,9 +8,10 @@
 #include <fstream>
 
 #include "support/process.hpp"
-#include "workflow/compare/comparison.hpp"
 #include "workflow/compare/measure.hpp"
 #include "workflow/compare/versions.hpp"
+#include "workflow/selftest/temporary_directory.hpp"
+#include "workflow/statistics/comparison.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 // Work that neither memory nor the compiler can make shorter: every step needs the one before. STEPS sets how long it
 // takes; the steps beyond the first thousand are for the clock only, so that every build gives the same result.
-constexpr const char* kernel_source = R"(#include <cudadent/kernel.h>
+constexpr const char* working_source = R"(#include <cudadent/kernel.h>
 extern "C" int work(const cudadent_call* call) {
   const auto* x = static_cast<const float*>(cudadent_find_tensor(call, "x")->data);
   auto* y = static_cast<float*>(cudadent_find_tensor(call, "y")->data);
@@ -38,7 +38,7 @@ extern "C" int work(const cudadent_call* call) {
 }
 )";
 
-constexpr const char* reference_source = R"(#include <cudadent/kernel.h>
+constexpr const char* working_reference = R"(#include <cudadent/kernel.h>
 extern "C" int reference(const cudadent_call* call) {
   const auto* x = static_cast<const float*>(cudadent_find_tensor(call, "x")->data);
   auto* y = static_cast<float*>(cudadent_find_tensor(call, "y")->data);
@@ -77,24 +77,6 @@ flags = ["-O2", "-DSTEPS={}"]
                      steps);
 }
 
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (fs::temp_directory_path() / "cudadent-selftest-XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~TemporaryDirectory() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 struct Built {
   Project project;
   Runnable kernel, reference;
@@ -104,8 +86,8 @@ Result<Built> build_with(const fs::path& root, int steps) {
   const fs::path directory = root / std::to_string(steps);
   std::error_code error;
   fs::create_directories(directory, error);
-  std::ofstream(directory / "kernel.cpp") << kernel_source;
-  std::ofstream(directory / "reference.cpp") << reference_source;
+  std::ofstream(directory / "kernel.cpp") << working_source;
+  std::ofstream(directory / "reference.cpp") << working_reference;
   std::ofstream(directory / "cudadent.toml") << configuration(steps);
   auto project = load_project(directory.string());
   if (!project) return project.error();
@@ -196,14 +178,13 @@ Result<std::vector<RealComparison>> run_real(const RealOptions& options, Progres
   return results;
 }
 
-Json to_json(const RealComparison& comparison) {
-  Json json = {{"injected_gain", std::expm1(comparison.injected)},
-               {"verdict", comparison.measured() ? name_of(comparison.verdict.decision) : "not measured"},
-               {"gain", to_json(comparison.verdict.interval)},
-               {"pairs", comparison.verdict.pairs},
-               {"pair_spread", comparison.pair_spread}};
-  if (!comparison.measured()) json["problem"] = comparison.problem;
-  return json;
+RealResult result_of(const RealComparison& comparison) {
+  return {.injected_gain = std::expm1(comparison.injected),
+          .verdict = comparison.measured() ? name_of(comparison.verdict.decision) : "not measured",
+          .gain = gain_of(comparison.verdict.interval),
+          .pairs = comparison.verdict.pairs,
+          .pair_spread = comparison.pair_spread,
+          .problem = comparison.problem};
 }
 
 }  // namespace flashmoe::workflow

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
 #include "support/progress.hpp"
 #include "support/result.hpp"
-#include "workflow/compare/sequential.hpp"
+#include "workflow/journal/selftest_record.hpp"
+#include "workflow/statistics/sequential.hpp"
 
 namespace flashmoe::workflow {
 
@@ -32,6 +32,6 @@ struct RealComparison {
 };
 
 [[nodiscard]] Result<std::vector<RealComparison>> run_real(const RealOptions& options, Progress& progress);
-[[nodiscard]] Json to_json(const RealComparison& comparison);
+[[nodiscard]] RealResult result_of(const RealComparison& comparison);
 
 }  // namespace flashmoe::workflow

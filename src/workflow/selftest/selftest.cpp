@@ -6,8 +6,9 @@
 #include <chrono>
 #include <cmath>
 
+#include "support/clock.hpp"
 #include "support/process.hpp"
-#include "workflow/journal/fields.hpp"
+#include "workflow/journal/record.hpp"
 #include "workflow/selftest/cheats.hpp"
 
 namespace flashmoe::workflow {
@@ -37,7 +38,7 @@ std::string rate_text(const RateInterval& rate) {
   return fmt::format("{:.1f} % [{:.1f}, {:.1f}]", 100 * rate.rate, 100 * rate.lower, 100 * rate.upper);
 }
 
-Check not_run(const std::string& name, const std::string& why) {
+SelftestCheck not_run(const std::string& name, const std::string& why) {
   return {.name = name, .must = true, .ran = false, .holds = false, .figure = "not run: " + why};
 }
 
@@ -119,10 +120,10 @@ void try_cheats(SelftestReport& report, Progress& progress) {
   int pretending = 0;
   int refused = 0;
   std::string wrong;
-  for (const CheatOutcome& outcome : run_cheats(progress)) {
-    report.cheats.push_back(to_json(outcome));
-    pretending += !outcome.expected_gate.empty();
-    refused += !outcome.expected_gate.empty() && outcome.as_expected;
+  report.cheats = run_cheats(progress);
+  for (const CheatOutcome& outcome : report.cheats) {
+    pretending += outcome.expected_gate.has_value();
+    refused += outcome.expected_gate && outcome.as_expected;
     if (!outcome.as_expected) wrong += (wrong.empty() ? "; not so: " : ", ") + outcome.name;
   }
   // Fewer than this are no corpus: an empty one would refuse everything.
@@ -135,12 +136,11 @@ void try_cheats(SelftestReport& report, Progress& progress) {
        .figure = fmt::format("{} of {} refused where they should be{}", refused, pretending, wrong)});
 }
 
-std::string cheat_table(const Json& cheats) {
+std::string cheat_table(const std::vector<CheatOutcome>& cheats) {
   std::string text = "Cheats\n";
-  for (const Json& cheat : cheats) {
-    const std::string stopped = text_of(cheat, "stopped_at");
-    text += fmt::format("  {} {:<26} {:<14} {}\n", field(cheat, "as_expected") == Json(true) ? "✓" : "✗",
-                        text_of(cheat, "name"), stopped.empty() ? "passed" : stopped, text_of(cheat, "what"));
+  for (const CheatOutcome& cheat : cheats) {
+    text += fmt::format("  {} {:<26} {:<14} {}\n", cheat.as_expected ? "✓" : "✗", cheat.name,
+                        cheat.stopped_at.value_or("passed"), cheat.what);
   }
   return text;
 }
@@ -184,7 +184,7 @@ std::string real_table(const std::vector<RealComparison>& comparisons) {
 
 int SelftestReport::exit_code() const {
   bool goals = true;
-  for (const Check& check : checks) {
+  for (const SelftestCheck& check : checks) {
     if (check.must && !check.holds) return 1;
     goals = goals && check.holds;
   }
@@ -203,33 +203,22 @@ SelftestReport run_selftest(const SelftestOptions& options, Progress& progress) 
   if (options.real && !interrupted()) measure_really(options, report, progress);
   if (options.cheats && !interrupted()) try_cheats(report, progress);
   if (interrupted()) report.checks.push_back(not_run("the rest", "interrupted"));
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  report.seconds = seconds_since(began);
   return report;
 }
 
-Json to_json(const SelftestReport& report) {
-  Json checks = Json::array();
-  for (const Check& check : report.checks) {
-    checks.push_back({{"name", check.name},
-                      {"must", check.must},
-                      {"ran", check.ran},
-                      {"holds", check.holds},
-                      {"figure", check.figure}});
-  }
-  Json json = {{"verdict", report.exit_code() == 0   ? "holds"
-                           : report.exit_code() == 3 ? "inconclusive"
-                                                     : "fails"},
-               {"seconds", report.seconds},
-               {"checks", checks},
-               {"simulated_null", to_json(report.null)},
-               {"power", Json::array()},
-               {"real", Json::array()},
-               {"cheats", report.cheats}};
+Record record_of(const SelftestReport& report) {
+  SelftestRecord body{.checks = report.checks, .simulated_null = report.null, .cheats = report.cheats};
   for (const auto* cells : {&report.power, &report.power_last}) {
-    for (const PowerCell& cell : *cells) json["power"].push_back(to_json(cell));
+    body.power.insert(body.power.end(), cells->begin(), cells->end());
   }
-  for (const RealComparison& comparison : report.real) json["real"].push_back(to_json(comparison));
-  return json;
+  for (const RealComparison& comparison : report.real) body.real.push_back(result_of(comparison));
+  Record record;
+  const int code = report.exit_code();
+  record.verdict = name_of(code == 0 ? Outcome::holds : code == 3 ? Outcome::inconclusive : Outcome::fails);
+  record.seconds = report.seconds;
+  record.body = std::move(body);
+  return record;
 }
 
 std::string report_text(const SelftestReport& report) {
@@ -242,7 +231,7 @@ std::string report_text(const SelftestReport& report) {
   }
   if (!report.real.empty()) text += real_table(report.real) + "\n";
   if (!report.cheats.empty()) text += cheat_table(report.cheats) + "\n";
-  for (const Check& check : report.checks) {
+  for (const SelftestCheck& check : report.checks) {
     text += fmt::format("{} {}: {}\n", check.holds ? "✓" : check.must ? "✗" : "!", check.name, check.figure);
   }
   constexpr const char* verdicts[] = {"The self-test holds.", "The self-test does NOT hold.", "",

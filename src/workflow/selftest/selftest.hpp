@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "support/json.hpp"
 #include "support/progress.hpp"
+#include "workflow/journal/selftest_record.hpp"
 #include "workflow/selftest/real.hpp"
 #include "workflow/selftest/simulation.hpp"
 
 namespace flashmoe::workflow {
+
+struct Record;
 
 struct SelftestOptions {
   bool quick = false;  // 400 simulated runs, one injected slowdown
@@ -21,29 +23,20 @@ struct SelftestOptions {
   double real_limit_seconds = 240;
 };
 
-// Something that must hold, or a goal that is reported without failing the self-test.
-struct Check {
-  std::string name{};
-  bool must = true;
-  bool ran = true;  // a must that could not run has failed
-  bool holds = false;
-  std::string figure{};  // what was seen, and the limit
-};
-
 struct SelftestReport {
-  std::vector<Check> checks{};
+  std::vector<SelftestCheck> checks{};
   NullResult null{};
   std::vector<PowerCell> power{};       // k = 1: the first comparison of a run
   std::vector<PowerCell> power_last{};  // k = 20: the last of a run of 20
   std::vector<RealComparison> real{};
-  Json cheats = Json::array();
+  std::vector<CheatOutcome> cheats{};
   double seconds = 0;
   [[nodiscard]] int exit_code() const;  // 0 all hold, 1 a must does not, 3 only goals are missed
 };
 
 [[nodiscard]] int selftest_steps(const SelftestOptions& options);
 [[nodiscard]] SelftestReport run_selftest(const SelftestOptions& options, Progress& progress);
-[[nodiscard]] Json to_json(const SelftestReport& report);
+[[nodiscard]] Record record_of(const SelftestReport& report);
 [[nodiscard]] std::string report_text(const SelftestReport& report);
 
 }  // namespace flashmoe::workflow

@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "support/process.hpp"
+#include "workflow/runner/inputs.hpp"
+#include "workflow/statistics/sequential.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -47,7 +49,7 @@ struct NullRun {
 
 NullRun one_null_run(const SimulationOptions& options, int run) {
   NullRun result;
-  SimulatedMachine machine(options.noise, stream_seed(options.seed, static_cast<std::uint64_t>(run)));
+  SimulatedMachine machine(options.noise, mix_seed(options.seed, static_cast<std::uint64_t>(run)));
   for (int k = 1; k <= options.candidates; ++k) {
     std::vector<double> x;
     const Verdict verdict = sample_until_final(policy_of(options, k), x, [&] { return machine.pair_log_ratio(0); });
@@ -101,7 +103,7 @@ std::vector<PowerCell> simulate_power(const SimulationOptions& options, const st
   for_each_item(static_cast<int>(cells.size()), options.threads, tick, [&](int item) {
     PowerCell& cell = cells[static_cast<std::size_t>(item)];
     std::mt19937_64 random(
-        stream_seed(options.seed, 1'000'000ULL * static_cast<std::uint64_t>(index) + static_cast<std::uint64_t>(item)));
+        mix_seed(options.seed, 1'000'000ULL * static_cast<std::uint64_t>(index) + static_cast<std::uint64_t>(item)));
     int kept = 0;
     double pairs = 0;
     for (int trial = 0; trial < options.trials_per_cell; ++trial) {
@@ -115,26 +117,6 @@ std::vector<PowerCell> simulate_power(const SimulationOptions& options, const st
     cell.mean_pairs = pairs / options.trials_per_cell;
   });
   return cells;
-}
-
-Json to_json(const RateInterval& interval) {
-  return {{"rate", interval.rate}, {"lower_95", interval.lower}, {"upper_95", interval.upper}};
-}
-
-Json to_json(const NullResult& result) {
-  return {{"runs", result.runs},
-          {"false_keeps", to_json(result.false_keeps)},
-          {"false_keeps_of_naive_rule", to_json(result.false_keeps_of_naive)},
-          {"pair_spread", result.pair_spread},
-          {"mean_pairs", result.mean_pairs}};
-}
-
-Json to_json(const PowerCell& cell) {
-  return {{"pair_spread", cell.spread},
-          {"gain", cell.gain},
-          {"index", cell.index},
-          {"kept", to_json(cell.kept)},
-          {"mean_pairs", cell.mean_pairs}};
 }
 
 }  // namespace flashmoe::workflow

@@ -1,0 +1,31 @@
+#include "workflow/compile/cache.hpp"
+
+#include <fstream>
+
+#include "support/json_fields.hpp"
+#include "support/sha256.hpp"
+#include "workflow/compile/compiler.hpp"
+
+namespace flashmoe::workflow {
+
+std::filesystem::path cache_root(const Project& project, const BuildOptions& options) {
+  return options.output_root.empty() ? std::filesystem::path(project.directory) / ".cudadent" / "build"
+                                     : absolute_path(options.output_root);
+}
+
+std::optional<std::string> cached_hash(const std::filesystem::path& product, const std::filesystem::path& note) {
+  std::ifstream file(note);
+  const Json json = Json::parse(file, nullptr, false);
+  const auto hash = sha256_of_file(product.string());
+  if (!hash || *hash != text_in(json, "content_hash")) return std::nullopt;
+  return *hash;
+}
+
+void note_built(const std::filesystem::path& note, const std::string& content_hash,
+                std::initializer_list<std::pair<const char*, std::string>> more) {
+  Json json = {{"content_hash", content_hash}};
+  for (const auto& [name, value] : more) json[name] = value;
+  std::ofstream(note) << json.dump() << "\n";
+}
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,32 @@
+// virtual:<gpu>: the virtual GPU as one of the cards of the table.
+#include <fmt/format.h>
+
+#include "devices/device.hpp"
+#include "runtime/driver.hpp"
+#include "workflow/device/kinds.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+std::optional<Result<DeviceSelector>> parse_virtual(const std::string& behind, const std::string& text) {
+  if (const auto gpu = find_gpu(behind); !gpu)
+    return Diagnostic{.message = fmt::format("device \"{}\": {}", text, gpu.error().message),
+                      .fix = "use one of them, as in: --device virtual:l4"};
+  return DeviceSelector{.kind = DeviceKind::virtual_gpu, .gpu = behind};
+}
+
+std::string gpu_of(const DeviceSelector& device) {
+  return device.gpu;
+}
+
+Result<Done> virtual_available(const DeviceSelector& /*device*/) {
+  if (const auto library = runtime::virtual_driver_library(); !library) return library.error();
+  return Done{};
+}
+
+}  // namespace
+
+const DeviceRow virtual_device{
+    DeviceKind::virtual_gpu, "virtual:", "virtual:<gpu> (virtual:l4)", false, parse_virtual, gpu_of, virtual_available};
+
+}  // namespace flashmoe::workflow

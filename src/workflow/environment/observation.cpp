@@ -1,0 +1,28 @@
+#include "workflow/environment/observation.hpp"
+
+#include <iterator>
+#include <utility>
+
+namespace flashmoe::workflow {
+namespace {
+
+template <class Facts>
+void take(std::optional<Facts>& to, std::optional<Facts>& from) {
+  if (from) to = std::move(from);
+}
+
+}  // namespace
+
+void Observations::add(Observations other) {
+  all.insert(all.end(), std::make_move_iterator(other.all.begin()), std::make_move_iterator(other.all.end()));
+  take(facts.cpu, other.facts.cpu);
+  take(facts.compilers, other.facts.compilers);
+  take(facts.cuda, other.facts.cuda);
+  take(facts.counters, other.facts.counters);
+  take(facts.clocks, other.facts.clocks);
+  take(facts.disk, other.facts.disk);
+  facts.python_asked = facts.python_asked || other.facts.python_asked;
+  take(facts.python, other.facts.python);
+}
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,251 @@
+#include "workflow/gates/correctness.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "support/clock.hpp"
+#include "support/process.hpp"
+#include "support/sha256.hpp"
+#include "workflow/gates/context.hpp"
+#include "workflow/gates/diagnose.hpp"
+#include "workflow/gates/stopped.hpp"
+#include "workflow/gpu/findings.hpp"
+#include "workflow/runner/inputs.hpp"
+#include "workflow/runner/judge.hpp"
+#include "workflow/runner/session.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// References are written to be readable, not fast.
+constexpr milliseconds reference_limit{120'000};
+
+class Checker {
+ public:
+  Checker(const Project& project, const CorrectnessOptions& options, GateResult& result)
+      : project_(project), options_(options), result_(result), facts_(result.facts_as<CorrectnessFacts>()) {
+    facts_.seed = options.seed;
+  }
+
+  bool start(const Runnable& kernel, const Runnable& reference) {
+    kernel_runnable_ = kernel;
+    reference_runnable_ = reference;
+    // The reference first: it never runs beside a kernel that has started.
+    return ready(reference_.start(project_, reference, true), "reference", true) &&
+           ready(kernel_.start(project_, kernel, false), "kernel", false);
+  }
+
+  // False when the gate is decided.
+  bool check(const CorrectnessCase& one) {
+    if (!ready(reference_.bind(project_, one.values, one.name, 1, true), one.name, true)) return false;
+    if (!ready(kernel_.bind(project_, one.values, one.name, 1, true), one.name, false)) return false;
+    double max_diff = 0;
+    for (int repeat = 0; repeat < one.repeats; ++repeat) {
+      const std::uint64_t seed = mix_seed(mix_seed(options_.seed, ++calls_), 5);
+      if (!check_call(one, seed, max_diff)) return false;
+    }
+    result_.findings.push_back(
+        {.severity = Severity::ok, .group = one.name, .what = fmt::format("right, max_diff {:.3g}", max_diff)});
+    facts_.cases.push_back({.name = one.name, .values = one.values, .max_diff = max_diff});
+    return true;
+  }
+
+  // The files that say what is right must be the ones from before the kernel ran.
+  bool check_files() {
+    for (const Runnable* runnable : {&reference_runnable_, &kernel_runnable_}) {
+      const auto hash = sha256_of_file(runnable->library);
+      if (hash && *hash == runnable->content_hash) continue;
+      fail(Outcome::fails, runnable->label,
+           fmt::format("{} changed while the kernel ran: SHA-256 was {}", runnable->library, runnable->content_hash),
+           "a kernel writes to its outputs and to nothing else; build again from clean sources");
+      return false;
+    }
+    return true;
+  }
+
+ private:
+  void fail(Outcome outcome, const std::string& group, const std::string& what, const std::string& fix,
+            const std::string& where = {}) {
+    result_.outcome = outcome;
+    result_.summary = fmt::format("{}: {}", group, what);
+    result_.findings.push_back({.severity = Severity::error, .group = group, .what = what, .where = where, .fix = fix});
+  }
+
+  // A reference that cannot run is no verdict on the kernel.
+  bool ready(const RunError& error, const std::string& group, bool of_reference) {
+    if (error.failure == Failure::none) return true;
+    if (interrupted()) {
+      mark_stopped(result_);
+      return false;
+    }
+    const bool judged = !of_reference && error.failure != Failure::could_not_start;
+    fail(judged ? Outcome::fails : Outcome::could_not_run, group, error.diagnostic.message, error.diagnostic.fix);
+    facts_.failure = name_of(error.failure);
+    return false;
+  }
+
+  bool check_call(const CorrectnessCase& one, std::uint64_t seed, double& max_diff) {
+    reference_.fill(0, seed, one.hard);
+    reference_.seal_inputs_and_poison();
+    if (!ready(reference_.run(0, 1, reference_limit).error, one.name, true)) return false;
+    const Tensors expected = copy_outputs(reference_, 0);
+    if (!reference_wrote_all(one, expected)) return false;
+
+    kernel_.fill(0, seed, one.hard);
+    kernel_.seal_inputs_and_poison();
+    const milliseconds limit(static_cast<long>(project_.call_limit_seconds * kernel_runnable_.limit_factor * 1e3));
+    if (!ready(kernel_.run(0, 1, limit).error, one.name, false)) return false;
+    const Tensors got = copy_outputs(kernel_, 0);
+    if (!ready(kernel_.audit(), one.name, false)) return false;
+    return judge_call(one, seed, expected, got, max_diff);
+  }
+
+  bool reference_wrote_all(const CorrectnessCase& one, const Tensors& expected) {
+    const auto& tensors = reference_.layout().tensors;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].role != TensorRole::output) continue;
+      const auto position = find_unwritten(tensors[i], expected[i]);
+      if (!position) continue;
+      result_.outcome = Outcome::could_not_run;
+      result_.summary = fmt::format("the reference left {}{} unwritten in workload {}", tensors[i].name,
+                                    coordinates_text(*position), one.name);
+      result_.findings.push_back({.severity = Severity::error,
+                                  .group = one.name,
+                                  .what = result_.summary,
+                                  .fix = "write every output in the reference (Python: in place, or return a dict)"});
+      return false;
+    }
+    return true;
+  }
+
+  std::string place_of(const CorrectnessCase& one, const Judgement& wrong) const {
+    std::string place = fmt::format("workload {}, {}{}", one.name, wrong.tensor, coordinates_text(wrong.first_wrong));
+    if (options_.repeat_with != 0) place += fmt::format("; the same inputs again: --seed {}", options_.repeat_with);
+    return place;
+  }
+
+  bool judge_call(const CorrectnessCase& one, std::uint64_t seed, const Tensors& expected, const Tensors& got,
+                  double& max_diff) {
+    const auto& tensors = kernel_.layout().tensors;
+    WrongResult wrong{kernel_.layout(), expected, got, {}, one.hard == "huge"};
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].role != TensorRole::output) continue;
+      Judgement judgement =
+          judge(tensors[i], expected[i], got[i], project_.tensors[i].tolerance, wrong.magnitude_matters);
+      max_diff = std::max(max_diff, judgement.max_diff);
+      if (!judgement.ok()) wrong.judgements.push_back(std::move(judgement));
+    }
+    if (wrong.judgements.empty()) return true;
+    const Judgement& first = wrong.judgements.front();
+    const Diagnosis diagnosis = diagnose(project_, wrong, reference_);
+    result_.outcome = Outcome::fails;
+    result_.summary = fmt::format("wrong in workload {}: {}", one.name, diagnosis.cause);
+    result_.findings.push_back({.severity = Severity::error,
+                                .group = one.name,
+                                .what = describe(first),
+                                .where = place_of(one, first),
+                                .fix = fmt::format("{}: {}", diagnosis.cause, diagnosis.fix)});
+    facts_.failure = "wrong";
+    facts_.wrong = WrongFacts{.case_name = one.name,
+                              .values = one.values,
+                              .input_seed = seed,
+                              .tensor = first.tensor,
+                              .position = first.first_wrong,
+                              .expected = first.expected,
+                              .got = first.got,
+                              .max_diff = first.max_diff,
+                              .wrong = first.wrong,
+                              .unwritten = first.unwritten,
+                              .count = first.count};
+    facts_.diagnosis = diagnosis;
+    return false;
+  }
+
+  const Project& project_;
+  const CorrectnessOptions& options_;
+  GateResult& result_;
+  CorrectnessFacts& facts_;  // of the result
+  Runnable kernel_runnable_;
+  Runnable reference_runnable_;
+  Session kernel_;
+  Session reference_;
+  std::uint64_t calls_ = 0;
+};
+
+// What the checks of a virtual GPU found is a failure, also where the numbers came out right.
+void add_virtual_findings(VirtualFindings found, GateResult& result) {
+  result.findings.insert(result.findings.end(), found.findings.begin(), found.findings.end());
+  auto& facts = result.facts_as<CorrectnessFacts>();
+  facts.virtual_faults = std::move(found.faults);
+  facts.virtual_findings = std::move(found.as_reported);
+  if (found.first.empty()) return;
+  // A wrong result or a fault came first and said so; the finding says why.
+  const bool failed_before = result.outcome == Outcome::fails;
+  result.summary = failed_before ? fmt::format("{} ({})", found.first, result.summary) : found.first;
+  result.outcome = Outcome::fails;
+}
+
+}  // namespace
+
+GateResult run_correctness_gate(const Project& project, const Runnable& kernel, const Runnable& reference,
+                                const CorrectnessOptions& options, Progress& progress) {
+  const auto start = Clock::now();
+  GateResult result;
+  result.gate = CorrectnessFacts::gate;
+  const auto cases = correctness_cases(project, options.seed);
+  Checker checker(project, options, result);
+  bool going = checker.start(kernel, reference);
+  std::size_t done = 0;
+  for (; going && done < cases.size(); ++done) {
+    if (interrupted()) {
+      mark_stopped(result);
+      going = false;
+      break;
+    }
+    if (seconds_since(start) > options.limit_seconds) {
+      result.outcome = Outcome::inconclusive;
+      result.summary = fmt::format("{} of {} cases right, then the limit of {:.0f} s passed", done, cases.size(),
+                                   options.limit_seconds);
+      result.findings.push_back({.severity = Severity::warning,
+                                 .group = "time",
+                                 .what = result.summary,
+                                 .fix = "use smaller workloads or a faster reference"});
+      going = false;
+      break;
+    }
+    progress.update(cases[done].name, static_cast<double>(done) / static_cast<double>(cases.size()));
+    going = checker.check(cases[done]);
+  }
+  if (going) going = checker.check_files();
+  if (going) {
+    result.outcome = Outcome::holds;
+    result.summary =
+        fmt::format("{} cases right: {} workloads, random shapes, hard values", cases.size(), project.workloads.size());
+  }
+  result.seconds = seconds_since(start);
+  return result;
+}
+
+const Gate correctness_gate{
+    .name = CorrectnessFacts::gate,
+    .about =
+        "tiny first, then all workloads, random shapes and hard values, against the reference; a wrong\n"
+        "result comes with the first wrong element and the mistake that explains it",
+    .needs = GateNeeds::runnables,
+    .expected_seconds = [](const Project&) { return 20.0; },
+    .run =
+        [](GateContext& context) {
+          const CorrectnessOptions options{.seed = mix_seed(context.seed, 1), .repeat_with = context.seed};
+          GateResult result =
+              run_correctness_gate(context.project, context.kernel, context.reference, options, context.progress);
+          add_virtual_findings(virtual_findings(read_launches(context.report.path())), result);
+          return result;
+        },
+    .judges_kernel = true};
+
+}  // namespace flashmoe::workflow

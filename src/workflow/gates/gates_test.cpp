@@ -1,0 +1,180 @@
+// The sequence as a whole: what runs, what does not, what is recorded, and a baseline that drifted.
+#include "workflow/gates/gates.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "workflow/gates/performance.hpp"
+#include "workflow/journal/journal.hpp"
+#include "workflow/journal/record.hpp"
+#include "workflow/project/project_for_test.hpp"
+#include "workflow/runner/worker_for_test.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+// Kernel and baseline sleep, so far apart and so far from what is asked that no load of the machine changes a verdict:
+// a sleep is never shorter than asked for, and a busy machine adds about the same to both.
+constexpr int baseline_microseconds = 20'000;
+constexpr const char* fast_enough_at_a_fifth = "[0.1, 0.2, 1.2, 1.5]";
+
+struct SleepingProject : ProjectForTest {
+  explicit SleepingProject(const std::string& factor, int kernel_microseconds = baseline_microseconds / 5,
+                           const std::string& ladder = fast_enough_at_a_fifth) {
+    write("cudadent.toml",
+          "name = \"sleeping\"\nkernel = \"kernel.cpp:kernel\"\nreference = \"reference.cpp:kernel\"\n"
+          "baseline = \"baseline.cpp:kernel\"\n[params]\nn = { default = 8 }\n[inputs]\nx = \"f32[n]\"\n"
+          "[outputs]\ny = \"f32[n]\"\n[workloads]\ntiny = { n = 8 }\n[thresholds]\nladder = " +
+              ladder + "\n");
+    write("kernel.cpp", source(factor, kernel_microseconds));
+    write("baseline.cpp", source("2", baseline_microseconds));
+    write("reference.cpp", source("2", 0));
+  }
+
+  static std::string source(const std::string& factor, int microseconds) {
+    return "#include <cudadent/kernel.h>\n#include <unistd.h>\nextern \"C\" int kernel(const cudadent_call* call) {\n"
+           "  usleep(" +
+           std::to_string(microseconds) +
+           ");\n  for (int64_t i = 0; i < call->tensors[0].shape[0]; ++i)\n"
+           "    ((float*)call->tensors[1].data)[i] = " +
+           factor + " * ((const float*)call->tensors[0].data)[i];\n  return 0;\n}\n";
+  }
+
+  GateRun run(const GateOptions& options = {}) {
+    auto loaded = load_project(project.directory);
+    EXPECT_TRUE(loaded) << loaded.error().to_string();
+    if (!loaded) return {};
+    Progress quiet(static_cast<int>(all_gates().size()), true);
+    return run_gates(*loaded, options, quiet);
+  }
+};
+
+const GateResult& gate(const GateRun& run, const std::string& name) {
+  for (const GateResult& one : run.gates) {
+    if (one.gate == name) return one;
+  }
+  static const GateResult none;
+  return none;
+}
+
+TEST(Gates, AllHoldAndAreRecordedAndADriftedBaselineStopsTheNextRun) {
+  SleepingProject sleeping("2");
+  const GateRun first = sleeping.run();
+  ASSERT_EQ(gate(first, "performance").outcome, Outcome::holds) << report_text(first, false);
+  EXPECT_EQ(bisect_code(first), 0);
+  Journal journal(sleeping.project.directory);
+  const auto records = journal.read();
+  ASSERT_TRUE(records);
+  ASSERT_EQ(records->size(), 1u);
+  EXPECT_EQ(records->front().verdict, "holds");
+  const auto* record = records->front().as<GateRecord>();
+  ASSERT_NE(record, nullptr);
+  EXPECT_EQ(record->gates.size(), 4u);
+  EXPECT_TRUE(record->gates == first.gates) << "what is read is what was written";
+  const BaselineRecord* measured = find_named(record->baselines, "tiny");
+  ASSERT_NE(measured, nullptr);
+  constexpr double slept_seconds = baseline_microseconds * 1e-6;
+  EXPECT_GE(measured->seconds, slept_seconds);
+
+  // As if an earlier commit had measured a baseline that slept a tenth.
+  Record drifted;
+  drifted.body = GateRecord{.baselines = {{"tiny", {.seconds = slept_seconds / 10, .facts = {.commit = "0123abcd"}}}}};
+  ASSERT_TRUE(journal.append(drifted));
+  const GateRun second = sleeping.run();
+  const GateResult& stopped = gate(second, "performance");
+  EXPECT_EQ(stopped.outcome, Outcome::could_not_run) << report_text(second, false);
+  EXPECT_EQ(std::get<PerformanceFacts>(stopped.facts).failure, "baseline drift");
+  EXPECT_NE(stopped.summary.find("the baseline drifted +"), std::string::npos) << stopped.summary;
+  EXPECT_NE(stopped.summary.find("per call now, 2 ms in record"), std::string::npos) << stopped.summary;
+  EXPECT_NE(stopped.summary.find("commit: 0123abcd then"), std::string::npos) << stopped.summary;
+  EXPECT_NE(stopped.findings.back().fix.find("--accept-baseline"), std::string::npos);
+  EXPECT_EQ(exit_code(second.outcome), 1);
+  EXPECT_EQ(bisect_code(second), 125);
+  // The stopped run leaves no baseline to compare with.
+  EXPECT_TRUE(second.record.as<GateRecord>()->baselines.empty());
+
+  GateOptions accept;
+  accept.accept_baseline = true;
+  const GateRun third = sleeping.run(accept);
+  EXPECT_EQ(third.outcome, Outcome::holds) << report_text(third, false);
+}
+
+TEST(Gates, AWrongKernelIsNeverTimed) {
+  SleepingProject sleeping("3");
+  const GateRun run = sleeping.run();
+  EXPECT_EQ(gate(run, "correctness").outcome, Outcome::fails);
+  EXPECT_NE(gate(run, "correctness").summary.find("1.5 times"), std::string::npos) << report_text(run, false);
+  EXPECT_TRUE(gate(run, "performance").not_run);
+  EXPECT_NE(gate(run, "performance").summary.find("not run"), std::string::npos);
+  EXPECT_EQ(run.outcome, Outcome::fails);
+  EXPECT_EQ(bisect_code(run), 1);
+}
+
+TEST(Gates, AMistakeNobodyKnowsIsSaidSo) {
+  SleepingProject sleeping("float(i % 3 + 3)");
+  GateOptions options;
+  options.until = "correctness";
+  options.seed = 4711;
+  const GateRun run = sleeping.run(options);
+  const GateResult& correctness = gate(run, "correctness");
+  EXPECT_EQ(correctness.outcome, Outcome::fails) << report_text(run, false);
+  EXPECT_EQ(correctness.summary.find("hypotheses"), std::string::npos) << "none is declared: " << correctness.summary;
+  EXPECT_NE(correctness.summary.find("no constant factor"), std::string::npos) << correctness.summary;
+  EXPECT_NE(correctness.findings.back().where.find("--seed 4711"), std::string::npos);
+}
+
+TEST(Gates, ASlowKernelIsRefusedByTheTiming) {
+  SleepingProject sleeping("2", 3 * baseline_microseconds, "[0.9, 1.0, 1.2, 1.5]");
+  const GateRun run = sleeping.run();
+  EXPECT_EQ(gate(run, "correctness").outcome, Outcome::holds) << report_text(run, false);
+  EXPECT_EQ(gate(run, "performance").outcome, Outcome::fails) << report_text(run, false);
+  EXPECT_NE(gate(run, "performance").summary.find("broken"), std::string::npos) << report_text(run, false);
+  EXPECT_EQ(bisect_code(run), 1);
+}
+
+TEST(Gates, UntilStopsBeforeTheTiming) {
+  SleepingProject sleeping("2");
+  GateOptions options;
+  options.until = "correctness";
+  options.record = false;
+  const GateRun run = sleeping.run(options);
+  EXPECT_EQ(run.outcome, Outcome::holds) << report_text(run, false);
+  EXPECT_EQ(run.gates.size(), 3u);
+  EXPECT_FALSE(std::filesystem::exists(sleeping.project.directory + "/.cudadent/records.jsonl"));
+}
+
+TEST(Gates, AKernelThatDoesNotBuildIsSkippedByBisect) {
+  SleepingProject sleeping("2");
+  sleeping.write("kernel.cpp", "this is not C++\n");
+  const GateRun run = sleeping.run();
+  EXPECT_NE(gate(run, "build").outcome, Outcome::holds);
+  EXPECT_EQ(bisect_code(run), 125);
+}
+
+// Facts that no gate of the table has would be read into nobody's result.
+TEST(GateTable, HasARowForEveryKindOfFacts) {
+  const auto names = gate_names();
+  for (const char* facts : {EnvironmentFacts::gate, BuildFacts::gate, CorrectnessFacts::gate, PerformanceFacts::gate}) {
+    EXPECT_EQ(std::count(names.begin(), names.end(), facts), 1) << facts;
+    EXPECT_NE(find_gate(facts), nullptr) << facts;
+  }
+  EXPECT_EQ(find_gate("none"), nullptr);
+  EXPECT_EQ(names.size() + 1, std::variant_size_v<AnyGateFacts>);
+}
+
+TEST(Ladder, NamesTheRung) {
+  const Thresholds thresholds;
+  EXPECT_STREQ(rung_of(thresholds, 0.49), "broken");
+  EXPECT_STREQ(rung_of(thresholds, 0.5), "bottleneck");
+  EXPECT_STREQ(rung_of(thresholds, 1.0), "success");
+  EXPECT_STREQ(rung_of(thresholds, 1.3), "target");
+  EXPECT_STREQ(rung_of(thresholds, 2.0), "stretch");
+}
+
+}  // namespace
+}  // namespace flashmoe::workflow
+
+int main(int argc, char** argv) {
+  return flashmoe::workflow::run_tests_or_worker(argc, argv);
+}

@@ -1,0 +1,297 @@
+#include "workflow/gates/performance.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "support/clock.hpp"
+#include "support/process.hpp"
+#include "workflow/gates/context.hpp"
+#include "workflow/gates/record.hpp"
+#include "workflow/gates/stopped.hpp"
+#include "workflow/runner/contest.hpp"
+#include "workflow/runner/inputs.hpp"
+#include "workflow/statistics/sequential.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int abba_blocks_per_unit = 3;  // x = their median: one disturbed block does not widen the interval
+constexpr int min_units = 6;
+constexpr int max_units = 24;
+constexpr int drift_blocks = 9;
+constexpr int drift_attempts = 3;
+
+// The lower quartile: what the machine does when nobody disturbs it.
+double undisturbed(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  return seconds.empty() ? 0 : seconds[seconds.size() / 4];
+}
+
+std::string time_text(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.4g} µs", seconds * 1e6);
+  return seconds < 1 ? fmt::format("{:.4g} ms", seconds * 1e3) : fmt::format("{:.4g} s", seconds);
+}
+
+struct Figures {
+  std::vector<double> log_ratios;  // one per unit
+  std::vector<double> base_seconds, kernel_seconds;
+  ConfidenceInterval interval;
+};
+
+class Measurer {
+ public:
+  Measurer(const Project& project, const PerformanceOptions& options, GateResult& result, Progress& progress)
+      : project_(project),
+        options_(options),
+        result_(result),
+        facts_(result.facts_as<PerformanceFacts>()),
+        progress_(progress),
+        contest_(project, {.seed = mix_seed(options.seed, 3)}) {}
+
+  bool start(const Runnable& kernel, const Runnable& baseline, const Runnable& reference) {
+    progress_.update("starting " + baseline.label);
+    return accept(contest_.start(baseline, kernel, reference), "start");
+  }
+
+  // False when the gate is decided. `needed`: the rung this workload must reach.
+  bool measure(const Workload& workload, double needed, bool is_target) {
+    progress_.update(workload.name + ": baseline first");
+    if (!accept(contest_.open(workload), workload.name)) return false;
+    put_named(facts_.workloads, workload.name, MeasuredWorkload{.values = workload.values});
+    if (!check_drift(workload)) return false;
+    progress_.update(workload.name + ": is all the work done?");
+    if (!accept(contest_.audit(), workload.name)) return false;
+    Figures figures;
+    if (!sample(workload.name, needed, figures)) return false;
+    return conclude(workload.name, needed, is_target, figures);
+  }
+
+ private:
+  bool accept(const ContestError& error, const std::string& group) {
+    if (error.ok()) return true;
+    if (interrupted()) {
+      mark_stopped(result_);
+      return false;
+    }
+    const bool kernel_judged = error.side == Side::candidate && error.error.failure != Failure::could_not_start;
+    decide(kernel_judged ? Outcome::fails : Outcome::could_not_run, group, error.error.diagnostic.message,
+           error.error.diagnostic.fix);
+    facts_.failure = name_of(error.error.failure);
+    return false;
+  }
+
+  void decide(Outcome outcome, const std::string& group, const std::string& what, const std::string& fix) {
+    result_.outcome = outcome;
+    result_.summary = fmt::format("{}: {}", group, what);
+    result_.findings.push_back({.severity = outcome == Outcome::inconclusive ? Severity::warning : Severity::error,
+                                .group = group,
+                                .what = what,
+                                .fix = fix});
+  }
+
+  // A drift is what the noise of the moment does not explain: nearly every block lies beyond what is allowed.
+  bool check_drift(const Workload& workload) {
+    const std::string& name = workload.name;
+    const auto recorded = options_.recorded.find(name);
+    if (recorded == options_.recorded.end()) return true;
+    const BaselineFacts& facts_then = recorded->second.facts;
+    // The workload was edited: what was recorded is another one's baseline.
+    if (facts_then.values && *facts_then.values != workload.values) return true;
+    const double then = recorded->second.seconds;
+    const double most = project_.thresholds.baseline_drift;
+    double now = 0;
+    double drift = 0;
+    bool drifted = true;
+    for (int attempt = 0; attempt < drift_attempts && drifted; ++attempt) {
+      // A disturbance passes, a drift stays.
+      if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      std::vector<double> seconds;
+      for (int i = 0; i < drift_blocks; ++i) {
+        const Contest::Timed block = contest_.time_base();
+        if (!accept(block.error, name)) return false;
+        seconds.push_back(block.seconds_per_call);
+      }
+      now = undisturbed(seconds);
+      drift = now / then - 1;
+      std::sort(seconds.begin(), seconds.end());
+      drifted = seconds[1] > then * (1 + most) || seconds[seconds.size() - 2] < then * (1 - most);
+    }
+    MeasuredWorkload& measured = facts_.workloads.back().second;
+    measured.baseline_recorded = DriftFacts{.seconds = then, .record = recorded->second.record_id, .drift = drift};
+    if (!drifted) return true;
+    BaselineFacts facts = options_.facts_now;
+    if (!contest_.base_version().empty()) facts.baseline_version = contest_.base_version();
+    const auto differs = differences(facts_then, facts);
+    std::string why = "nothing recorded differs: clocks, power or other load of the machine";
+    if (!differs.empty()) why = fmt::format("{}", fmt::join(differs, "; "));
+    const std::string what = fmt::format(
+        "the baseline drifted {:+.0f} % (allowed ±{:.0f} %): {} per call now, {} in record {}; what differs: {}",
+        drift * 100, most * 100, time_text(now), time_text(then), recorded->second.record_id, why);
+    measured.baseline_differences = differs;
+    if (options_.accept_baseline) {
+      result_.findings.push_back({.severity = Severity::warning, .group = name, .what = what + " (accepted)"});
+      return true;
+    }
+    decide(Outcome::could_not_run, name, what,
+           "restore what differs and run again, or take the new baseline: cudadent gate --accept-baseline");
+    facts_.failure = "baseline drift";
+    return false;
+  }
+
+  bool sample(const std::string& name, double needed, Figures& figures) {
+    const auto start = Clock::now();
+    const double wanted = std::log(needed);
+    for (int unit = 0; unit < max_units; ++unit) {
+      progress_.update(fmt::format("{}: {} of {}", name, unit + 1, max_units), static_cast<double>(unit) / max_units);
+      std::vector<AbbaBlock> blocks;
+      for (int i = 0; i < abba_blocks_per_unit; ++i) {
+        const Contest::Measured measured = contest_.next();
+        if (!accept(measured.error, name)) return false;
+        if (interrupted()) {
+          mark_stopped(result_);
+          return false;
+        }
+        blocks.push_back(measured.block);
+        figures.base_seconds.insert(figures.base_seconds.end(),
+                                    {measured.block.base_first, measured.block.base_second});
+        figures.kernel_seconds.insert(figures.kernel_seconds.end(),
+                                      {measured.block.candidate_first, measured.block.candidate_second});
+      }
+      figures.log_ratios.push_back(pair_of(blocks).log_ratio);
+      if (unit + 1 < min_units) continue;
+      figures.interval = confidence_sequence(figures.log_ratios, options_.alpha, 1.0);
+      if (figures.interval.lower >= wanted || figures.interval.upper < wanted) break;
+      if (seconds_since(start) > options_.limit_seconds_per_workload) break;
+    }
+    return true;
+  }
+
+  bool conclude(const std::string& name, double needed, bool is_target, const Figures& figures) {
+    const double lower = std::exp(figures.interval.lower);
+    const double mean = std::exp(figures.interval.mean);
+    const double upper = std::exp(figures.interval.upper);
+    const double base = undisturbed(figures.base_seconds);
+    const double kernel = undisturbed(figures.kernel_seconds);
+    facts_.workloads.back().second.speed =
+        SpeedFacts{.ratio = {.mean = mean, .lower = lower, .upper = upper, .alpha = options_.alpha},
+                   .rung = rung_of(project_.thresholds, lower),
+                   .needed = needed,
+                   .baseline_seconds = base,
+                   .kernel_seconds = kernel,
+                   .log_ratios = figures.log_ratios,
+                   .baseline_samples = figures.base_seconds,
+                   .kernel_samples = figures.kernel_seconds,
+                   .calls_per_block = contest_.sets(),
+                   .outputs_compared = contest_.outputs_compared()};
+    facts_.baseline_version = contest_.base_version();
+    const std::string what =
+        fmt::format("{:.2f}x the baseline, at least {:.2f}x ({} against {} per call, measured): {}", mean, lower,
+                    time_text(kernel), time_text(base), rung_of(project_.thresholds, lower));
+    if (lower >= needed) {
+      result_.findings.push_back({.severity = Severity::ok, .group = name, .what = what});
+      result_.summary = fmt::format("{}: {}", name, what);
+      return true;
+    }
+    if (upper >= needed) {
+      decide(Outcome::inconclusive, name,
+             fmt::format("{}; the interval [{:.2f}, {:.2f}] holds {:.2f}, so the figure is not decided", what, lower,
+                         upper, needed),
+             "run again on a quieter machine; a lower bound below the threshold is not a success");
+      return false;
+    }
+    const bool broken = upper < project_.thresholds.ladder.front();
+    decide(Outcome::fails, name, fmt::format("{}; {:.2f}x is needed", what, needed),
+           broken ? "below the first rung a kernel is broken, not slow: look for a serial launch, a debug build or a "
+                    "copy per call before tuning"
+                  : "profile it: find the one bottleneck before changing anything");
+    if (!is_target) result_.summary += " (the target workload was not measured)";
+    return false;
+  }
+
+  const Project& project_;
+  const PerformanceOptions& options_;
+  GateResult& result_;
+  PerformanceFacts& facts_;  // of the result; the workload that is measured is the last one
+  Progress& progress_;
+  Contest contest_;
+};
+
+}  // namespace
+
+const char* rung_of(const Thresholds& thresholds, double ratio) {
+  constexpr const char* names[] = {"broken", "bottleneck", "success", "target", "stretch"};
+  std::size_t rung = 0;
+  while (rung < thresholds.ladder.size() && rung < 4 && ratio >= thresholds.ladder[rung]) ++rung;
+  return names[rung];
+}
+
+GateResult run_performance_gate(const Project& project, const Runnable& kernel, const Runnable& baseline,
+                                const Runnable& reference, const PerformanceOptions& options, Progress& progress) {
+  const auto start = Clock::now();
+  GateResult result;
+  result.gate = PerformanceFacts::gate;
+  result.facts = PerformanceFacts{.seed = options.seed, .baseline = baseline.label};
+  const Thresholds& thresholds = project.thresholds;
+  const Workload* small = find_workload(project, thresholds.small_workload);
+  const Workload* target = target_workload(project);
+  Measurer measurer(project, options, result, progress);
+  const double least = thresholds.ladder.front();
+  const double success = thresholds.ladder.size() > 1 ? thresholds.ladder[1] : least;
+  bool going = target != nullptr && measurer.start(kernel, baseline, reference);
+  if (going && small && small != target) going = measurer.measure(*small, least, false);
+  if (going) going = measurer.measure(*target, success, true);
+  if (going) result.outcome = Outcome::holds;
+  result.seconds = seconds_since(start);
+  return result;
+}
+
+namespace {
+
+// Its time would be a prediction; this version makes none.
+GateResult not_timed(const GateContext& context) {
+  GateResult result;
+  result.gate = PerformanceFacts::gate;
+  result.outcome = Outcome::inconclusive;
+  result.summary = fmt::format("not timed: {} is no device with a clock", context.device.to_string());
+  result.findings.push_back({.severity = Severity::warning,
+                             .group = result.gate,
+                             .what = result.summary,
+                             .fix = fmt::format("cudadent profile {} --device {} shows what it does there",
+                                                context.project.directory, context.device.to_string())});
+  return result;
+}
+
+GateResult run_row(GateContext& context) {
+  if (!has_clock(context.device)) return not_timed(context);
+  if (!*context.baseline) return could_not_run(PerformanceFacts::gate, context.baseline->error());
+  const Runnable& baseline = **context.baseline;
+  context.facts = baseline_facts(context.project, baseline);
+  const PerformanceOptions options{.seed = mix_seed(context.seed, 2),
+                                   .limit_seconds_per_workload = context.options.limit_seconds_per_workload,
+                                   .accept_baseline = context.options.accept_baseline,
+                                   .recorded = recorded_baselines(context.history, context.device.to_string()),
+                                   .facts_now = context.facts};
+  return run_performance_gate(context.project, context.kernel, baseline, context.reference, options, context.progress);
+}
+
+}  // namespace
+
+const Gate performance_gate{
+    .name = PerformanceFacts::gate,
+    .about =
+        "the baseline first and in a process of its own, small before target, ABBA blocks; the verdict\n"
+        "is on the lower confidence bound. A recorded baseline is measured again: outside the allowed\n"
+        "drift the run stops and says what differs",
+    .needs = GateNeeds::runnables,
+    .expected_seconds = [](const Project&) { return 20.0; },
+    .run = run_row,
+    .judges_kernel = true,
+    .shows_what_is_ok = true};
+
+}  // namespace flashmoe::workflow

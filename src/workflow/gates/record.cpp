@@ -1,0 +1,104 @@
+#include "workflow/gates/record.hpp"
+
+#include "support/sha256.hpp"
+#include "workflow/gates/context.hpp"
+#include "workflow/gates/gates.hpp"
+#include "workflow/journal/facts.hpp"
+#include "workflow/journal/journal.hpp"
+#include "workflow/journal/record.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+// Baselines that a run measured and kept: only those may be compared with later. A recorded one stays what it was
+// until someone accepts another: many small drifts would add up unseen.
+Named<BaselineRecord> accepted_baselines(const GateContext& context, const GateRun& run) {
+  const auto recorded = context.options.accept_baseline ? std::map<std::string, RecordedBaseline>{}
+                                                        : recorded_baselines(context.history, run.device);
+  Named<BaselineRecord> baselines;
+  for (const GateResult& gate : run.gates) {
+    const auto* measured = std::get_if<PerformanceFacts>(&gate.facts);
+    if (measured == nullptr || !gate.stopped.empty()) continue;
+    for (const auto& [name, workload] : measured->workloads) {
+      if (!workload.speed) continue;
+      BaselineRecord kept{.seconds = workload.speed->baseline_seconds, .facts = context.facts};
+      if (!measured->baseline_version.value_or("").empty()) kept.facts.baseline_version = measured->baseline_version;
+      kept.facts.values = workload.values;
+      const auto before = recorded.find(name);
+      if (before != recorded.end() && before->second.facts.values == kept.facts.values) {
+        kept = {.seconds = before->second.seconds, .facts = before->second.facts};
+      }
+      put_named(baselines, name, std::move(kept));
+    }
+  }
+  return baselines;
+}
+
+}  // namespace
+
+std::vector<Record> read_history(const Project& project) {
+  auto records = Journal(project.directory).read();
+  return records ? std::move(*records) : std::vector<Record>{};
+}
+
+double recorded_seconds(const std::vector<Record>& history, const std::string& gate) {
+  for (auto record = history.rbegin(); record != history.rend(); ++record) {
+    const auto* run = record->as<GateRecord>();
+    if (run == nullptr) continue;
+    for (const GateResult& one : run->gates) {
+      if (one.gate == gate && one.seconds > 0) return one.seconds;
+    }
+  }
+  return 0;
+}
+
+std::map<std::string, RecordedBaseline> recorded_baselines(const std::vector<Record>& history,
+                                                           const std::string& device) {
+  std::map<std::string, RecordedBaseline> baselines;
+  for (const Record& record : history) {
+    const auto* run = record.as<GateRecord>();
+    if (run == nullptr || record.device != device) continue;
+    for (const auto& [name, baseline] : run->baselines) {
+      if (baseline.seconds > 0) baselines[name] = {baseline.seconds, record.id, baseline.facts};
+    }
+  }
+  return baselines;
+}
+
+BaselineFacts baseline_facts(const Project& project, const Runnable& baseline) {
+  const TreeState tree = tree_state(project.directory);
+  const MachineFacts& machine = machine_facts();
+  return {.commit = tree.commit.empty() ? "none" : tree.commit + (tree.dirty ? " (changed)" : ""),
+          .baseline_file = baseline.content_hash.substr(0, 12),
+          .threads = baseline.threads,
+          .host = machine.host,
+          .cpu = machine.cpu,
+          .cores = machine.cores,
+          .kernel = machine.kernel,
+          .compilers = machine.compilers};
+}
+
+Record gate_record(const GateContext& context, const GateRun& run) {
+  const Project& project = context.project;
+  Record record;
+  record.project = project.name;
+  record.device = run.device;
+  record.verdict = name_of(run.outcome);
+  record.seconds = run.seconds;
+  for (const auto& [role, callable] : context.built) put_named(record.hashes, role, callable.content_hash);
+  for (const auto& [role, callable] :
+       {std::pair{"reference", &project.reference}, std::pair{"baseline", &project.baseline}}) {
+    if (callable->kind != CallableKind::python) continue;
+    if (auto hash = sha256_of_file(project.directory + "/" + callable->source)) put_named(record.hashes, role, *hash);
+  }
+  if (auto hash = sha256_of_file(project.file)) put_named(record.hashes, "cudadent.toml", *hash);
+  record.body = GateRecord{.summary = run.summary,
+                           .cost_per_hour = Prices{project.cost.machine_per_hour, project.cost.agent_per_hour},
+                           .seed = context.seed,
+                           .threads = context.options.threads,
+                           .baselines = accepted_baselines(context, run),
+                           .gates = run.gates};
+  return record;
+}
+
+}  // namespace flashmoe::workflow

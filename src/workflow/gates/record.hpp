@@ -1,0 +1,29 @@
+// What a gate run leaves in the journal, and what a later one reads there.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "workflow/gates/performance.hpp"
+#include "workflow/project/project.hpp"
+#include "workflow/runner/runner.hpp"
+
+namespace flashmoe::workflow {
+
+struct GateRun;
+struct Record;
+
+// Records of this project, oldest first; none when there is no journal or it does not read.
+[[nodiscard]] std::vector<Record> read_history(const Project& project);
+// Seconds the last recorded run of this gate took; 0: never ran.
+[[nodiscard]] double recorded_seconds(const std::vector<Record>& history, const std::string& gate);
+// The last accepted baseline of each workload on this device.
+[[nodiscard]] std::map<std::string, RecordedBaseline> recorded_baselines(const std::vector<Record>& history,
+                                                                         const std::string& device);
+// What may explain that a baseline is faster or slower than it was.
+[[nodiscard]] BaselineFacts baseline_facts(const Project& project, const Runnable& baseline);
+
+[[nodiscard]] Record gate_record(const GateContext& context, const GateRun& run);
+
+}  // namespace flashmoe::workflow

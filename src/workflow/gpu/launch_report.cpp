@@ -1,0 +1,92 @@
+#include "workflow/gpu/launch_report.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "support/json_fields.hpp"
+#include "support/json_text.hpp"
+#include "workflow/runner/inputs.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+std::optional<ReportedParty> party_in(const Json& finding, const char* key) {
+  const Json* json = field_in(finding, key);
+  if (json == nullptr) return std::nullopt;
+  ReportedParty party{.what = text_in(*json, "what"),
+                      .source_file = text_in(*json, "source_file"),
+                      .source_line = integer_in(*json, "source_line"),
+                      .ptx_line = integer_in(*json, "ptx_line"),
+                      .instruction = text_in(*json, "instruction")};
+  if (const Json* block = field_in(*json, "block")) party.block = block->dump();
+  if (const Json* thread = field_in(*json, "thread")) party.thread = thread->dump();
+  return party;
+}
+
+LaunchReport launch_from(const Json& json) {
+  LaunchReport launch{.kernel = text_in(json, "kernel"),
+                      .fault = text_in(json, "fault"),
+                      .sms = number_in(json, "sms"),
+                      .waves = number_in(json, "waves"),
+                      .occupancy_percent = number_in(json, "occupancy_percent"),
+                      .ctas_per_sm = number_in(json, "ctas_per_sm"),
+                      .occupancy_limiter = text_in(json, "occupancy_limiter"),
+                      .summary = text_in(json, "summary"),
+                      .json = one_line(json)};
+  for (const Json& axis : list_in(json, "grid")) launch.grid.push_back(axis.is_number() ? axis.get<std::int64_t>() : 0);
+  for (const Json& metric : list_in(json, "metrics"))
+    launch.metrics.emplace(text_in(metric, "name"), number_in(metric, "value"));
+  for (const Json& line : list_in(json, "source_lines"))
+    launch.source_lines.push_back({.file = text_in(line, "file"),
+                                   .line = integer_in(line, "line"),
+                                   .shared_bank_conflicts = number_in(line, "shared_bank_conflicts"),
+                                   .global_sectors = number_in(line, "global_sectors"),
+                                   .global_sectors_ideal = number_in(line, "global_sectors_ideal")});
+  for (const Json& source : list_in(json, "annotated_sources"))
+    if (source.is_string()) launch.annotated_sources.push_back(source.get<std::string>());
+  for (const Json& finding : list_in(json, "findings"))
+    launch.findings.push_back({.check = text_in(finding, "check"),
+                               .kernel = text_in(finding, "kernel"),
+                               .message = text_in(finding, "message"),
+                               .advice = text_in(finding, "advice"),
+                               .at = party_in(finding, "at"),
+                               .other = party_in(finding, "other"),
+                               .json = one_line(finding)});
+  return launch;
+}
+
+}  // namespace
+
+ReportFile::ReportFile()
+    : path_(
+          (std::filesystem::temp_directory_path() / fmt::format("cudadent-vgpu-{}-{:x}.jsonl", getpid(), fresh_seed()))
+              .string()) {}
+
+ReportFile::~ReportFile() {
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+std::string ReportedParty::place() const {
+  if (!source_file.empty()) return fmt::format("{}:{}", source_file, source_line);
+  return fmt::format("PTX line {}: {}", ptx_line, instruction);
+}
+
+std::string ReportedParty::runner() const {
+  return fmt::format("block {} thread {}", block, thread);
+}
+
+std::vector<LaunchReport> read_launches(const std::string& path) {
+  std::vector<LaunchReport> launches;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (json.is_object()) launches.push_back(launch_from(json));
+  }
+  return launches;
+}
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,71 @@
+// What a virtual GPU leaves behind for its controller: a file with one JSON object per launch, findings and counters.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace flashmoe::workflow {
+
+// A name for such a file; the file is removed with it.
+class ReportFile {
+ public:
+  ReportFile();
+  ~ReportFile();
+  ReportFile(const ReportFile&) = delete;
+  ReportFile& operator=(const ReportFile&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// An instruction that took part in a finding, and the thread that ran it.
+struct ReportedParty {
+  std::string what{};         // "write of 4 bytes"
+  std::string source_file{};  // empty: the image has no line information
+  int source_line = 0;
+  int ptx_line = 0;
+  std::string instruction{};
+  std::string block = "?", thread = "?";     // "[0,0,0]"
+  [[nodiscard]] std::string place() const;   // "kernel.cu:41", or the PTX line
+  [[nodiscard]] std::string runner() const;  // "block [0,0,0] thread [3,0,0]"
+};
+
+struct ReportedFinding {
+  std::string check{};  // "memcheck"
+  std::string kernel{};
+  std::string message{};
+  std::string advice{};
+  std::optional<ReportedParty> at{}, other{};
+  std::string json{};  // as reported
+};
+
+struct ReportedLine {
+  std::string file{};
+  int line = 0;
+  double shared_bank_conflicts = 0;
+  double global_sectors = 0, global_sectors_ideal = 0;
+};
+
+struct LaunchReport {
+  std::string kernel{};  // empty: what the context says at its end
+  std::string fault{};   // why the launch did not end
+  std::vector<std::int64_t> grid{};
+  double sms = 0, waves = 0;
+  double occupancy_percent = 0, ctas_per_sm = 0;
+  std::string occupancy_limiter{};
+  std::map<std::string, double> metrics{};
+  std::vector<ReportedLine> source_lines{};
+  std::string summary{};
+  std::vector<std::string> annotated_sources{};
+  std::vector<ReportedFinding> findings{};
+  std::string json{};  // as reported, with everything that is not read here
+};
+
+// The launches in the order they were made; lines that do not read are left out.
+[[nodiscard]] std::vector<LaunchReport> read_launches(const std::string& path);
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,60 @@
+// The JSON of each kind's body, each in a file of its own: it is long to compile.
+#pragma once
+
+#include "workflow/journal/describe.hpp"
+#include "workflow/journal/record.hpp"
+
+namespace flashmoe::workflow::journal_json {
+
+void write_body(Json& to, const OtherRecord& body);
+void write_body(Json& to, const GateRecord& body);
+void write_body(Json& to, const CompareRecord& body);
+void write_body(Json& to, const SelftestRecord& body);
+void write_body(Json& to, const KnownGoodRecord& body);
+void write_body(Json& to, const ReproduceRecord& body);
+
+void read_body(const Json& from, OtherRecord& body);
+void read_body(const Json& from, GateRecord& body);
+void read_body(const Json& from, CompareRecord& body);
+void read_body(const Json& from, SelftestRecord& body);
+void read_body(const Json& from, KnownGoodRecord& body);
+void read_body(const Json& from, ReproduceRecord& body);
+
+// A body's fields stand among the record's own.
+template <class Body>
+void write_fields(Json& to, const Body& body) {
+  Writer io(to);
+  describe(io, body);
+}
+template <class Body>
+void read_fields(const Json& from, Body& body) {
+  Reader io(from);
+  describe(io, body);
+}
+
+template <class Io>
+void describe(Io& io, Of<Prices> auto& prices) {
+  io("machine", prices.machine);
+  io("agent", prices.agent);
+}
+
+template <class Io>
+void describe(Io& io, Of<Recipe> auto& recipe) {
+  io.if_any("exact", recipe.exact);
+  io("argv", recipe.argv);
+}
+
+template <class Io>
+void describe(Io& io, Of<Gain> auto& gain) {
+  io("mean", gain.mean);
+  io("lower", gain.lower);
+  io("upper", gain.upper);
+}
+
+template <class Io>
+void describe(Io& io, Of<CompilerVersions> auto& compilers) {
+  io("c++", compilers.cxx);
+  io("clang++", compilers.clang);
+}
+
+}  // namespace flashmoe::workflow::journal_json

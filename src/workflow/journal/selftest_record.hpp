@@ -1,0 +1,72 @@
+// The record of a self-test: how often the tool itself was wrong.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "workflow/statistics/binomial.hpp"
+#include "workflow/statistics/sequential.hpp"
+
+namespace flashmoe::workflow {
+
+// Something that must hold, or a goal that is reported without failing the self-test.
+struct SelftestCheck {
+  std::string name{};
+  bool must = true;
+  bool ran = true;  // a must that could not run has failed
+  bool holds = false;
+  std::string figure{};  // what was seen, and the limit
+  bool operator==(const SelftestCheck&) const = default;
+};
+
+struct NullResult {
+  int runs = 0;
+  RateInterval false_keeps{};           // runs in which at least one of the equal candidates was kept
+  RateInterval false_keeps_of_naive{};  // the same for "keep what is 1 % faster in one run each": the noise has teeth
+  double pair_spread = 0;               // standard deviation of a pair's log-ratio
+  double mean_pairs = 0;                // used per candidate
+  bool operator==(const NullResult&) const = default;
+};
+
+struct PowerCell {
+  double spread = 0, gain = 0;
+  int index = 1;  // k of the comparison within its run
+  RateInterval kept{};
+  double mean_pairs = 0;
+  bool operator==(const PowerCell&) const = default;
+};
+
+// A comparison of real processes with a known difference.
+struct RealResult {
+  double injected_gain = 0;
+  std::string verdict{};  // "not measured" when it was not
+  Gain gain{};
+  int pairs = 0;
+  double pair_spread = 0;
+  std::string problem{};  // why it was not measured
+  bool operator==(const RealResult&) const = default;
+};
+
+struct CheatOutcome {
+  std::string name{};
+  std::string what{};
+  std::optional<std::string> expected_gate{};  // unset: honest, must pass
+  std::optional<std::string> stopped_at{};     // the gate that refused it; unset: it passed
+  std::string message{};                       // what that gate said
+  bool as_expected = false;
+  double seconds = 0;
+  bool operator==(const CheatOutcome&) const = default;
+};
+
+struct SelftestRecord {
+  static constexpr const char* kind = "selftest";
+  std::vector<SelftestCheck> checks{};
+  NullResult simulated_null{};
+  std::vector<PowerCell> power{};
+  std::vector<RealResult> real{};
+  std::vector<CheatOutcome> cheats{};
+  bool operator==(const SelftestRecord&) const = default;
+};
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,116 @@
+#include "workflow/output/output.hpp"
+
+#include "support/json_text.hpp"
+#include "workflow/compare/run_compare.hpp"
+#include "workflow/environment/doctor.hpp"
+#include "workflow/gates/gates.hpp"
+#include "workflow/gpu/profile.hpp"
+#include "workflow/gpu/program.hpp"
+#include "workflow/journal/gpu_json.hpp"
+#include "workflow/journal/json.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+Json parsed(const std::string& text) {
+  return Json::parse(text, nullptr, false);
+}
+
+}  // namespace
+
+std::string problem_json(const std::string& key, const std::string& word, const Diagnostic& problem) {
+  Json json = Json::object();
+  if (!key.empty()) json[key] = word;
+  json["problem"] = problem.message;
+  json["fix"] = problem.fix;
+  return indented(json);
+}
+
+std::string doctor_json(const DoctorReport& report) {
+  // The same shape as a gate's, so that one reader serves both.
+  return indented(to_json(GateResult{.gate = EnvironmentFacts::gate,
+                                     .outcome = report.outcome(),
+                                     .summary = report.verdict,
+                                     .findings = report.findings,
+                                     .facts = report.facts,
+                                     .seconds = report.seconds}));
+}
+
+std::string devices_json() {
+  return indented(known_gpus());
+}
+
+std::string new_project_json(const std::string& name, const std::string& directory,
+                             const std::vector<std::string>& files) {
+  return Json{{"name", name}, {"directory", directory}, {"files", files}, {"next", "cudadent gate"}}.dump() + "\n";
+}
+
+std::string gate_json(const GateRun& run) {
+  Json json = parsed(run.record.line);
+  json["outcome"] = name_of(run.outcome);
+  json["exit_code"] = exit_code(run.outcome);
+  if (!run.record_problem.what.empty()) json["record_problem"] = run.record_problem.what;
+  return indented(json);
+}
+
+std::string profile_json(const ProfileRun& run) {
+  Json launches = Json::array();
+  for (const LaunchProfile& launch : run.launches) {
+    Json advice = Json::array();
+    for (const Advice& one : launch.advice)
+      advice.push_back({{"rule", one.rule}, {"says", one.says}, {"where", one.where}, {"fix", one.fix}});
+    launches.push_back(
+        {{"kernel", launch.report.kernel}, {"advice", advice}, {"counters", parsed(launch.report.json)}});
+  }
+  Json findings = Json::array();
+  for (const Finding& finding : run.findings)
+    findings.push_back(
+        {{"check", finding.group}, {"what", finding.what}, {"where", finding.where}, {"fix", finding.fix}});
+  return indented({{"project", run.project},
+                   {"device", run.device},
+                   {"workload", run.workload},
+                   {"findings", findings},
+                   {"launches", launches}});
+}
+
+std::string program_json(const ProgramRun& run) {
+  Json list = Json::array();
+  for (const LaunchReport& launch : run.launches) list.push_back(parsed(launch.json));
+  return indented({{"device", run.device},
+                   {"outcome", run.outcome},
+                   {"exit_code", run.exit_code},
+                   {"findings", run.findings},
+                   {"launches", list}});
+}
+
+std::string compare_json(const CompareReport& report) {
+  Json json = parsed(report.record.line);
+  json["notes"] = report.notes;
+  return indented(json);
+}
+
+std::string selftest_json(const Record& record) {
+  Json json = {{"verdict", record.verdict}, {"seconds", record.seconds}};
+  json.update(to_json(std::get<SelftestRecord>(record.body)));
+  return indented(json);
+}
+
+std::string record_json(const Record& record) {
+  return indented(parsed(record.line));
+}
+
+std::string records_json(const std::vector<Record>& records) {
+  Json list = Json::array();
+  for (const Record& record : records) list.push_back(parsed(record.line));
+  return indented(list);
+}
+
+std::string side_by_side_json(const SideBySide& difference) {
+  const auto id = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
+  Json rows = Json::array();
+  for (const Difference& row : difference.differs) rows.push_back(to_json(row));
+  return indented(
+      {{"a", id(difference.a)}, {"b", id(difference.b)}, {"same", difference.same}, {"differs", std::move(rows)}});
+}
+
+}  // namespace flashmoe::workflow

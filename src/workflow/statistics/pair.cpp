@@ -1,0 +1,37 @@
+#include "workflow/statistics/pair.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace flashmoe::workflow {
+
+double AbbaBlock::log_ratio() const {
+  return 0.5 * (std::log(base_first) + std::log(base_second) - std::log(candidate_first) - std::log(candidate_second));
+}
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  const double upper = *middle;
+  if (values.size() % 2 == 1) return upper;
+  return 0.5 * (upper + *std::max_element(values.begin(), middle));
+}
+
+PairSample pair_of(const std::vector<AbbaBlock>& blocks) {
+  PairSample sample;
+  std::vector<double> base;
+  std::vector<double> candidate;
+  for (const AbbaBlock& block : blocks) {
+    sample.block_log_ratios.push_back(block.log_ratio());
+    base.insert(base.end(), {block.base_first, block.base_second});
+    candidate.insert(candidate.end(), {block.candidate_first, block.candidate_second});
+  }
+  sample.log_ratio = median_of(sample.block_log_ratios);
+  sample.base_seconds = median_of(base);
+  sample.candidate_seconds = median_of(candidate);
+  return sample;
+}
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,57 @@
+// What the performance gate measured, sample by sample.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "workflow/verdict/named.hpp"
+
+namespace flashmoe::workflow {
+
+struct DriftFacts {
+  double seconds = 0;  // as recorded
+  std::string record{};
+  double drift = 0;  // of what is measured now, as ratio - 1
+  bool operator==(const DriftFacts&) const = default;
+};
+
+struct RatioFacts {  // time of the baseline over time of the kernel
+  double mean = 0, lower = 0, upper = 0;
+  double alpha = 0;
+  bool operator==(const RatioFacts&) const = default;
+};
+
+struct SpeedFacts {
+  RatioFacts ratio{};
+  std::string rung{};  // of the ladder, by the lower bound
+  double needed = 0;
+  double baseline_seconds = 0, kernel_seconds = 0;  // per call, undisturbed
+  std::vector<double> log_ratios{};                 // one per unit
+  std::vector<double> baseline_samples{}, kernel_samples{};
+  int calls_per_block = 0;
+  int outputs_compared = 0;
+  bool operator==(const SpeedFacts&) const = default;
+};
+
+struct MeasuredWorkload {
+  std::map<std::string, double> values{};
+  std::optional<DriftFacts> baseline_recorded{};
+  std::optional<std::vector<std::string>> baseline_differences{};  // set when it drifted: what else differs
+  std::optional<SpeedFacts> speed{};                               // unset: it came to no figure
+  bool operator==(const MeasuredWorkload&) const = default;
+};
+
+struct PerformanceFacts {
+  static constexpr const char* gate = "performance";
+  std::uint64_t seed = 0;
+  std::string baseline{};                         // its label
+  Named<MeasuredWorkload> workloads{};            // in the order they were measured
+  std::optional<std::string> baseline_version{};  // what it says it runs on
+  std::string failure{};                          // "refused", "baseline drift", ...; empty: none
+  bool operator==(const PerformanceFacts&) const = default;
+};
+
+}  // namespace flashmoe::workflow

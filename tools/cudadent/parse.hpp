@@ -1,0 +1,22 @@
+// From the words of a command line to the command that runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "command.hpp"
+
+namespace flashmoe::tools {
+
+struct Program {
+  std::string name;
+  std::string about;
+  std::string manual;
+  std::string version;
+};
+
+// Parses, and runs the command that was named. Returns its exit code; 2, with an explanation on stderr, when the words
+// are no command line.
+[[nodiscard]] int run_command_line(const Program& program, const std::vector<Command>& commands, int argc, char** argv);
+
+}  // namespace flashmoe::tools
