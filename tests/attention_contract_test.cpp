@@ -233,6 +233,17 @@ TEST(AttentionContract, MissingPointersAreRefusedByName) {
   }
 }
 
+TEST(AttentionContract, UnknownRunFlagsAreRefused) {
+  Prepared prepared(good_problem());
+  fms_error error{};
+  prepared.args.flags = FMS_WORKSPACE_READY;
+  EXPECT_EQ(prepared.run(&error), FMS_OK) << "of no use on the CPU, and no harm";
+  for (const uint32_t flags : {2u, 1u << 31, 0xffffffffu}) {
+    prepared.args.flags = flags;
+    expect_refusal(prepared.run(&error), error, "args.flags", "0x", "0x1");
+  }
+}
+
 TEST(AttentionContract, BadIndexArraysAreRefusedBeforeAnythingIsRead) {
   struct BadIndices {
     const char* argument;

@@ -388,6 +388,60 @@ TEST_P(AttentionLaws, ANonFiniteValueShowsInItsColumnAndNowhereElse) {
   }
 }
 
+// ---- large scores ----------------------------------------------------------------------------------------------
+
+constexpr double kLargeScores[] = {10, 70, 300, 1024, 4096};
+
+// 1 + 3/1024 is as far from a bf16 as an fp16 near 1 is, all to one side, while 1 and 1 + 8/1024 are bf16. Every other
+// key is made of those, three in eight of them the larger, so that its score is exactly that of its neighbour: what a
+// kernel that splits fp16 leaves out shows in the log-sum-exp and in who gets the weight.
+TEST_P(AttentionLaws, LargeScoresDoNotDependOnWhatTheKeysAreMadeOf) {
+  constexpr double kFar = 1 + 3.0 / 1024, kNear[] = {1, 1 + 8.0 / 1024};
+  for (const Shape& shape : {Shape{1, 2, 1, 70, 70, 16}, Shape{1, 1, 1, 33, 130, 64}}) {
+    for (const double score : kLargeScores) {
+      for (const int64_t window_right : {-1, 0}) {
+        fms_attention_problem problem = simple_problem(dtype(), shape);
+        problem.window_right = window_right;
+        problem.softmax_scale = static_cast<float>(score / static_cast<double>(shape.head_dim));
+        AttentionCase one = normal_case(problem);
+        for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+          for (int64_t d = 0; d < shape.head_dim; ++d) {
+            one.set(Tensor::kQ, one.q_offset(b, h, i) + d, kFar);
+          }
+        });
+        for (int64_t j = 0; j < shape.kv_len; ++j) {
+          for (int64_t d = 0; d < shape.head_dim; ++d) {
+            one.set(Tensor::kK, one.k_offset(0, 0, j) + d, j % 2 == 0 ? kFar : kNear[d % 8 < 3]);
+            one.set(Tensor::kV, one.v_offset(0, 0, j) + d, j % 2 == 0 ? 1 : -1);
+          }
+        }
+        SCOPED_TRACE("score " + std::to_string(score));
+        ASSERT_NO_FATAL_FAILURE(run_and_judge(one));
+      }
+    }
+  }
+}
+
+TEST_P(AttentionLaws, LargeScoresOfNearDuplicateKeysAreTold) {
+  const Shape shape{1, 1, 1, 96, 96, 64};
+  for (const double score : kLargeScores) {
+    AttentionCase one = normal_case(simple_problem(dtype(), shape));
+    Random random(3);
+    const double size = std::sqrt(score / std::sqrt(static_cast<double>(shape.head_dim)));
+    for (int64_t j = 0; j < shape.kv_len; j += 2) {
+      for (int64_t d = 0; d < shape.head_dim; ++d) {
+        const double value = size * random.normal();
+        for (int64_t twin = 0; twin < 2; ++twin) {
+          one.set(Tensor::kQ, one.q_offset(0, 0, j + twin) + d, value);
+          one.set(Tensor::kK, one.k_offset(0, 0, j + twin) + d, value + 2e-3 * size * random.normal());
+        }
+      }
+    }
+    SCOPED_TRACE("score " + std::to_string(score));
+    ASSERT_NO_FATAL_FAILURE(run_and_judge(one));
+  }
+}
+
 // ---- what the planner may choose must not show -----------------------------------------------------------------
 
 TEST_P(AttentionLaws, ForcedChoicesKeepTheAnswerRight) {

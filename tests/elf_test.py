@@ -32,7 +32,7 @@ RULES = (
     Rule(r"_torch_ops\.so", r"(?!)", has_checked_calls=False),
     Rule(r"libflashmoe_machine_limits\.so", r"flashmoe_measure_limit", has_checked_calls=False),
     Rule(r"(libvgpu\.so|libcuda\.so\.1)", r"cu\w+"),
-    Rule(r"libnvJitLink\.so\.13", r"vgpu_has_no_nvjitlink", has_canaries=False, has_checked_calls=False),
+    Rule(r"libnvJitLink\.so\.13", r"(__)?nvJitLink\w+|libnvJitLink\.so\.13", has_checked_calls=False),
     # Run from the build tree it offers the tree's headers to kernel projects; installed, those beside it.
     Rule(r"cudadent", r".*", may_name_sources=True),
 )

@@ -365,8 +365,36 @@ def plant_clean_tree(root: Path) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def selftest() -> int:
+def selftest_of_floors() -> int:
+    """In every room, also those without a folder yet, a file that includes every room of its house: exactly what stands
+    beside or above is refused, whatever else the tables say."""
     failures = 0
+    for house, floors in FLOORS.items():
+        height = {f"{house}/{room}": floor for floor, rooms in enumerate(floors) for room in rooms}
+        with tempfile.TemporaryDirectory() as directory:
+            root = Path(directory).resolve()
+            for folder in height:
+                (root / folder).mkdir(parents=True)
+                (root / folder / "door.hpp").write_text("\n", encoding="utf-8")
+                doors = "".join(f'#include "{other.removeprefix("src/")}/door.hpp"\n' for other in height)
+                (root / folder / "all.hpp").write_text(doors, encoding="utf-8")
+            found = {violation.text for violation in check_includes(root)[0]}
+        upward = {
+            f"{folder} may not include {other}/door.hpp"
+            for folder in height
+            for other in height
+            if other != folder and height[other] >= height[folder]
+        }
+        less = {text for text in found - upward if text.split()[0] not in USES_ONLY}
+        right = upward <= found and not less
+        failures += not right
+        found_wrong = f"allowed {sorted(upward - found)}, refused {sorted(less)}"
+        print(f"{'ok  ' if right else 'FAIL'} floors of {house}: {found_wrong}")
+    return failures
+
+
+def selftest() -> int:
+    failures = selftest_of_floors()
     for plant, (name, text, expected) in {"nothing": ("include/flashmoe/ok.hpp", "\n", ""), **PLANTS}.items():
         with tempfile.TemporaryDirectory() as directory:
             root = Path(directory).resolve()

@@ -25,8 +25,15 @@
  * - With FMS_RAGGED_Q, rows of o and lse that belong to no sequence are left as they are.
  * - q_len = 0 or batch = 0 is a valid problem with nothing to do; kv_len = 0 gives 0 and -inf (or the sink).
  *
- * Every function is thread-safe; a context may be shared by any number of threads. Nothing is kept between calls:
- * the library has no global mutable state. fms_attention_run does not allocate.
+ * Every function is thread-safe; a context may be shared by any number of threads. Nothing is kept between calls, and
+ * fms_attention_run does not allocate. No exception leaves a function: where memory runs out it answers
+ * FMS_OUT_OF_MEMORY. Whatever rounding mode, denormal handling or trapping the calling thread or OpenMP's threads have
+ * set, the library computes in the default environment and leaves theirs as it was.
+ *
+ * Threads are OpenMP's. A run that wants more of them than there can be (limits on processes or memory, at the first
+ * time that a thread wants so many) takes fewer, with the same result; fms_run_info says how many. A process forked
+ * from one that had threads works with one: OpenMP's stayed with the parent. Start workers by spawn or exec to have
+ * them all.
  *
  * Structs begin with struct_size so that they can grow: set it to sizeof, or use the _init function that does. A size
  * that the library does not know is refused; until 1.0 that is every other size, and header and library go together.
@@ -71,8 +78,8 @@ FMS_API const char* fms_status_name(fms_status status);
 FMS_API const char* fms_version(void); /* "0.1.0" */
 
 /* Which GPUs the library has kernels inside for, ascending: 89 stands for cubins of sm_89, 0 for PTX, which a driver
- * compiles for newer ones. Writes at most capacity of them and returns how many there are; 0: built without a CUDA
- * toolkit. */
+ * compiles for newer ones. Writes at most capacity of them (NULL: none) and returns how many there are; 0: built
+ * without a CUDA toolkit. */
 FMS_API size_t fms_cuda_images(int32_t* architectures, size_t capacity);
 
 /* ---- context: a device --------------------------------------------------------------------------------------- */
@@ -99,9 +106,9 @@ typedef struct fms_context_options {
 
 /* options may be NULL: the CPU, best ISA. FLASHMOE_CPU_ISA is read here and nowhere else. */
 FMS_API fms_status fms_context_create(const fms_context_options* options, fms_context** context, fms_error* error);
-FMS_API void fms_context_destroy(fms_context* context);
+FMS_API void fms_context_destroy(fms_context* context); /* NULL: nothing happens */
 
-/* The ISA level in force. */
+/* The ISA level in force; AUTO for a GPU, and for NULL. */
 FMS_API fms_cpu_isa fms_context_cpu_isa(const fms_context* context);
 FMS_API const char* fms_cpu_isa_name(fms_cpu_isa isa);
 
@@ -158,7 +165,7 @@ typedef struct fms_attention_problem {
   int64_t block_table_stride;
 } fms_attention_problem;
 
-/* Contiguous (B,H,S,D) tensors, scale 1/sqrt(D), no mask, no features. Change what differs. */
+/* Contiguous (B,H,S,D) tensors, scale 1/sqrt(D), no mask, no features. Change what differs. NULL: nothing happens. */
 FMS_API void fms_attention_problem_init(fms_attention_problem* problem, fms_dtype dtype, int64_t batch, int64_t q_heads,
                                         int64_t kv_heads, int64_t q_len, int64_t kv_len, int64_t head_dim);
 
@@ -167,7 +174,7 @@ FMS_API fms_status fms_attention_problem_check(const fms_attention_problem* prob
 
 /* ---- plan ---------------------------------------------------------------------------------------------------- */
 
-enum { FMS_PLAN_VERSION = 2, FMS_WORKSPACE_ALIGNMENT = 64 };
+enum { FMS_PLAN_VERSION = 3, FMS_WORKSPACE_ALIGNMENT = 64 };
 
 /* What to force; zero means the planner chooses. */
 typedef struct fms_plan_options {
@@ -192,7 +199,8 @@ typedef enum fms_pack_mode {
 } fms_pack_mode;
 
 /* A plain value: copy it, compare it, print it (fms_plan_explain, fms_plan_json). The problem is inside. A plan runs
- * on any context whose device is the same; changing a field by hand invalidates the fingerprint and run refuses it. */
+ * on any context whose device is the same. Nothing in it is believed: run refuses bytes that the planner would not have
+ * made of the problem inside, whatever their fingerprint says. */
 typedef struct fms_attention_plan {
   uint32_t struct_size;
   uint32_t version;     /* FMS_PLAN_VERSION */
@@ -219,8 +227,8 @@ typedef struct fms_attention_plan {
 FMS_API fms_status fms_attention_plan_make(const fms_context* context, const fms_attention_problem* problem,
                                            const fms_plan_options* options, fms_attention_plan* plan, fms_error* error);
 
-/* Text for people, JSON for programs ("null" for what is not a plan). Return the length without the NUL, like snprintf;
- * pass capacity 0 to ask. */
+/* Text for people; JSON for programs, every field under its name ("null" for what is not a plan, NULL included). Return
+ * the length without the NUL, like snprintf; pass NULL or capacity 0 to ask. The locale does not matter. */
 FMS_API size_t fms_plan_explain(const fms_attention_plan* plan, char* text, size_t capacity);
 FMS_API size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t capacity);
 
@@ -241,7 +249,7 @@ typedef enum fms_run_flag {
 
 typedef struct fms_attention_args {
   uint32_t struct_size;
-  uint32_t flags; /* fms_run_flag bits */
+  uint32_t flags; /* fms_run_flag bits; others are refused */
   const void* q;
   const void* k;
   const void* v;
@@ -262,8 +270,13 @@ typedef void* fms_stream;
 /* workspace: at least plan.workspace_bytes, aligned to FMS_WORKSPACE_ALIGNMENT; NULL if that is 0. One run at a time
  * may use it. On a GPU every pointer is the device's, the caller's context is current, and run returns when the kernel
  * is queued on the stream: no synchronisation, no allocation, so a stream may be capturing. Index arrays are not
- * checked there. On the CPU, index arrays (cu_q, cu_kv, kv_lengths, block_table) are checked before anything is read.
- */
+ * checked there. On the CPU, index arrays (cu_q, cu_kv, kv_lengths, block_table) are checked before anything is read; a
+ * caller that changes them meanwhile gets an error or a wrong answer, and no byte outside its tensors is touched.
+ *
+ * o, lse and the workspace share no element with each other or with anything that is read; run refuses it otherwise.
+ * Elements count, not ranges: o may be a slice of the buffer that q, k and v are slices of. And o may be q exactly,
+ * same address and same strides. On the CPU, keys, pages and rows that the index arrays do not lead to count as
+ * nobody's; on a GPU every page and row that the problem describes counts. */
 FMS_API fms_status fms_attention_run(const fms_context* context, const fms_attention_plan* plan,
                                      const fms_attention_args* args, void* workspace, size_t workspace_bytes,
                                      fms_stream stream, fms_error* error);
@@ -272,7 +285,8 @@ FMS_API fms_status fms_attention_run(const fms_context* context, const fms_atten
 
 /* Two partial results over disjoint sets of keys, with their log-sum-exp, combine into the result over the union:
  *   lse = log(exp(lse_a) + exp(lse_b)),  o = exp(lse_a - lse) * o_a + exp(lse_b - lse) * o_b
- * The output may alias an input exactly. A part with lse = -inf does not contribute, whatever its o holds. */
+ * o may be o_a or o_b exactly, lse may be lse_a or lse_b; any other overlap is refused. A part with lse = -inf does not
+ * contribute, whatever its o holds. */
 typedef struct fms_merge_problem {
   uint32_t struct_size;
   fms_dtype dtype; /* of o_a, o_b and o */
@@ -281,7 +295,7 @@ typedef struct fms_merge_problem {
   fms_strides lse_a, lse_b, lse;
 } fms_merge_problem;
 
-/* Contiguous (B,H,S,D) and (B,H,S). */
+/* Contiguous (B,H,S,D) and (B,H,S). NULL: nothing happens. */
 FMS_API void fms_merge_problem_init(fms_merge_problem* problem, fms_dtype dtype, int64_t batch, int64_t heads,
                                     int64_t len, int64_t head_dim);
 

@@ -39,7 +39,7 @@ struct AttentionOptions {
 
 // A checked call: out and lse describe what the caller has to provide (shape, dtype, contiguous strides; no data).
 struct AttentionCall {
-  fms_attention_problem problem;
+  fms_attention_problem problem{};
   fms_attention_args args;
   fms_attention_plan plan;
   TensorView out;

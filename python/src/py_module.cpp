@@ -92,7 +92,7 @@ PyModuleDef module_definition = {PyModuleDef_HEAD_INIT,
 }  // namespace
 }  // namespace flashmoe::python
 
-PyMODINIT_FUNC PyInit__C() {
+PyMODINIT_FUNC PyInit__C() {  // NOLINT(bugprone-reserved-identifier): the name that Python looks for
   using namespace flashmoe::python;
   if (!init_attention_functions() || !init_merge_function()) {
     return nullptr;

@@ -98,7 +98,7 @@ int32_t torch_threads() {
 
 bool torch_current_stream(int gpu, void*& stream) {
   const auto* api = static_cast<const dlpack::ExchangeApi*>(torch_binding().exchange_api);
-  if (api->current_stream != nullptr && api->current_stream(dlpack::kCuda, gpu, &stream) == 0) {
+  if (api != nullptr && api->current_stream != nullptr && api->current_stream(dlpack::kCuda, gpu, &stream) == 0) {
     return true;
   }
   if (PyErr_Occurred() == nullptr) {

@@ -323,13 +323,23 @@ def test_decode_is_limited_by_memory() -> None:
     assert limits.roofline_seconds(cell, "bf16", rates) == pytest.approx(cell.bytes_touched(2) / 1e10)
 
 
+def test_a_shared_tile_unit_is_told() -> None:
+    rates = limits.TileRates()
+    rates.note(None, 1)
+    assert rates.share is None and "not measured" in rates.text()
+    for flops, threads in ((4e12, 1), (4e12, 2), (4e12, 2)):
+        rates.note(limits.Limits(flops, None, None, None), threads)
+    assert rates.share == pytest.approx(0.5) and rates.share < limits.SHARED_TILES
+    assert "4.00 TFLOP/s a thread at best, 2.00 in the median (50%)" in rates.text()
+
+
 def test_threads_without_a_processor_each_are_disturbed() -> None:
     assert contention.is_disturbed(threads=2, used_by_others=1.0, processors=2)
     assert not contention.is_disturbed(threads=2, used_by_others=1.0, processors=4)
     assert not contention.is_disturbed(threads=2, used_by_others=0.1, processors=2)
     assert not contention.is_disturbed(threads=1, used_by_others=2.0, processors=2)
     assert not contention.is_disturbed(threads=2, used_by_others=None, processors=2)
-    assert contention.busy_seconds("cpu 100 10 20 5000 7 3 4 0 0 0\ncpu0 1 2", 100) == pytest.approx(1.37)
+    assert contention.busy_seconds("cpu 100 10 20 5000 7 3 4 50 0 0\ncpu0 1 2", 100) == pytest.approx(1.87)
 
 
 # ---- correctness and the runner, with stand-ins for the library ------------------------------------------------------

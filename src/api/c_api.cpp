@@ -1,6 +1,5 @@
-// The C ABI: check the arguments, plan, dispatch to the kernels. The only place where the library is entered.
-#include <omp.h>
-
+// The C ABI: check the arguments, plan, dispatch to the kernels. The only place where the library is entered: every
+// function that computes or allocates goes through enter(), or computes in the default environment itself.
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
@@ -12,11 +11,14 @@
 #include <new>
 #include <utility>
 
+#include "api/alias_checks.hpp"
+#include "api/entry.hpp"
 #include "api/run_checks.hpp"
 #include "flashmoe/flashmoe.h"
 #include "flashmoe/version.h"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/registry.hpp"
+#include "kernels/cpu/team.hpp"
 #include "kernels/cuda/launch/device.hpp"
 #include "kernels/cuda/launch/images.hpp"
 #include "plan/planner.hpp"
@@ -24,7 +26,9 @@
 #include "support/raw_enum.hpp"
 #include "support/status.hpp"
 
+using flashmoe::DefaultFloatEnvironment;
 using flashmoe::fail;
+using flashmoe::api::enter;
 
 // What a context holds is fixed when it is made, so that any number of threads may share it.
 struct fms_context {
@@ -62,12 +66,39 @@ fms_status choose_isa(int asked, fms_cpu_isa* chosen, fms_error* error) {
   return FMS_OK;
 }
 
-fms_status create_cuda_context(int ordinal, fms_context** context, fms_error* error) {
-  std::unique_ptr<flashmoe::cuda::Device> gpu;
-  if (auto s = flashmoe::cuda::Device::open(ordinal, gpu, error)) return s;
-  *context = new (std::nothrow) fms_context{FMS_ISA_AUTO, std::move(gpu)};
+fms_status make_context(fms_cpu_isa isa, std::unique_ptr<flashmoe::cuda::Device> gpu, fms_context** context,
+                        fms_error* error) {
+  *context = new (std::nothrow) fms_context{isa, std::move(gpu)};
   if (*context == nullptr) return fail(error, FMS_OUT_OF_MEMORY, "context", "no memory for a context");
   return FMS_OK;
+}
+
+fms_status create_context(const fms_context_options* options, fms_context** context, fms_error* error) {
+  int asked = FMS_ISA_AUTO;
+  if (options != nullptr) {
+    if (options->struct_size != sizeof *options) {
+      return fail(error, FMS_INVALID_ARGUMENT, "options.struct_size", "options.struct_size is %u; allowed: %zu",
+                  options->struct_size, sizeof *options);
+    }
+    const int kind = flashmoe::raw_value(options->device_kind);
+    if (kind == FMS_DEVICE_CUDA) {
+      std::unique_ptr<flashmoe::cuda::Device> gpu;
+      if (auto s = flashmoe::cuda::Device::open(options->device_index, gpu, error)) return s;
+      return make_context(FMS_ISA_AUTO, std::move(gpu), context, error);
+    }
+    if (kind != FMS_DEVICE_CPU) {
+      return fail(error, FMS_INVALID_ARGUMENT, "options.device_kind",
+                  "options.device_kind is %d; allowed: FMS_DEVICE_CPU (0), FMS_DEVICE_CUDA (1)", kind);
+    }
+    if (options->device_index != 0) {
+      return fail(error, FMS_INVALID_ARGUMENT, "options.device_index",
+                  "options.device_index is %d; allowed for the CPU: 0", options->device_index);
+    }
+    asked = flashmoe::raw_value(options->cpu_isa);
+  }
+  fms_cpu_isa isa = FMS_ISA_AUTO;
+  if (auto s = choose_isa(asked, &isa, error)) return s;
+  return make_context(isa, nullptr, context, error);
 }
 
 // Absurd extents wrap around here and are refused by the check.
@@ -77,13 +108,71 @@ fms_strides contiguous(int64_t heads, int64_t len, int64_t inner) {
   return {static_cast<int64_t>(head * static_cast<uint64_t>(heads)), static_cast<int64_t>(head), inner};
 }
 
-bool is_plan(const fms_attention_plan* plan) {
-  return plan != nullptr && flashmoe::api::check_plan(plan, plan->device_kind, FMS_ISA_AMX, nullptr) == FMS_OK;
+// Without a place to write to there is no room, whatever the capacity says.
+size_t print_plan(const fms_attention_plan* plan, char* text, size_t capacity, const char* otherwise,
+                  size_t (*print)(const fms_attention_plan&, char*, size_t)) {
+  const DefaultFloatEnvironment environment;
+  if (text == nullptr) capacity = 0;
+  if (plan != nullptr && flashmoe::plan::check_plan(*plan, nullptr) == FMS_OK) return print(*plan, text, capacity);
+  if (capacity > 0) std::snprintf(text, capacity, "%s", otherwise);
+  return std::strlen(otherwise);
 }
 
-size_t print_not_a_plan(char* text, size_t capacity, const char* message) {
-  if (capacity > 0) std::snprintf(text, capacity, "%s", message);
-  return std::strlen(message);
+fms_status run_on_gpu(const fms_context& context, const fms_attention_plan& plan, const fms_attention_args& args,
+                      std::byte* workspace, fms_stream stream, fms_error* error) {
+  if (plan.family != FMS_KERNEL_EMPTY) return context.gpu->run(plan, args, workspace, stream, error);
+  if (args.info != nullptr) *args.info = {FMS_ISA_AUTO, FMS_KERNEL_EMPTY, 0, 1};
+  return FMS_OK;
+}
+
+fms_status run_on_cpu(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,
+                      fms_stream stream, fms_error* error) {
+  if (stream != nullptr) {
+    return fail(error, FMS_INVALID_ARGUMENT, "stream", "stream is %p; allowed on the CPU: NULL", stream);
+  }
+  const flashmoe::cpu::KernelTable& kernels = flashmoe::cpu::kernels(plan.cpu_isa);
+  switch (plan.family) {
+    case FMS_KERNEL_EMPTY:
+      if (args.info != nullptr) *args.info = {plan.cpu_isa, FMS_KERNEL_EMPTY, 0, 1};
+      return FMS_OK;
+    case FMS_KERNEL_TILE:
+      kernels.tile(plan, args, workspace);
+      return FMS_OK;
+    case FMS_KERNEL_GEMV:
+      kernels.gemv(plan, args, workspace);
+      return FMS_OK;
+    case FMS_KERNEL_AMX:
+      kernels.amx(plan, args, workspace);
+      return FMS_OK;
+    case FMS_KERNEL_CUDA_FORWARD:
+      break;
+  }
+  return fail(error, FMS_INTERNAL_ERROR, "plan.family", "plan.family is %d, which no kernel serves",
+              static_cast<int>(plan.family));
+}
+
+fms_status merge_on_cpu(const fms_context& context, const fms_merge_problem& problem,
+                        const flashmoe::cpu::MergeArgs& args, fms_stream stream, fms_error* error) {
+  if (auto s = flashmoe::plan::check_merge_problem(problem, error)) return s;
+  if (context.gpu != nullptr) {
+    return fail(error, FMS_NOT_SUPPORTED, "context", "merging on a GPU is not there yet; allowed: a CPU context");
+  }
+  if (stream != nullptr) {
+    return fail(error, FMS_INVALID_ARGUMENT, "stream", "stream is %p; allowed on the CPU: NULL", stream);
+  }
+  if (problem.batch == 0 || problem.heads == 0 || problem.len == 0) return FMS_OK;
+  const struct {
+    const char* name;
+    const void* pointer;
+  } pointers[] = {{"o_a", args.o_a},     {"lse_a", args.lse_a}, {"o_b", args.o_b},
+                  {"lse_b", args.lse_b}, {"o", args.o},         {"lse", args.lse}};
+  for (const auto& [name, pointer] : pointers) {
+    if (pointer == nullptr) return fail(error, FMS_INVALID_ARGUMENT, name, "%s is NULL", name);
+  }
+  if (auto s = flashmoe::api::check_merge_aliases(problem, args, error)) return s;
+  const fms_cpu_isa isa = context.cpu_isa > FMS_ISA_AVX512 ? FMS_ISA_AVX512 : context.cpu_isa;
+  flashmoe::cpu::kernels(isa).merge(problem, args);
+  return FMS_OK;
 }
 
 }  // namespace
@@ -102,7 +191,7 @@ size_t fms_cuda_images(int32_t* architectures, size_t capacity) {
       if (image.architecture > last) next = std::min(next, image.architecture);
     }
     if (next == std::numeric_limits<int>::max()) return count;
-    if (count < capacity) architectures[count] = next;
+    if (count < capacity && architectures != nullptr) architectures[count] = next;
     last = next;
   }
 }
@@ -134,29 +223,7 @@ fms_status fms_context_create(const fms_context_options* options, fms_context** 
     return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL; allowed: where to put the context");
   }
   *context = nullptr;
-  int asked = FMS_ISA_AUTO;
-  if (options != nullptr) {
-    if (options->struct_size != sizeof *options) {
-      return fail(error, FMS_INVALID_ARGUMENT, "options.struct_size", "options.struct_size is %u; allowed: %zu",
-                  options->struct_size, sizeof *options);
-    }
-    const int kind = flashmoe::raw_value(options->device_kind);
-    if (kind == FMS_DEVICE_CUDA) return create_cuda_context(options->device_index, context, error);
-    if (kind != FMS_DEVICE_CPU) {
-      return fail(error, FMS_INVALID_ARGUMENT, "options.device_kind",
-                  "options.device_kind is %d; allowed: FMS_DEVICE_CPU (0), FMS_DEVICE_CUDA (1)", kind);
-    }
-    if (options->device_index != 0) {
-      return fail(error, FMS_INVALID_ARGUMENT, "options.device_index",
-                  "options.device_index is %d; allowed for the CPU: 0", options->device_index);
-    }
-    asked = flashmoe::raw_value(options->cpu_isa);
-  }
-  fms_cpu_isa isa = FMS_ISA_AUTO;
-  if (auto s = choose_isa(asked, &isa, error)) return s;
-  *context = new (std::nothrow) fms_context{isa, nullptr};
-  if (*context == nullptr) return fail(error, FMS_OUT_OF_MEMORY, "context", "no memory for a context");
-  return FMS_OK;
+  return enter(error, [&] { return create_context(options, context, error); });
 }
 
 void fms_context_destroy(fms_context* context) {
@@ -169,6 +236,8 @@ fms_cpu_isa fms_context_cpu_isa(const fms_context* context) {
 
 void fms_attention_problem_init(fms_attention_problem* p, fms_dtype dtype, int64_t batch, int64_t q_heads,
                                 int64_t kv_heads, int64_t q_len, int64_t kv_len, int64_t head_dim) {
+  if (p == nullptr) return;
+  const DefaultFloatEnvironment environment;
   std::memset(p, 0, sizeof *p);
   p->struct_size = sizeof *p;
   p->dtype = dtype;
@@ -188,7 +257,7 @@ void fms_attention_problem_init(fms_attention_problem* p, fms_dtype dtype, int64
 
 fms_status fms_attention_problem_check(const fms_attention_problem* problem, fms_error* error) {
   if (problem == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "problem", "problem is NULL");
-  return flashmoe::plan::check_problem(*problem, error);
+  return enter(error, [&] { return flashmoe::plan::check_problem(*problem, error); });
 }
 
 fms_status fms_attention_plan_make(const fms_context* context, const fms_attention_problem* problem,
@@ -196,67 +265,50 @@ fms_status fms_attention_plan_make(const fms_context* context, const fms_attenti
   if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");
   if (problem == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "problem", "problem is NULL");
   if (plan == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "plan", "plan is NULL");
-  flashmoe::plan::DeviceCaps caps;
-  if (context->gpu != nullptr) {
-    caps = context->gpu->caps();
-  } else {
-    caps.cpu_isa = context->cpu_isa;
-    caps.max_threads = omp_get_max_threads();
-  }
-  return flashmoe::plan::make_plan(caps, *problem, options, plan, error);
+  return enter(error, [&] {
+    flashmoe::plan::DeviceCaps caps;
+    if (context->gpu != nullptr) {
+      caps = context->gpu->caps();
+    } else {
+      caps.cpu_isa = context->cpu_isa;
+      caps.max_threads = flashmoe::cpu::max_team();
+    }
+    return flashmoe::plan::make_plan(caps, *problem, options, plan, error);
+  });
 }
 
 size_t fms_plan_explain(const fms_attention_plan* plan, char* text, size_t capacity) {
-  if (!is_plan(plan)) return print_not_a_plan(text, capacity, "This is not a plan that this library made.\n");
-  return flashmoe::plan::explain(*plan, text, capacity);
+  return print_plan(plan, text, capacity, "This is not a plan that this library made.\n", flashmoe::plan::explain);
 }
 
 size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t capacity) {
-  if (!is_plan(plan)) return print_not_a_plan(text, capacity, "null");
-  return flashmoe::plan::to_json(*plan, text, capacity);
+  return print_plan(plan, text, capacity, "null", flashmoe::plan::to_json);
 }
 
 fms_status fms_attention_run(const fms_context* context, const fms_attention_plan* plan, const fms_attention_args* args,
                              void* workspace, size_t workspace_bytes, fms_stream stream, fms_error* error) {
   if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");
-  const fms_device_kind kind = context->gpu != nullptr ? FMS_DEVICE_CUDA : FMS_DEVICE_CPU;
-  if (auto s = flashmoe::api::check_plan(plan, kind, context->cpu_isa, error)) return s;
-  if (auto s = flashmoe::api::check_args(*plan, args, error)) return s;
-  if (auto s = flashmoe::api::check_workspace(*plan, workspace, workspace_bytes, error)) return s;
-  if (kind == FMS_DEVICE_CUDA) {
-    if (plan->family != FMS_KERNEL_EMPTY) {
-      return context->gpu->run(*plan, *args, static_cast<std::byte*>(workspace), stream, error);
+  if (plan == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "plan", "plan is NULL");
+  if (args == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "args", "args is NULL");
+  // Copies: what was checked is what runs, whatever happens to the caller's meanwhile.
+  return enter(error, [&, plan = *plan, args = *args] {
+    const fms_device_kind kind = context->gpu != nullptr ? FMS_DEVICE_CUDA : FMS_DEVICE_CPU;
+    if (auto s = flashmoe::api::check_plan_here(plan, kind, context->cpu_isa, error)) return s;
+    if (kind == FMS_DEVICE_CUDA && plan.family != FMS_KERNEL_EMPTY) {
+      if (auto s = context->gpu->check(plan, error)) return s;
     }
-    if (args->info != nullptr) *args->info = {FMS_ISA_AUTO, FMS_KERNEL_EMPTY, 0, 1};
-    return FMS_OK;
-  }
-  if (stream != nullptr) {
-    return fail(error, FMS_INVALID_ARGUMENT, "stream", "stream is %p; allowed on the CPU: NULL", stream);
-  }
-  const flashmoe::cpu::KernelTable& kernels = flashmoe::cpu::kernels(plan->cpu_isa);
-  auto* bytes = static_cast<std::byte*>(workspace);
-  switch (plan->family) {
-    case FMS_KERNEL_EMPTY:
-      if (args->info != nullptr) *args->info = {plan->cpu_isa, FMS_KERNEL_EMPTY, 0, 1};
-      return FMS_OK;
-    case FMS_KERNEL_TILE:
-      kernels.tile(*plan, *args, bytes);
-      return FMS_OK;
-    case FMS_KERNEL_GEMV:
-      kernels.gemv(*plan, *args, bytes);
-      return FMS_OK;
-    case FMS_KERNEL_AMX:
-      kernels.amx(*plan, *args, bytes);
-      return FMS_OK;
-    case FMS_KERNEL_CUDA_FORWARD:
-      break;
-  }
-  return fail(error, FMS_INTERNAL_ERROR, "plan.family", "plan.family is %d, which no kernel serves",
-              static_cast<int>(plan->family));
+    if (auto s = flashmoe::api::check_args(plan, args, error)) return s;
+    if (auto s = flashmoe::api::check_workspace(plan, workspace, workspace_bytes, error)) return s;
+    if (auto s = flashmoe::api::check_aliases(plan, args, workspace, error)) return s;
+    auto* bytes = static_cast<std::byte*>(workspace);
+    return kind == FMS_DEVICE_CUDA ? run_on_gpu(*context, plan, args, bytes, stream, error)
+                                   : run_on_cpu(plan, args, bytes, stream, error);
+  });
 }
 
 void fms_merge_problem_init(fms_merge_problem* p, fms_dtype dtype, int64_t batch, int64_t heads, int64_t len,
                             int64_t head_dim) {
+  if (p == nullptr) return;
   std::memset(p, 0, sizeof *p);
   p->struct_size = sizeof *p;
   p->dtype = dtype;
@@ -273,24 +325,9 @@ fms_status fms_merge_states(const fms_context* context, const fms_merge_problem*
                             fms_stream stream, fms_error* error) {
   if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");
   if (problem == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "problem", "problem is NULL");
-  if (auto s = flashmoe::plan::check_merge_problem(*problem, error)) return s;
-  if (context->gpu != nullptr) {
-    return fail(error, FMS_NOT_SUPPORTED, "context", "merging on a GPU is not there yet; allowed: a CPU context");
-  }
-  if (stream != nullptr) {
-    return fail(error, FMS_INVALID_ARGUMENT, "stream", "stream is %p; allowed on the CPU: NULL", stream);
-  }
-  if (problem->batch == 0 || problem->heads == 0 || problem->len == 0) return FMS_OK;
-  const struct {
-    const char* name;
-    const void* pointer;
-  } pointers[] = {{"o_a", o_a}, {"lse_a", lse_a}, {"o_b", o_b}, {"lse_b", lse_b}, {"o", o}, {"lse", lse}};
-  for (const auto& [name, pointer] : pointers) {
-    if (pointer == nullptr) return fail(error, FMS_INVALID_ARGUMENT, name, "%s is NULL", name);
-  }
-  const fms_cpu_isa isa = context->cpu_isa > FMS_ISA_AVX512 ? FMS_ISA_AVX512 : context->cpu_isa;
-  flashmoe::cpu::kernels(isa).merge(*problem, {o_a, o_b, lse_a, lse_b, o, lse});
-  return FMS_OK;
+  return enter(error, [&] {
+    return merge_on_cpu(*context, *problem, {o_a, o_b, lse_a, lse_b, o, lse}, stream, error);
+  });
 }
 
 }  // extern "C"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "plan/cpu_layout.hpp"
+#include "plan/index_arrays.hpp"
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
 #include "support/status.hpp"
@@ -12,23 +12,20 @@
 namespace flashmoe::api {
 namespace {
 
+using plan::element_bytes;
 using plan::has;
 
-fms_status check_pointer(const char* name, const void* pointer, std::size_t alignment, fms_error* error) {
+fms_status check_pointer(const char* name, const void* pointer, int64_t alignment, fms_error* error) {
   if (pointer == nullptr) {
     return fail(error, FMS_INVALID_ARGUMENT, name, "%s is NULL; allowed: the tensor this problem asks for", name);
   }
-  if (reinterpret_cast<std::uintptr_t>(pointer) % alignment == 0) return FMS_OK;
-  return fail(error, FMS_INVALID_ARGUMENT, name, "%s is %p; allowed: an address divisible by its element size, %zu",
-              name, pointer, alignment);
-}
-
-std::size_t element_bytes(fms_dtype dtype) {
-  return dtype == FMS_F32 ? 4 : 2;
+  if (reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(alignment) == 0) return FMS_OK;
+  return fail(error, FMS_INVALID_ARGUMENT, name,
+              "%s is %p; allowed: an address divisible by its element size, %" PRId64, name, pointer, alignment);
 }
 
 fms_status check_pointers(const fms_attention_problem& p, const fms_attention_args& args, fms_error* error) {
-  const std::size_t bytes = element_bytes(p.dtype);
+  const int64_t bytes = element_bytes(p.dtype);
   if (auto s = check_pointer("args.q", args.q, bytes, error)) return s;
   if (auto s = check_pointer("args.o", args.o, bytes, error)) return s;
   const bool has_keys = p.kv_len > 0;
@@ -40,7 +37,7 @@ fms_status check_pointers(const fms_attention_problem& p, const fms_attention_ar
     bool needed;
     const char* name;
     const void* pointer;
-    std::size_t alignment;
+    int64_t alignment;
   } optional[] = {{has(p, FMS_LSE), "args.lse", args.lse, 4},
                   {has(p, FMS_BIAS) && has_keys, "args.bias", args.bias, element_bytes(p.bias_dtype)},
                   {has(p, FMS_SINKS), "args.sinks", args.sinks, 4},
@@ -65,22 +62,26 @@ fms_status fail_at(const char* array, int64_t index, int64_t value, int64_t low,
 // Offsets must not decrease, stay inside the packed tensor and hold no sequence longer than the plan was made for.
 fms_status check_offsets(const char* name, const int32_t* offsets, int64_t batch, int64_t longest, int64_t total,
                          fms_error* error) {
-  if (offsets[0] < 0 || offsets[0] > total) return fail_at(name, 0, offsets[0], 0, total, error);
-  for (int64_t b = 0; b < batch; ++b) {
-    const int64_t low = offsets[b];
-    const int64_t high = low + longest < total ? low + longest : total;
-    if (offsets[b + 1] < low || offsets[b + 1] > high) return fail_at(name, b + 1, offsets[b + 1], low, high, error);
+  int64_t low = plan::read_index(offsets);
+  if (low < 0 || low > total) return fail_at(name, 0, low, 0, total, error);
+  for (int64_t b = 1; b <= batch; ++b) {
+    const int64_t high = low + longest < total ? low + longest : total, offset = plan::read_index(offsets + b);
+    if (offset < low || offset > high) return fail_at(name, b, offset, low, high, error);
+    low = offset;
   }
   return FMS_OK;
 }
 
+// What kv_rows gives, without its care for a pool of no pages: an entry of the block table is then a mistake.
+int64_t keys_of(const fms_attention_problem& p, const fms_attention_args& args, int64_t b) {
+  return has(p, FMS_KV_LENGTHS) ? plan::between(plan::read_index(args.kv_lengths + b), 0, p.kv_len) : p.kv_len;
+}
+
 fms_status check_pages(const fms_attention_problem& p, const fms_attention_args& args, fms_error* error) {
   for (int64_t b = 0; b < p.batch; ++b) {
-    const int64_t keys = has(p, FMS_KV_LENGTHS) ? args.kv_lengths[b] : p.kv_len;
-    const int64_t pages = (keys + p.page_size - 1) / p.page_size;
+    const int64_t pages = (keys_of(p, args, b) + p.page_size - 1) / p.page_size;
     for (int64_t i = 0; i < pages; ++i) {
-      const int64_t index = b * p.block_table_stride + i;
-      const int32_t page = args.block_table[index];
+      const int64_t index = b * p.block_table_stride + i, page = plan::read_index(args.block_table + index);
       if (page < 0 || page >= p.page_count) {
         return fail_at("args.block_table", index, page, 0, p.page_count - 1, error);
       }
@@ -91,62 +92,49 @@ fms_status check_pages(const fms_attention_problem& p, const fms_attention_args&
 
 }  // namespace
 
-fms_status check_plan(const fms_attention_plan* plan, fms_device_kind context_kind, fms_cpu_isa context_isa,
-                      fms_error* error) {
-  if (plan == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "plan", "plan is NULL");
-  if (plan->struct_size != sizeof *plan || plan->version != FMS_PLAN_VERSION) {
-    return fail(error, FMS_INVALID_ARGUMENT, "plan.version",
-                "plan.struct_size is %u and plan.version %u; allowed: %zu and %d. Make the plan anew with this library",
-                plan->struct_size, plan->version, sizeof *plan, FMS_PLAN_VERSION);
-  }
-  if (plan->fingerprint != plan::fingerprint_of(*plan)) {
-    return fail(error, FMS_INVALID_ARGUMENT, "plan.fingerprint",
-                "plan.fingerprint is %016" PRIx64 ", but the fields give %016" PRIx64
-                ": the plan was changed after it was made. Use fms_plan_options to force a choice",
-                plan->fingerprint, plan::fingerprint_of(*plan));
-  }
-  if (plan->device_kind != context_kind) {
+fms_status check_plan_here(const fms_attention_plan& plan, fms_device_kind context_kind, fms_cpu_isa context_isa,
+                           fms_error* error) {
+  if (auto s = plan::check_plan(plan, error)) return s;
+  if (plan.device_kind != context_kind) {
     return fail(error, FMS_INVALID_ARGUMENT, "plan.device_kind", "plan.device_kind is %d; allowed in this context: %d",
-                static_cast<int>(plan->device_kind), static_cast<int>(context_kind));
+                static_cast<int>(plan.device_kind), static_cast<int>(context_kind));
   }
-  if (context_kind == FMS_DEVICE_CUDA) return FMS_OK;
-  if (plan::cpu_layout(*plan).total_bytes != plan->workspace_bytes) {
-    return fail(error, FMS_INVALID_ARGUMENT, "plan.workspace_bytes",
-                "plan.workspace_bytes is %" PRIu64
-                ", but this library would use %zu: the plan comes from another build",
-                plan->workspace_bytes, plan::cpu_layout(*plan).total_bytes);
-  }
-  if (plan->cpu_isa > context_isa) {
+  if (context_kind == FMS_DEVICE_CPU && plan.cpu_isa > context_isa) {
     return fail(error, FMS_INVALID_ARGUMENT, "plan.cpu_isa",
                 "plan.cpu_isa is %d, above this context's %d; make the plan with the context that runs it",
-                static_cast<int>(plan->cpu_isa), static_cast<int>(context_isa));
+                static_cast<int>(plan.cpu_isa), static_cast<int>(context_isa));
   }
   return FMS_OK;
 }
 
-fms_status check_args(const fms_attention_plan& plan, const fms_attention_args* args, fms_error* error) {
-  if (args == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "args", "args is NULL");
-  if (args->struct_size != sizeof *args) {
+fms_status check_args(const fms_attention_plan& plan, const fms_attention_args& args, fms_error* error) {
+  if (args.struct_size != sizeof args) {
     return fail(error, FMS_INVALID_ARGUMENT, "args.struct_size", "args.struct_size is %u; allowed: %zu",
-                args->struct_size, sizeof *args);
+                args.struct_size, sizeof args);
+  }
+  constexpr uint32_t known = FMS_WORKSPACE_READY;
+  if ((args.flags & ~known) != 0) {
+    return fail(error, FMS_INVALID_ARGUMENT, "args.flags",
+                "args.flags has unknown bits 0x%x; allowed: the fms_run_flag bits, 0x%x together", args.flags & ~known,
+                known);
   }
   const fms_attention_problem& p = plan.problem;
   if (plan::is_empty(p)) return FMS_OK;
-  if (auto s = check_pointers(p, *args, error)) return s;
+  if (auto s = check_pointers(p, args, error)) return s;
   if (plan.device_kind == FMS_DEVICE_CUDA) return FMS_OK;  // index arrays are in the device's memory
   if (has(p, FMS_RAGGED_Q)) {
-    if (auto s = check_offsets("args.cu_q", args->cu_q, p.batch, p.q_len, p.total_q, error)) return s;
+    if (auto s = check_offsets("args.cu_q", args.cu_q, p.batch, p.q_len, p.total_q, error)) return s;
   }
   if (has(p, FMS_RAGGED_KV)) {
-    if (auto s = check_offsets("args.cu_kv", args->cu_kv, p.batch, p.kv_len, p.total_kv, error)) return s;
+    if (auto s = check_offsets("args.cu_kv", args.cu_kv, p.batch, p.kv_len, p.total_kv, error)) return s;
   }
   if (has(p, FMS_KV_LENGTHS)) {
     for (int64_t b = 0; b < p.batch; ++b) {
-      const int32_t keys = args->kv_lengths[b];
+      const int64_t keys = plan::read_index(args.kv_lengths + b);
       if (keys < 0 || keys > p.kv_len) return fail_at("args.kv_lengths", b, keys, 0, p.kv_len, error);
     }
   }
-  return has(p, FMS_PAGED_KV) && p.kv_len > 0 ? check_pages(p, *args, error) : FMS_OK;
+  return has(p, FMS_PAGED_KV) && p.kv_len > 0 ? check_pages(p, args, error) : FMS_OK;
 }
 
 fms_status check_workspace(const fms_attention_plan& plan, const void* workspace, std::size_t bytes, fms_error* error) {

@@ -7,9 +7,9 @@
 
 namespace flashmoe::api {
 
-[[nodiscard]] fms_status check_plan(const fms_attention_plan* plan, fms_device_kind context_kind,
-                                    fms_cpu_isa context_isa, fms_error* error);
-[[nodiscard]] fms_status check_args(const fms_attention_plan& plan, const fms_attention_args* args, fms_error* error);
+[[nodiscard]] fms_status check_plan_here(const fms_attention_plan& plan, fms_device_kind context_kind,
+                                         fms_cpu_isa context_isa, fms_error* error);
+[[nodiscard]] fms_status check_args(const fms_attention_plan& plan, const fms_attention_args& args, fms_error* error);
 [[nodiscard]] fms_status check_workspace(const fms_attention_plan& plan, const void* workspace, std::size_t bytes,
                                          fms_error* error);
 

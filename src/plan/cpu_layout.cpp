@@ -78,6 +78,7 @@ CpuLayout cpu_layout(const fms_attention_plan& plan) {
     layout.pack_chunks = plan.pack == FMS_PACK_HEAD || head_chunks < block_chunks ? head_chunks : block_chunks;
     layout.pack = thread.take(layout.pack_chunks, static_cast<std::size_t>(amx_chunk_bytes(p)));
     layout.pack_flags = thread.take(layout.pack_chunks, 1);
+    layout.pack_low_squares = thread.take(layout.pack_chunks, sizeof(float));
   }
   // A page apart, so that neighbours share neither a line nor an adjacent-line prefetch.
   layout.thread_bytes = static_cast<std::size_t>(round_up(static_cast<int64_t>(thread.end()), 4096));

@@ -54,14 +54,15 @@ struct CpuLayout {
   std::size_t weights = 0;  // AMX: bf16 tiles of P
   std::size_t k = 0;        // TILE: fp32 copy of a key block; GEMV: one zero-padded row
   std::size_t v = 0;
-  std::size_t pack = 0;  // AMX: packed keys and values, then one flag byte per chunk
+  std::size_t pack = 0;  // AMX: packed keys and values, then what is known of each chunk
   std::size_t thread_bytes = 0;
 
   int64_t padded_dim = 0;
   int64_t subtiles = 0;
-  int64_t block_keys = 0;   // AMX: keys that stay in L2 while all subtiles of an item pass over them
-  int64_t pack_chunks = 0;  // chunks that the pack buffer holds: a ring when fewer than the head has
-  std::size_t pack_flags = 0;
+  int64_t block_keys = 0;            // AMX: keys that stay in L2 while all subtiles of an item pass over them
+  int64_t pack_chunks = 0;           // chunks that the pack buffer holds: a ring when fewer than the head has
+  std::size_t pack_flags = 0;        // a byte per chunk
+  std::size_t pack_low_squares = 0;  // a float per chunk
 
   // offsets from the workspace's start; thread t's part is at t * thread_bytes
   std::size_t partials = 0;    // kv_splits > 1: (o[padded_dim], max, sum) per row and split

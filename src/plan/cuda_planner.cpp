@@ -165,7 +165,7 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
                      fms_error* error) {
   const fms_attention_problem& p = plan.problem;
   const Work work(p, caps.gpu);
-  if (auto s = check_limits(p, work, error)) return s;
+  if (auto s = check_limits(p, work, error)) return s;  // before anything is loaded for it
   CudaKernel found[CudaKernels::max_found];
   int count = 0;
   if (auto s = caps.cuda_kernels->find(p, found, &count, error)) return s;
@@ -182,26 +182,33 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
         "64 or 128 as far as the head size has them",
         static_cast<long long>(p.head_dim), options.q_tile > 0 ? " with this q_tile" : "");
   }
-  const int64_t tiles = work.heads * divide_up(work.rows, best.kernel->q_tile);
-  const int64_t ctas = tiles * best.splits;
+  return finish_cuda_plan(*best.kernel, best.splits, caps.gpu.sm_count, plan, error);
+}
+
+fms_status finish_cuda_plan(const CudaKernel& kernel, int64_t splits, int32_t sm_count, fms_attention_plan& plan,
+                            fms_error* error) {
+  const Work work(plan.problem, {});  // of a GPU that nothing is known of: only rows and heads are asked for
+  if (auto s = check_limits(plan.problem, work, error)) return s;
+  const int64_t tiles = work.heads * divide_up(work.rows, kernel.q_tile);
+  const int64_t ctas = tiles * splits;
   if (ctas > most_ctas) {
     return fail(error, FMS_NOT_SUPPORTED, "problem",
                 "the plan would have %lld CTAs; allowed: %lld. Force fewer kv_splits", static_cast<long long>(ctas),
                 static_cast<long long>(most_ctas));
   }
   plan.family = FMS_KERNEL_CUDA_FORWARD;
-  plan.instance = best.kernel->instance;
-  plan.kernel_head_dim = best.kernel->head_dim;
-  plan.sm_count = caps.gpu.sm_count;
-  plan.ctas_per_sm = best.kernel->ctas_per_sm;
-  plan.threads = best.kernel->threads;
-  plan.q_tile = best.kernel->q_tile;
-  plan.kv_tile = best.kernel->kv_tile;
-  plan.kv_splits = static_cast<int32_t>(best.splits);
+  plan.instance = kernel.instance;
+  plan.kernel_head_dim = kernel.head_dim;
+  plan.sm_count = sm_count;
+  plan.ctas_per_sm = kernel.ctas_per_sm;
+  plan.threads = kernel.threads;
+  plan.q_tile = kernel.q_tile;
+  plan.kv_tile = kernel.kv_tile;
+  plan.kv_splits = static_cast<int32_t>(splits);
   plan.work_items = ctas;
-  if (best.splits > 1) {
-    plan.workspace_bytes = static_cast<uint64_t>(plan.work_items * best.kernel->split_bytes) +
-                           static_cast<uint64_t>(tiles) * sizeof(uint32_t);
+  if (splits > 1) {
+    plan.workspace_bytes =
+        static_cast<uint64_t>(ctas * kernel.split_bytes) + static_cast<uint64_t>(tiles) * sizeof(uint32_t);
   }
   return FMS_OK;
 }

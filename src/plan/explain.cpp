@@ -1,55 +1,17 @@
-// A plan as text for people and as JSON for programs.
+// A plan as text for people.
 #include <algorithm>
 #include <cinttypes>
-#include <cstdarg>
-#include <cstdio>
 
 #include "plan/cpu_layout.hpp"
 #include "plan/planner.hpp"
 #include "plan/problem.hpp"
+#include "plan/text.hpp"
 #include "plan/tuning/cpu.hpp"
+#include "plan/words.hpp"
 
 namespace flashmoe::plan {
 
-const char* const cpu_isa_names[5] = {"auto", "scalar", "avx2", "avx512", "amx"};
-
 namespace {
-
-// snprintf that appends and keeps counting behind the end.
-class Text {
- public:
-  Text(char* text, std::size_t capacity) : text_(text), capacity_(capacity) {
-    if (capacity_ > 0) text_[0] = '\0';
-  }
-
-  __attribute__((format(printf, 2, 3))) void add(const char* format, ...) {
-    std::va_list values;
-    va_start(values, format);
-    char* at = length_ < capacity_ ? text_ + length_ : nullptr;
-    const int n = std::vsnprintf(at, at != nullptr ? capacity_ - length_ : 0, format, values);
-    va_end(values);
-    length_ += static_cast<std::size_t>(std::max(n, 0));
-  }
-  [[nodiscard]] std::size_t length() const { return length_; }
-
- private:
-  char* text_;
-  std::size_t capacity_;
-  std::size_t length_ = 0;
-};
-
-constexpr const char* family_names[] = {"empty", "tile", "gemv", "amx", "cuda_forward"};
-constexpr const char* pack_names[] = {"none", "head", "block"};
-constexpr const char* dtype_names[] = {"?", "fp16", "bf16", "fp32"};
-
-struct FeatureName {
-  fms_feature bit;
-  const char* name;
-};
-constexpr FeatureName feature_names[] = {
-    {FMS_LSE, "lse"},           {FMS_BIAS, "bias"},           {FMS_SINKS, "sinks"},
-    {FMS_RAGGED_Q, "ragged_q"}, {FMS_RAGGED_KV, "ragged_kv"}, {FMS_KV_LENGTHS, "kv_lengths"},
-    {FMS_PAGED_KV, "paged_kv"}};
 
 // Why there are this many CTAs, and neither fewer nor more.
 void explain_splits(const fms_attention_plan& plan, int64_t tiles, Text& text) {
@@ -67,8 +29,9 @@ void explain_splits(const fms_attention_plan& plan, int64_t tiles, Text& text) {
                tiles == 1 ? "" : "s", used);
       if (used < sms) text.add(", and more splits would cost more than the steps they save");
     } else {
-      text.add("The tiles alone are %.2f waves and would leave SMs idle in the last; finer shares end together",
-               tile_waves);
+      text.add("The tiles alone are ");
+      text.add_fixed(tile_waves, 2);
+      text.add(" waves and would leave SMs idle in the last; finer shares end together");
     }
     text.add(". The last CTA of a tile merges the splits in a fixed order, in the same launch");
   } else if (tiles >= sms) {
@@ -95,8 +58,9 @@ void explain_cuda(const fms_attention_plan& plan, Text& text) {
   } else {
     text.add("keys not split: %" PRId64 " CTA%s", plan.work_items, plan.work_items == 1 ? "" : "s");
   }
-  text.add(" on %d SMs that hold %d each, %.2f waves. ", plan.sm_count, plan.ctas_per_sm,
-           static_cast<double>(plan.work_items) / (static_cast<double>(plan.sm_count) * plan.ctas_per_sm));
+  text.add(" on %d SMs that hold %d each, ", plan.sm_count, plan.ctas_per_sm);
+  text.add_fixed(static_cast<double>(plan.work_items) / (static_cast<double>(plan.sm_count) * plan.ctas_per_sm), 2);
+  text.add(" waves. ");
   explain_splits(plan, tiles, text);
   text.add("Workspace: %" PRIu64
            " bytes; no score matrix is ever stored.\nTuning: the GPU's own clocks, caches and "
@@ -117,9 +81,10 @@ void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {
                cpu_isa_names[plan.cpu_isa], rows, rows == 1 ? "" : "s", rows == 1 ? "s" : "");
       break;
     case FMS_KERNEL_AMX:
-      text.add("Kernel: amx tiles, %s.\n", p.dtype == FMS_F16
-                                               ? "fp16 as the exact sum of two bf16 parts, 3 products instead of 1"
-                                               : "bf16 as it is");
+      text.add("Kernel: amx tiles, %s.\n",
+               p.dtype == FMS_F16
+                   ? "fp16 as the exact sum of two bf16 parts, 3 products instead of 1, or 4 where the scores are large"
+                   : "bf16 as it is");
       break;
     case FMS_KERNEL_CUDA_FORWARD:
       explain_cuda(plan, text);
@@ -174,47 +139,6 @@ std::size_t explain(const fms_attention_plan& plan, char* buffer, std::size_t ca
   text.add("Workspace: %" PRIu64 " bytes, %" PRIu64 " of them per thread; no score matrix is ever stored.\n",
            plan.workspace_bytes, plan.thread_bytes);
   if (plan.family != FMS_KERNEL_GEMV) text.add("Tuning: %s.\n", cpu_tile_policy(plan.cpu_isa).chosen_by);
-  return text.length();
-}
-
-std::size_t to_json(const fms_attention_plan& plan, char* buffer, std::size_t capacity) {
-  const fms_attention_problem& p = plan.problem;
-  Text text(buffer, capacity);
-  text.add("{\"version\": %u, \"fingerprint\": \"%016" PRIx64
-           "\", \"device\": \"%s\", \"isa\": \"%s\", "
-           "\"family\": \"%s\", \"pack\": \"%s\", \"threads\": %d, \"kv_splits\": %d, \"q_tile\": %d, \"kv_tile\": %d, "
-           "\"instance\": %d, \"sm_count\": %d, \"work_items\": %" PRId64 ", \"workspace_bytes\": %" PRIu64
-           ", \"thread_bytes\": %" PRIu64 ", ",
-           plan.version, plan.fingerprint, plan.device_kind == FMS_DEVICE_CUDA ? "cuda" : "cpu",
-           plan.device_kind == FMS_DEVICE_CUDA ? "" : cpu_isa_names[plan.cpu_isa], family_names[plan.family],
-           pack_names[plan.pack], plan.threads, plan.kv_splits, plan.q_tile, plan.kv_tile, plan.instance, plan.sm_count,
-           plan.work_items, plan.workspace_bytes, plan.thread_bytes);
-  text.add("\"problem\": {\"dtype\": \"%s\", \"batch\": %" PRId64 ", \"q_heads\": %" PRId64 ", \"kv_heads\": %" PRId64
-           ", \"q_len\": %" PRId64 ", \"kv_len\": %" PRId64 ", \"head_dim\": %" PRId64
-           ", \"softmax_scale\": %.9g, \"softcap\": %.9g, \"window_left\": %" PRId64 ", \"window_right\": %" PRId64
-           ", \"features\": [",
-           dtype_names[p.dtype], p.batch, p.q_heads, p.kv_heads, p.q_len, p.kv_len, p.head_dim,
-           static_cast<double>(p.softmax_scale), static_cast<double>(p.softcap), p.window_left, p.window_right);
-  const char* separator = "";
-  for (const FeatureName& feature : feature_names) {
-    if (!has(p, feature.bit)) continue;
-    text.add("%s\"%s\"", separator, feature.name);
-    separator = ", ";
-  }
-  text.add("]");
-  const struct {
-    const char* name;
-    const fms_strides& s;
-  } tensors[] = {{"q", p.q}, {"k", p.k}, {"v", p.v}, {"o", p.o}, {"lse", p.lse}};
-  for (const auto& tensor : tensors) {
-    text.add(", \"%s_strides\": [%" PRId64 ", %" PRId64 ", %" PRId64 "]", tensor.name, tensor.s.batch, tensor.s.head,
-             tensor.s.seq);
-  }
-  text.add(", \"bias_dtype\": \"%s\", \"bias_strides\": [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]",
-           dtype_names[p.bias_dtype], p.bias.batch, p.bias.head, p.bias.q, p.bias.kv);
-  text.add(", \"total_q\": %" PRId64 ", \"total_kv\": %" PRId64 ", \"page_size\": %" PRId64 ", \"page_count\": %" PRId64
-           ", \"block_table_stride\": %" PRId64 "}}",
-           p.total_q, p.total_kv, p.page_size, p.page_count, p.block_table_stride);
   return text.length();
 }
 

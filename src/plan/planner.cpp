@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "plan/cpu_layout.hpp"
 #include "plan/problem.hpp"
@@ -11,11 +12,7 @@
 namespace flashmoe::plan {
 namespace {
 
-constexpr int32_t max_threads = 4096;
-constexpr int32_t max_kv_splits = 1024;
 constexpr int32_t gemv_kv_tile = 64;
-// A forced plan may ask for absurd workspaces; this is more than any machine should be asked for by mistake.
-constexpr uint64_t max_workspace_bytes = uint64_t{1} << 46;
 
 fms_status check_options(const fms_plan_options& options, fms_error* error) {
   if (options.struct_size != sizeof options) {
@@ -25,8 +22,8 @@ fms_status check_options(const fms_plan_options& options, fms_error* error) {
   const struct {
     const char* name;
     int32_t value, high;
-  } fields[] = {{"options.threads", options.threads, max_threads},
-                {"options.kv_splits", options.kv_splits, max_kv_splits},
+  } fields[] = {{"options.threads", options.threads, most_threads},
+                {"options.kv_splits", options.kv_splits, most_kv_splits},
                 {"options.q_tile", options.q_tile, max_forced_q_tile}};
   for (const auto& field : fields) {
     if (field.value >= 0 && field.value <= field.high) continue;
@@ -82,7 +79,7 @@ int32_t choose_kv_splits(const fms_attention_plan& plan, int64_t items) {
   if (plan.threads == 1 || items >= plan.threads) return 1;
   const int64_t most = plan.problem.kv_len / min_keys_per_split;
   const int64_t wanted = (plan.threads + items - 1) / items;
-  return static_cast<int32_t>(std::clamp<int64_t>(std::min(wanted, most), 1, max_kv_splits));
+  return static_cast<int32_t>(std::clamp<int64_t>(std::min(wanted, most), 1, most_kv_splits));
 }
 
 // Every thread packs for itself: reading what another core has packed costs more than packing it again.
@@ -141,17 +138,51 @@ fms_attention_problem canonical(const fms_attention_problem& problem) {
 }  // namespace
 
 uint64_t fingerprint_of(const fms_attention_plan& plan) {
-  // Multiply-xorshift over 8-byte words: a checksum against accidents, cheap enough for every run.
+  // Multiply-xorshift over 8-byte words: a checksum against accidents, cheap enough for every run. Four chains side by
+  // side, because each step waits for the one before.
   constexpr std::size_t from = offsetof(fms_attention_plan, fingerprint) + sizeof plan.fingerprint;
   static_assert((sizeof plan - from) % sizeof(uint64_t) == 0);
-  uint64_t words[(sizeof plan - from) / sizeof(uint64_t)];
-  std::memcpy(words, reinterpret_cast<const char*>(&plan) + from, sizeof words);
-  uint64_t hash = FMS_PLAN_VERSION;
-  for (const uint64_t word : words) {
+  constexpr std::size_t count = (sizeof plan - from) / sizeof(uint64_t), chains = 4;
+  uint64_t words[(count + chains - 1) / chains * chains] = {};
+  std::memcpy(words, reinterpret_cast<const char*>(&plan) + from, sizeof plan - from);
+  const auto mixed = [](uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 29;
+    return hash ^ (hash >> 29);
+  };
+  uint64_t hash[chains] = {FMS_PLAN_VERSION, 1, 2, 3};
+  for (std::size_t i = 0; i < std::size(words); i += chains) {
+    for (std::size_t chain = 0; chain < chains; ++chain) hash[chain] = mixed(hash[chain], words[i + chain]);
   }
-  return hash;
+  return mixed(mixed(mixed(hash[0], hash[1]), hash[2]), hash[3]);
+}
+
+void begin_plan(const DeviceCaps& caps, const fms_attention_problem& problem, fms_attention_plan& plan) {
+  plan = {};
+  plan.struct_size = sizeof plan;
+  plan.version = FMS_PLAN_VERSION;
+  plan.device_kind = caps.kind;
+  plan.problem = canonical(problem);
+  plan.cpu_isa = caps.cpu_isa;
+  plan.threads = 1;
+  plan.kv_splits = 1;
+  plan.family = FMS_KERNEL_EMPTY;
+}
+
+fms_status choose(const DeviceCaps& caps, const fms_attention_problem& problem, const fms_plan_options& options,
+                  fms_attention_plan& plan, fms_error* error) {
+  begin_plan(caps, problem, plan);
+  if (caps.kind == FMS_DEVICE_CUDA) {
+    if (auto s = is_empty(problem) ? FMS_OK : plan_cuda(caps, options, plan, error)) return s;
+  } else {
+    if (!is_empty(problem)) plan_cpu(caps, options, plan);
+    const CpuLayout layout = cpu_layout(plan);
+    plan.thread_bytes = layout.thread_bytes;
+    plan.workspace_bytes = layout.total_bytes;
+  }
+  if (plan.workspace_bytes <= uint64_t{max_workspace_bytes}) return FMS_OK;
+  return fail(error, FMS_NOT_SUPPORTED, "problem",
+              "this plan would need %llu bytes of workspace; allowed: %lld. Force fewer kv_splits or threads",
+              static_cast<unsigned long long>(plan.workspace_bytes), static_cast<long long>(max_workspace_bytes));
 }
 
 fms_status make_plan(const DeviceCaps& caps, const fms_attention_problem& problem, const fms_plan_options* options,
@@ -159,29 +190,8 @@ fms_status make_plan(const DeviceCaps& caps, const fms_attention_problem& proble
   if (auto s = check_problem(problem, error)) return s;
   const fms_plan_options chosen = options != nullptr ? *options : fms_plan_options{sizeof chosen, 0, 0, 0};
   if (auto s = check_options(chosen, error)) return s;
-  fms_attention_plan made{};  // not *plan: the problem may be the one inside it, and a failure leaves it as it was
-  made.struct_size = sizeof made;
-  made.version = FMS_PLAN_VERSION;
-  made.device_kind = caps.kind;
-  made.problem = canonical(problem);
-  made.cpu_isa = caps.cpu_isa;
-  made.threads = 1;
-  made.kv_splits = 1;
-  made.family = FMS_KERNEL_EMPTY;
-  if (caps.kind == FMS_DEVICE_CUDA) {
-    if (auto s = is_empty(problem) ? FMS_OK : plan_cuda(caps, chosen, made, error)) return s;
-  } else {
-    if (!is_empty(problem)) plan_cpu(caps, chosen, made);
-    const CpuLayout layout = cpu_layout(made);
-    made.thread_bytes = layout.thread_bytes;
-    made.workspace_bytes = layout.total_bytes;
-  }
-  if (made.workspace_bytes > max_workspace_bytes) {
-    return fail(error, FMS_NOT_SUPPORTED, "problem",
-                "this plan would need %llu bytes of workspace; allowed: %llu. Force fewer kv_splits or threads",
-                static_cast<unsigned long long>(made.workspace_bytes),
-                static_cast<unsigned long long>(max_workspace_bytes));
-  }
+  fms_attention_plan made;  // not *plan: the problem may be the one inside it, and a failure leaves it as it was
+  if (auto s = choose(caps, problem, chosen, made, error)) return s;
   made.fingerprint = fingerprint_of(made);
   *plan = made;
   return FMS_OK;

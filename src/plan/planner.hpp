@@ -29,6 +29,11 @@ class CudaKernels {
                                         int* count, fms_error* error) const = 0;
 };
 
+inline constexpr int32_t most_threads = 4096;
+inline constexpr int32_t most_kv_splits = 1024;
+// A forced plan may ask for absurd workspaces; this is more than any machine should be asked for by mistake.
+inline constexpr int64_t max_workspace_bytes = int64_t{1} << 46;
+
 // What the planner knows of the device.
 struct DeviceCaps {
   fms_device_kind kind = FMS_DEVICE_CPU;
@@ -42,9 +47,24 @@ struct DeviceCaps {
 [[nodiscard]] fms_status make_plan(const DeviceCaps& caps, const fms_attention_problem& problem,
                                    const fms_plan_options* options, fms_attention_plan* plan, fms_error* error);
 
-// On a GPU: the choices, made.workspace_bytes included.
+// Whether the bytes are a plan that the planner makes of the problem inside: every field is looked at again, and
+// nothing is believed before. A GPU's kernel is what the plan says it is; its device compares the two (holds_kernel).
+[[nodiscard]] fms_status check_plan(const fms_attention_plan& plan, fms_error* error);
+// Whether a GPU's checked plan is one for this kernel.
+[[nodiscard]] fms_status holds_kernel(const fms_attention_plan& plan, const CudaKernel& kernel, fms_error* error);
+
+// The steps of make_plan, for check_plan; problems and options are checked before them.
+// A plan of nothing.
+void begin_plan(const DeviceCaps& caps, const fms_attention_problem& problem, fms_attention_plan& plan);
+// Everything but the fingerprint.
+[[nodiscard]] fms_status choose(const DeviceCaps& caps, const fms_attention_problem& problem,
+                                const fms_plan_options& options, fms_attention_plan& plan, fms_error* error);
+// On a GPU: the kernel and its splits, made.workspace_bytes included.
 [[nodiscard]] fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fms_attention_plan& plan,
                                    fms_error* error);
+// What follows from them.
+[[nodiscard]] fms_status finish_cuda_plan(const CudaKernel& kernel, int64_t splits, int32_t sm_count,
+                                          fms_attention_plan& plan, fms_error* error);
 
 // Over everything behind the fingerprint field.
 uint64_t fingerprint_of(const fms_attention_plan& plan);

@@ -12,6 +12,10 @@ inline bool has(const fms_attention_problem& problem, fms_feature feature) {
   return (problem.features & static_cast<uint32_t>(feature)) != 0;
 }
 
+inline int64_t element_bytes(fms_dtype dtype) {
+  return dtype == FMS_F32 ? 4 : 2;
+}
+
 // Query heads that share one kv head.
 inline int64_t group_size(const fms_attention_problem& problem) {
   return problem.q_heads / problem.kv_heads;

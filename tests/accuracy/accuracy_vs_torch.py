@@ -7,7 +7,11 @@ For each problem the fp64 oracle and PyTorch answer once, and every target is co
 * problem  on every single problem the RMS error is at most 2 x PyTorch's. Where PyTorch was lucky (its error is zero,
            or below what rounding alone makes of an exact result) the comparison is with that rounding error instead:
            the RMS of round_to_dtype(oracle) - oracle on the same problem. Nobody who returns this dtype can do better.
-* lse      within 1e-4 of the oracle (GPU: 1e-3); rows without keys are exactly 0 and -inf (or the sink).
+* large    one CPU problem in seven has scores of 2^6 to 2^12, half of them over pairs of nearly equal keys. There the
+           rounding of fp32 scores decides who gets the weight, and one problem's ratio is chance: the relative 1.2
+           holds over all of them together, and they take no part in the lines above.
+* lse      within 1e-4 of the oracle (GPU: 1e-3), or 2^-21 of the largest in the problem where that is more; rows
+           without keys are exactly 0 and -inf (or the sink).
 * max      on N(0,1) inputs the largest difference to the oracle is below 0.01 in fp16 (GPU: and below 0.03 in bf16).
 * checks   on a virtual GPU: every check is on and finds nothing.
 * coverage on a GPU, from 600 problems on: the set holds every listed head size and others, lengths 1 to 257, every
@@ -105,7 +109,9 @@ class Comparer:
         oracle_lse = torch.full(shape[:3], math.nan, dtype=torch.float64)
         self.oracle.attention(p, one.args, oracle_o.data_ptr(), oracle_lse.data_ptr())
 
-        record = Record(index, one.dtype, one.plain_normal, one.summary(), gpu_problems.traits(one))
+        record = Record(
+            index, one.dtype, one.plain_normal, bool(one.large_scores), one.summary(), gpu_problems.traits(one)
+        )
         sees_a_key = [one.visible(b).any(dim=1) for b in range(shape[0])]
         expected_o = [oracle_o[b, :, : rows.numel()] for b, rows in enumerate(sees_a_key)]
         expected_lse = [oracle_lse[b, :, : rows.numel()] for b, rows in enumerate(sees_a_key)]
@@ -113,6 +119,7 @@ class Comparer:
             expected = expected_o[b][:, rows]
             rounded = expected.to(random_attention.TORCH_DTYPES[one.dtype]).double()
             record.elements += expected.numel()
+            record.largest_lse = max([record.largest_lse, *expected_lse[b][:, rows].abs().flatten().tolist()])
             record.result_squared += float(expected.square().sum())
             record.rounding_squared += float((rounded - expected).square().sum())
             torch_o = random_attention.torch_attention(one, b)[:, rows].double()

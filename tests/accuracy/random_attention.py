@@ -27,6 +27,7 @@ class Family:
     shape: Callable[[np.random.Generator, int, int], Shape]  # of a generator, the seed and the index
     layouts: dict[str, float]  # of a (B, H, S, D) tensor, with their shares
     page_sizes: tuple[int, ...]
+    large_scores: float = 0.0  # share of problems whose scores reach 2^6 to 2^12
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Sequence:
 class AttentionProblem:
     dtype: str
     plain_normal: bool  # every input is N(0,1)
+    large_scores: str  # what kind of them, or nothing
     threads: int
     sequences: list[Sequence]
     scale: float
@@ -86,7 +88,7 @@ class AttentionProblem:
         return (
             f"{self.dtype} features={p.features:#x} B={p.batch} Hq={p.q_heads} Hkv={p.kv_heads} Sq={p.q_len} "
             f"Skv={p.kv_len} D={p.head_dim} scale={self.scale:.4g} softcap={self.softcap:g} window={self.window} "
-            f"threads={self.threads}"
+            f"threads={self.threads}{self.large_scores and f' large scores: {self.large_scores}'}"
         )
 
 
@@ -158,6 +160,7 @@ CPU_PROBLEMS = Family(
     shape=_cpu_shape,
     layouts={"bhsd": 0.4, "bshd": 0.4, "padded": 0.2},
     page_sizes=(16, 32, 64),
+    large_scores=0.15,
 )
 
 
@@ -224,6 +227,18 @@ def _lay_out_keys(
     return k, v, indices
 
 
+def _enlarge(rng: np.random.Generator, kind: str, sequence: Sequence) -> None:
+    """Makes scores reach 2^6 to 2^12. Near duplicates: keys come in pairs, both nearly a query."""
+    q, k = sequence.q.float(), sequence.k.float()
+    d = q.shape[2]
+    of_normal = math.sqrt(d) if kind == "near duplicates" else 4.5  # the largest score of N(0,1), about
+    size = math.sqrt(2 ** rng.uniform(6, 12) / of_normal)
+    if kind == "near duplicates":
+        heads = torch.arange(k.shape[0]) * (q.shape[0] // k.shape[0])
+        k = q[heads][:, torch.arange(k.shape[1]) // 2 * 2 % q.shape[1]] + 2e-3 * k
+    sequence.q, sequence.k = (size * q).to(sequence.q.dtype), (size * k).to(sequence.k.dtype)
+
+
 def draw(family: Family, seed: int, index: int) -> AttentionProblem:
     rng = np.random.default_rng([seed, index])
     dtype_name = family.dtypes[index % len(family.dtypes)]
@@ -248,6 +263,11 @@ def draw(family: Family, seed: int, index: int) -> AttentionProblem:
         keys = kv_len if kv_kind == "dense" or b == 0 else int(rng.integers(1, kv_len + 1))
         q = normal(q_heads, rows, d) * q_factor  # a power of two: exact
         sequences.append(Sequence(q, normal(kv_heads, keys, d), normal(kv_heads, keys, d)))
+    large_scores = ""
+    if softcap == 0 and family.large_scores > 0 and rng.random() < family.large_scores:  # of what SDPA has
+        large_scores = str(rng.choice(["random", "near duplicates"]))
+        for sequence in sequences:
+            _enlarge(rng, large_scores, sequence)
 
     p = abi.Problem()
     p.struct_size = ctypes.sizeof(abi.Problem)
@@ -268,7 +288,7 @@ def draw(family: Family, seed: int, index: int) -> AttentionProblem:
         bias = normal(int(rng.choice([1, batch])), int(rng.choice([1, q_heads])), q_len, kv_len)
         strides = [0 if size == 1 else stride for size, stride in zip(bias.shape, bias.stride(), strict=True)]
         p.bias = abi.BiasStrides(*strides)
-    if rng.random() < 0.1:
+    if not large_scores and rng.random() < 0.1:
         p.features |= abi.SINKS
         sinks = torch.from_numpy(rng.standard_normal(q_heads, dtype=np.float32)).to(dtype).float()
 
@@ -282,7 +302,8 @@ def draw(family: Family, seed: int, index: int) -> AttentionProblem:
         setattr(args, name, tensor.data_ptr())
     return AttentionProblem(
         dtype=dtype_name,
-        plain_normal=q_factor == 1.0 and scale_factor == 1.0,
+        plain_normal=q_factor == 1.0 and scale_factor == 1.0 and not large_scores,
+        large_scores=large_scores,
         threads=int(rng.choice([1, 2])),
         sequences=sequences,
         scale=float(p.softmax_scale),

@@ -130,7 +130,7 @@ def test_a_plan_explains_itself(library: abi.Library) -> None:
     data = json.loads(library.json(plan))
     for name in ("kv_splits", "q_tile", "kv_tile", "work_items", "workspace_bytes", "instance", "sm_count"):
         assert data[name] == getattr(plan, name), name
-    assert data["device"] == "cuda"
+    assert data["device_kind"] == "cuda"
 
 
 def test_own_stream_and_the_same_bits_again(gpu: Gpu, library: abi.Library) -> None:

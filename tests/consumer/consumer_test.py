@@ -57,12 +57,27 @@ def build_with_pkg_config(work: Path, library: Path, version: str) -> None:
     run(work / "pc", cwd=work, env={**os.environ, "LD_LIBRARY_PATH": str(library.parent)})
 
 
+# A driver client with nothing but ctypes: one launch of an empty kernel.
+CLIENT = """
+import ctypes
+
+cuda = ctypes.CDLL("libcuda.so.1")
+context, module, kernel = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+ptx = b".version 7.8\\n.target sm_80\\n.address_size 64\\n.visible .entry nothing() { ret; }"
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuModuleLoadData(ctypes.byref(module), ptx) == 0
+assert cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"nothing") == 0
+assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, None, None, None) == 0
+"""
+
+
 def run_on_virtual_gpu(prefix: Path) -> None:
-    program = "import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); assert cuda.cuInit(0) == 0; print('virtual driver')"
     env = {name: value for name, value in os.environ.items() if name != "FLASHMOE_DRIVER"}
     cudadent = prefix / "bin" / "cudadent"
-    said = run(cudadent, "run", "--device", "virtual:l4", "--", sys.executable, "-c", program, env=env)
-    if "virtual driver" not in said:
+    said = run(cudadent, "run", "--device", "virtual:l4", "--", sys.executable, "-c", CLIENT, env=env)
+    if "1 launch on virtual:l4" not in said:
         sys.exit("consumer: the installed cudadent does not find the virtual GPU")
 
 

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <span>
 
 #include "cuda/core_set.hpp"
 #include "cuda/gpu_run.hpp"
@@ -81,6 +82,34 @@ TEST(GpuContract, ARowThatSeesNothingIsZeroAndMinusInfinity) {
           for (int64_t d = 0; d < 64; ++d) EXPECT_EQ(one.o_value(one.o_offset(0, h, i) + d), 0.0);
         }
       EXPECT_TRUE(std::isfinite(one.lse_value(one.lse_offset(0, 0, 130))));
+    }
+  }
+}
+
+// A tile's queries are read before its rows are written, and no other tile reads them.
+TEST(GpuContract, OMayBeQ) {
+  for (const int32_t q_tile : tiles) {
+    for (const int32_t splits : {1, 3}) {
+      const fms_plan_options options = plan_options(0, splits, q_tile);
+      AttentionCase one = normal_case(simple_problem(FMS_F16, {1, 4, 2, 150, 200, 64}));
+      expect_right(one, options);
+      const std::span<const uint8_t> expected = one.buffers()[AttentionCase::kOutputBuffer];
+      fms_attention_plan plan;
+      ASSERT_EQ(fms_attention_plan_make(gpu().context(), &one.problem(), &options, &plan, nullptr), FMS_OK);
+      const DeviceCase there(gpu(), one);
+      fms_attention_args args = there.args();
+      args.o = const_cast<void*>(args.q);
+      const runtime::Buffer workspace =
+          must(runtime::Buffer::create(gpu().device(), std::max<std::size_t>(plan.workspace_bytes, 1)));
+      void* memory = plan.workspace_bytes == 0 ? nullptr : reinterpret_cast<void*>(workspace.address());
+      fms_error error{};
+      ASSERT_EQ(fms_attention_run(gpu().context(), &plan, &args, memory, plan.workspace_bytes, nullptr, &error), FMS_OK)
+          << to_string(error);
+      must(gpu().device()->synchronize());
+      AttentionCase back = normal_case(one.problem());
+      there.copy_back(back);
+      EXPECT_TRUE(std::ranges::equal(back.buffers().front(), expected)) << q_tile << " rows, " << splits << " splits";
+      EXPECT_TRUE(gpu().findings().empty());
     }
   }
 }

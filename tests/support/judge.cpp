@@ -6,7 +6,7 @@
 // 3. fp32 accumulation over the keys, and over D in each score: n * 2^-24 of the sum of magnitudes, the classic bound
 //    for any order of summation. A few operations more for the scale, the shift by the maximum and exp.
 // 4. fp16 scores may come from operands split into two bf16 halves without the product of the low halves:
-//    2^-8 * 2^-8 of the sum of magnitudes.
+//    2^-8 * 2^-8 of the sum of magnitudes, as long as that is within the promise for the log-sum-exp.
 //
 // An error of d in the scores changes the weights by a factor within exp(+-2d) (2: the normalisation moves as well).
 // Scores so large that d exceeds 1 leave the weights open, and beyond fp32's range they are infinite: of such rows
@@ -50,9 +50,9 @@ OracleAnswer::OracleAnswer(const AttentionCase& one) {
 
 double score_error_bound(fms_dtype dtype, int64_t head_dim, double score_magnitude, double softcap) {
   const double operations = static_cast<double>(head_dim + kExtraOperations);
-  const double split_operands = dtype == FMS_F16 ? 0x1p-16 : 0.0;
+  const double left_out = dtype == FMS_F16 ? std::min(0x1p-16 * score_magnitude, kLseTolerance) : 0.0;
   const double tanh_error = softcap * kExtraOperations * kFloatRoundoff;
-  return score_magnitude * (operations * kFloatRoundoff + split_operands) + tanh_error;
+  return score_magnitude * operations * kFloatRoundoff + left_out + tanh_error;
 }
 
 namespace {

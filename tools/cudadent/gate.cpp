@@ -1,6 +1,9 @@
 // cudadent gate: environment, build, correctness, performance, in this order.
+#include <fmt/format.h>
+
 #include <iostream>
 #include <memory>
+#include <sstream>
 
 #include "commands.hpp"
 #include "support/process.hpp"
@@ -37,16 +40,20 @@ int run(Flags flags) {
   return code == 0 && !result.record_problem.what.empty() ? 3 : code;  // a verdict nobody can look up is degraded
 }
 
+// Name and text in two columns.
+std::string list_of_gates() {
+  std::string list;
+  for (const workflow::Gate* gate : workflow::all_gates()) {
+    std::istringstream about(gate->about);
+    std::string name = gate->name;
+    for (std::string line; std::getline(about, line); name.clear()) list += fmt::format("  {:<14}{}\n", name, line);
+  }
+  return list;
+}
+
 constexpr const char* manual =
     R"(The gates run in this order; one that does not hold ends the run, and one that could not run has failed.
-  environment   what this project needs on this machine
-  build         C++ callables; every CUDA instance for every architecture, without a GPU
-  correctness   tiny first, then all workloads, random shapes and hard values, against the reference; a wrong
-                result comes with the first wrong element and the mistake that explains it
-  performance   the baseline first and in a process of its own, small before target, ABBA blocks; the verdict
-                is on the lower confidence bound. A recorded baseline is measured again: outside the allowed
-                drift the run stops and says what differs
-Inputs are new in every run; --seed repeats those of a record. Every run leaves a record (cudadent journal).
+{}Inputs are new in every run; --seed repeats those of a record. Every run leaves a record (cudadent journal).
 Exit codes: 0 holds, 1 does not, 2 usage, 3 inconclusive; with --bisect 125 when it could not build or decide.
 
 Examples:
@@ -62,7 +69,7 @@ Command gate_command() {
   workflow::GateOptions& options = flags->options;
   return {.name = "gate",
           .about = "Environment, build, correctness, performance: which gate holds?",
-          .manual = manual,
+          .manual = fmt::format(manual, list_of_gates()),
           .options = {{.names = "project",
                        .value = &flags->project,
                        .about = "Directory with cudadent.toml",

@@ -35,6 +35,7 @@ int wait_for(const std::vector<std::string>& program, const std::vector<std::str
       setenv(setting.substr(0, equals).c_str(), setting.c_str() + equals + 1, 1);
     }
     std::vector<char*> argv;
+    argv.reserve(program.size() + 1);
     for (const std::string& word : program) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
     execvp(argv[0], argv.data());

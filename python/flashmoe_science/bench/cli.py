@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from .cells import DTYPES, all_cells, select
 from .implementation import Implementation, NotAvailable
 from .intervals import FULL_LOOKS, QUICK_LOOKS
-from .limits import find_meter
+from .limits import SHARED_TILES, find_meter
 from .peers import PEER_NAMES, make_peer
 from .runner import Job, Row, Runner, make_jobs
 from .sampling import SamplingPolicy
@@ -199,6 +199,11 @@ def measure_and_report(
         outcome = overall(musts)
         if outcome is Outcome.FAILS and ours.isa not in ("", "amx") and not any(row.wrong for row in rows):
             print("the musts are stated for a machine with AMX, which this one is not", file=out)
+            outcome = Outcome.INCONCLUSIVE
+        tiles = runner.tile_rates
+        print(tiles.text(), file=out)
+        if outcome is Outcome.FAILS and (tiles.share or 1.0) < SHARED_TILES and not any(row.wrong for row in rows):
+            print("somebody else uses the tile unit too: the musts cannot be judged now", file=out)
             outcome = Outcome.INCONCLUSIVE
         print(f"check: {outcome.value}", file=out)
         return EXIT_CODES[outcome]

@@ -17,10 +17,13 @@ TOLERATED_SHORTAGE = 0.35
 
 
 def busy_seconds(stat_text: str, ticks_per_second: int) -> float:
-    """Processor time spent by everybody, from /proc/stat: user, nice, system, irq, softirq; not idle and iowait."""
+    """Processor time spent by everybody, from /proc/stat: all but idle and iowait.
+
+    Stolen time is in it: what the host gave to other machines was missing here as well.
+    """
     fields = [int(field) for field in stat_text.splitlines()[0].split()[1:]]
-    user, nice, system, _idle, _iowait, irq, softirq = fields[:7]
-    return (user + nice + system + irq + softirq) / ticks_per_second
+    user, nice, system, _idle, _iowait, irq, softirq, steal = fields[:8]
+    return (user + nice + system + irq + softirq + steal) / ticks_per_second
 
 
 class Neighbours:

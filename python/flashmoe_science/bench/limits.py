@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from dataclasses import dataclass
+import statistics
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .cells import Cell
@@ -40,6 +41,35 @@ class Limits:
             larger(self.exp2_per_second, other.exp2_per_second),
             larger(self.read_bytes_per_second, other.read_bytes_per_second),
         )
+
+
+# Of its best rate, in the median over a run: below this somebody else uses the tile unit too.
+SHARED_TILES = 0.75
+
+
+@dataclass
+class TileRates:
+    """bf16 tile products a second and thread, each time they were measured in a run.
+
+    Two hyperthreads of a core have one tile unit between them, and the other one may belong to another machine. fp16
+    spends three products where bf16 spends one, so that a shared unit changes which side of a comparison is faster.
+    """
+
+    flops: list[float] = field(default_factory=list)
+
+    def note(self, limits: Limits | None, threads: int) -> None:
+        if limits is not None and limits.amx_bf16_flops is not None:
+            self.flops.append(limits.amx_bf16_flops / threads)
+
+    @property
+    def share(self) -> float | None:
+        return statistics.median(self.flops) / max(self.flops) if self.flops else None
+
+    def text(self) -> str:
+        if self.share is None:
+            return "tile unit: not measured"
+        best, median = max(self.flops) * 1e-12, statistics.median(self.flops) * 1e-12
+        return f"tile unit: {best:.2f} TFLOP/s a thread at best, {median:.2f} in the median ({self.share:.0%})"
 
 
 def roofline_seconds(cell: Cell, dtype: str, limits: Limits) -> float | None:

@@ -15,7 +15,7 @@ from .cells import Cell
 from .contention import Neighbours, is_disturbed
 from .implementation import Implementation, Inputs, NotAvailable, PreparedCall, make_inputs
 from .intervals import Interval
-from .limits import LimitMeter, Limits, roofline_seconds
+from .limits import LimitMeter, Limits, TileRates, roofline_seconds
 from .sampling import PairSampler, PairTimes, SamplingPolicy, processors_used
 from .targets import CELL_THRESHOLDS, Measured
 from .torch_side import TorchSdpa
@@ -88,6 +88,7 @@ class Runner:
         progress: Callable[[str], None] = progress_to_stderr,
     ) -> None:
         self.ours, self.policy, self.meter, self.progress = ours, policy, meter, progress
+        self.tile_rates = TileRates()
         self._inputs_key: tuple[Cell, str] | None = None
         self._inputs: Inputs | None = None
         self._torch_result: torch.Tensor | None = None
@@ -183,7 +184,9 @@ class Runner:
         return self._torch_result
 
     def _limits(self, job: Job) -> Limits | None:
-        return None if self.meter is None else self.meter.measure(job.cell, job.dtype, job.threads)
+        limits = None if self.meter is None else self.meter.measure(job.cell, job.dtype, job.threads)
+        self.tile_rates.note(limits, job.threads)
+        return limits
 
 
 def summary(row: Row) -> str:

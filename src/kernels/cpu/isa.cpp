@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "plan/tuning/cpu.hpp"
+#include "plan/words.hpp"
 
 #if defined(__linux__) && defined(__x86_64__)
 #include <cpuid.h>

@@ -5,7 +5,9 @@
 #include <cstdint>
 
 #include "kernels/cpu/registry.hpp"
+#include "kernels/cpu/team.hpp"
 #include "kernels/cpu/types.hpp"
+#include "support/float_environment.hpp"
 
 namespace flashmoe::cpu {
 namespace {
@@ -52,18 +54,24 @@ inline void merge_states(const fms_merge_problem& p, const MergeArgs& args) {
     using T = decltype(element);
     // Below this many elements a parallel region costs more than it brings.
     constexpr int64_t parallel_elements = 1 << 16;
-    [[maybe_unused]] const bool parallel = p.batch * p.heads * p.len * p.head_dim > parallel_elements;
-#pragma omp parallel for collapse(3) if (parallel)
-    for (int64_t b = 0; b < p.batch; ++b) {
-      for (int64_t h = 0; h < p.heads; ++h) {
-        for (int64_t i = 0; i < p.len; ++i) {
-          const float lse_a = args.lse_a[at(p.lse_a, b, h, i)];
-          const float lse_b = args.lse_b[at(p.lse_b, b, h, i)];
-          const MergeWeights weights = merge_weights(lse_a, lse_b);
-          merge_row<V>(static_cast<const T*>(args.o_a) + at(p.o_a, b, h, i),
-                       static_cast<const T*>(args.o_b) + at(p.o_b, b, h, i), static_cast<T*>(args.o) + at(p.o, b, h, i),
-                       p.head_dim, weights, lse_a != -__builtin_inff(), lse_b != -__builtin_inff());
-          args.lse[at(p.lse, b, h, i)] = weights.lse;
+    const bool is_parallel = p.batch * p.heads * p.len * p.head_dim > parallel_elements;
+    [[maybe_unused]] const int threads = is_parallel ? team_size(max_team()) : 1;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+      const DefaultFloatEnvironment environment;
+#pragma omp for collapse(3)
+      for (int64_t b = 0; b < p.batch; ++b) {
+        for (int64_t h = 0; h < p.heads; ++h) {
+          for (int64_t i = 0; i < p.len; ++i) {
+            const float lse_a = args.lse_a[at(p.lse_a, b, h, i)];
+            const float lse_b = args.lse_b[at(p.lse_b, b, h, i)];
+            const MergeWeights weights = merge_weights(lse_a, lse_b);
+            merge_row<V>(static_cast<const T*>(args.o_a) + at(p.o_a, b, h, i),
+                         static_cast<const T*>(args.o_b) + at(p.o_b, b, h, i),
+                         static_cast<T*>(args.o) + at(p.o, b, h, i), p.head_dim, weights, lse_a != -__builtin_inff(),
+                         lse_b != -__builtin_inff());
+            args.lse[at(p.lse, b, h, i)] = weights.lse;
+          }
         }
       }
     }

@@ -7,9 +7,6 @@
 
 namespace flashmoe::plan {
 
-// By fms_cpu_isa: what FLASHMOE_CPU_ISA takes and what plans print.
-extern const char* const cpu_isa_names[5];
-
 struct CpuTilePolicy {
   fms_cpu_isa isa;
   fms_kernel_family family;

@@ -91,7 +91,6 @@ std::optional<int> feature(int attribute) {
     case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT:
       return 32;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-      return 1;
     case CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT:
       return 1;
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:

@@ -159,7 +159,7 @@ namespace {
 
 template <class T>
 void answer(void* data, T value) {
-  std::memcpy(data, &value, sizeof(value));
+  std::memcpy(data, &value, sizeof(T));  // NOLINT(bugprone-sizeof-expression): a handle is a value
 }
 
 CUresult pointer_attribute(State& all, void* data, int attribute, CUdeviceptr address) {

@@ -39,6 +39,9 @@ struct Global {
 };
 
 struct Module {
+  Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
   ~Module();
   Context* context = nullptr;  // null: of a library, which belongs to none
   std::uint64_t number = 0;

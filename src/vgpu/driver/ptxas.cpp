@@ -41,6 +41,7 @@ std::string ptxas_path() {
 // The exit code; -1: it could not be started. What it prints is not for the client's terminal.
 int run(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& one : command) arguments.push_back(const_cast<char*>(one.c_str()));
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t files;

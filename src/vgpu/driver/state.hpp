@@ -103,6 +103,8 @@ struct Library;
 
 struct State {
   State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
   ~State();
   std::recursive_mutex mutex{};  // a stream callback may call the API
   Machine* machine = nullptr;    // set by cuInit

@@ -175,7 +175,7 @@ std::size_t merge_all(Warp& warp, std::size_t index, Belongs&& belongs) {
 
 void raise_stuck(Warp& warp) {
   std::string lanes;
-  const Split* first = nullptr;
+  const Split* first = &warp.splits.front();  // or the last that waits for lanes
   for (const Split& split : warp.splits) {
     const auto line = warp.kernel->info[split.wait == Split::Wait::barrier ? split.pc - 1 : split.pc].at.line;
     lanes +=
@@ -183,9 +183,7 @@ void raise_stuck(Warp& warp) {
                     split.wait == Split::Wait::sync ? fmt::format("for the lanes of mask {:#010x}", split.sync_mask)
                                                     : fmt::format("at barrier {}", split.barrier),
                     line);
-    if (first == nullptr || split.wait == Split::Wait::sync) {
-      first = &split;
-    }
+    if (split.wait == Split::Wait::sync) first = &split;
   }
   warp.pc = first->pc + 1;  // raise() names the instruction before
   if (Observer* const observer = warp.cta->grid->observer) {

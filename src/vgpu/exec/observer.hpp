@@ -40,6 +40,9 @@ enum class SyncProblem : std::uint8_t {
 
 class Observer {
  public:
+  Observer() = default;
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
   virtual ~Observer() = default;
   virtual void grid_begins(Grid&) {}
   virtual void grid_ends(Grid&) {}

@@ -88,7 +88,7 @@ const auto image_of = [](const Link& link) -> const auto& {
 const auto log_of = [](const Link& link) {
   return std::string_view(link.errors.c_str(), link.errors.size() + 1);  // with its zero
 };
-const auto nothing_of = [](const Link&) { return std::string_view("", 1); };
+const auto nothing_of = [](const Link&) { return std::string_view("\0", 1); };
 
 Answer no_lto(Link* link) {
   return answered(link, [](Link& one) {
@@ -181,7 +181,7 @@ EXPORTED Answer nvJitLinkVersion(unsigned*, unsigned*) {
   return internal_error;
 }
 // Exported and documented nowhere.
-EXPORTED Answer __nvJitLinkAPI() {
+EXPORTED Answer __nvJitLinkAPI() {  // NOLINT(bugprone-reserved-identifier): its name
   return internal_error;
 }
 

@@ -33,6 +33,8 @@ struct WatchOptions {
 class Watch final : public exec::Observer {
  public:
   explicit Watch(WatchOptions options = {});
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
   ~Watch() override;
 
   [[nodiscard]] FindingLog& log() { return log_; }

@@ -17,8 +17,8 @@ enum : std::uint8_t { kDigit = 1, kHex = 2, kFollow = 4, kStart = 8 };
 constexpr std::array<std::uint8_t, 256> classes() {
   std::array<std::uint8_t, 256> table{};
   for (int c = '0'; c <= '9'; ++c) table[static_cast<std::size_t>(c)] = kDigit | kHex | kFollow;
-  for (int c = 'a'; c <= 'z'; ++c) {
-    const auto lower = static_cast<std::size_t>(c), upper = static_cast<std::size_t>(c - 'a' + 'A');
+  for (std::size_t c = 'a'; c <= 'z'; ++c) {
+    const std::size_t lower = c, upper = c - 'a' + 'A';
     table[lower] = table[upper] = static_cast<std::uint8_t>(kFollow | kStart | (c <= 'f' ? kHex : 0));
   }
   table['_'] = table['$'] = kFollow | kStart;

@@ -223,7 +223,7 @@ class Printer {
   }
 
   void statement(const Instruction& instruction, std::size_t depth) {
-    locations(static_cast<std::size_t>(instruction.source + 1));
+    locations(static_cast<std::size_t>(instruction.source) + 1);
     out_.append(depth, '\t');
     this->instruction(instruction);
     out_ += '\n';

@@ -112,6 +112,7 @@ BuildGate run_build_gate(const Project& project, const BuildOptions& options, Pr
 }
 
 const Gate build_gate{.name = BuildFacts::gate,
+                      .about = "C++ callables; every CUDA instance for every architecture, without a GPU",
                       .needs = GateNeeds::device,
                       .expected_seconds =
                           [](const Project& project) {

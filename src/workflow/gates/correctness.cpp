@@ -233,6 +233,9 @@ GateResult run_correctness_gate(const Project& project, const Runnable& kernel, 
 
 const Gate correctness_gate{
     .name = CorrectnessFacts::gate,
+    .about =
+        "tiny first, then all workloads, random shapes and hard values, against the reference; a wrong\n"
+        "result comes with the first wrong element and the mistake that explains it",
     .needs = GateNeeds::runnables,
     .expected_seconds = [](const Project&) { return 20.0; },
     .run =

@@ -95,6 +95,7 @@ GateResult run_environment_gate(const Project& project, const DeviceSelector& de
 
 const Gate environment_gate{
     .name = EnvironmentFacts::gate,
+    .about = "what this project needs on this machine",
     .needs = GateNeeds::nothing,
     .expected_seconds = [](const Project&) { return 3.0; },
     .run = [](GateContext& context) { return run_environment_gate(context.project, context.device); },

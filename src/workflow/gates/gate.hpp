@@ -22,6 +22,7 @@ enum class GateNeeds {
 
 struct Gate {
   const char* name;
+  const char* about;  // what it asks, for the manual; lines of at most 100 characters
   GateNeeds needs;
   double (*expected_seconds)(const Project& project);  // where no record says how long it takes
   GateResult (*run)(GateContext& context);

@@ -282,11 +282,16 @@ GateResult run_row(GateContext& context) {
 
 }  // namespace
 
-const Gate performance_gate{.name = PerformanceFacts::gate,
-                            .needs = GateNeeds::runnables,
-                            .expected_seconds = [](const Project&) { return 20.0; },
-                            .run = run_row,
-                            .judges_kernel = true,
-                            .shows_what_is_ok = true};
+const Gate performance_gate{
+    .name = PerformanceFacts::gate,
+    .about =
+        "the baseline first and in a process of its own, small before target, ABBA blocks; the verdict\n"
+        "is on the lower confidence bound. A recorded baseline is measured again: outside the allowed\n"
+        "drift the run stops and says what differs",
+    .needs = GateNeeds::runnables,
+    .expected_seconds = [](const Project&) { return 20.0; },
+    .run = run_row,
+    .judges_kernel = true,
+    .shows_what_is_ok = true};
 
 }  // namespace flashmoe::workflow

@@ -149,6 +149,7 @@ Result<Done> GpuEntry::run(const cudadent_call& call) {
     for (const State::Argument& argument : launch.arguments)
       values.push_back(argument.is_tensor ? state.buffers.at(argument.tensor).address() : argument.bits);
     std::vector<void*> pointers;
+    pointers.reserve(values.size());
     for (std::uint64_t& value : values) pointers.push_back(&value);
     if (auto launched = launch.function.launch(launch.geometry, pointers); !launched)
       return Diagnostic{.message = launch.function.name() + ": " + launched.error().message};

@@ -30,6 +30,9 @@ namespace {
 struct Mapping {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
+  Mapping() = default;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
   ~Mapping() { reset(); }
   void reset() {
     if (data) munmap(data, bytes);
@@ -45,7 +48,7 @@ Mapping* outputs_for_fault = nullptr;
 
 std::size_t put_text(char* at, const char* text) {
   const std::size_t length = std::strlen(text);
-  std::memcpy(at, text, length);
+  std::memcpy(at, text, length);  // NOLINT(bugprone-not-null-terminated-result): a piece of a longer text
   return length;
 }
 

@@ -4,13 +4,16 @@
 //   P^T = exp2(S^T * scale - max), packed as bf16 pairs of keys, which is exactly the B operand of the second product
 //   O^T (D, rows) += V^T (D, keys) x P^T (keys, rows)          2 x 2 accumulator tiles per 32 dims
 //
-// fp16 values are high + low bf16 parts; the products high*high, high*low and low*high leave out only low*low, which
-// is below 2^-16 of the factors. The weights are split the same way.
+// fp16 values are high + low bf16 parts. The products high*high, high*low and low*high leave out low*low, which is
+// below 2^-16 of the factors: too much where scores are large. So norms of the low parts are taken while packing, and
+// where their product, by Cauchy and Schwarz, does not rule out a difference that shows, low*low is computed too. The
+// weights are split the same way; they have a sum, and what is left out of them never shows.
 //
 // Steps form a pipeline: while the scores of one step become weights, tiles compute the scores of the next step and add
 // the values of the one before (amx_work.hpp).
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -41,6 +44,9 @@ inline Subtile make_subtile(const Head& h, int64_t item_row, int64_t item_last_r
   return t;
 }
 
+// What the scores may lack of low x low, of the 1e-4 that the log-sum-exp may be off.
+inline constexpr float most_left_out = 9e-5F;
+
 template <class T>
 class AmxKernel {
   using V = Avx512;
@@ -48,6 +54,8 @@ class AmxKernel {
   static constexpr int vectors = 2;
   static constexpr int64_t lanes = 32;
   static_assert(lanes == plan::cpu_tile_policy(FMS_ISA_AMX).lanes, "the workspace is laid out for these");
+  static_assert(plan::cpu_tile_policy(FMS_ISA_AMX).kv_tile <= 64 * plan::amx_chunk_keys,
+                "a step's chunks have a bit each");
   static constexpr int parts = amx_parts_of<T>;
   static constexpr int64_t tile_bytes = plan::amx_tile_bytes;
   static constexpr int64_t chunk_keys = plan::amx_chunk_keys;
@@ -63,7 +71,8 @@ class AmxKernel {
         dim_tiles_(layout.padded_dim / 32),
         packed_{mine_ + layout.pack, layout.pack_chunks, plan::amx_chunk_bytes(plan.problem),
                 parts * 2 * dim_tiles_ * tile_bytes},
-        packed_flags_(at<uint8_t>(layout.pack_flags, 0)) {}
+        packed_flags_(at<uint8_t>(layout.pack_flags, 0)),
+        packed_low_squares_(at<float>(layout.pack_low_squares, 0)) {}
 
   // Keys are taken in blocks that stay in L2 while every subtile passes over them; within a block a subtile's queries
   // and accumulators stay in L1 while the keys stream by.
@@ -93,7 +102,8 @@ class AmxKernel {
 
   void pack_chunk(const Head& h, int64_t chunk) {
     const ChunkPacker<T> packer(h, plan_.problem.head_dim, layout_.padded_dim);
-    packed_flags_[packed_.slot(chunk)] = packer.pack(chunk * chunk_keys, packed_.keys_at(packed_.slot(chunk)));
+    const int64_t slot = packed_.slot(chunk);
+    packed_flags_[slot] = packer.pack(chunk * chunk_keys, packed_.keys_at(slot), packed_low_squares_[slot]);
   }
 
   // Packs what the block needs and is not there yet. Items of a head come in order, so the packed range only grows at
@@ -131,6 +141,7 @@ class AmxKernel {
 
   void begin_subtile(const Head& h, const Subtile& t) {
     bool non_finite = false;
+    __m512i low_squares = _mm512_setzero_si512();
     for (int64_t half = 0; half < 2; ++half) {
       const T* rows[16];
       for (int64_t r = 0; r < 16; ++r) {
@@ -142,10 +153,18 @@ class AmxKernel {
         *at<int32_t>(layout_.key_lo, t.index * lanes + half * 16 + r) = static_cast<int32_t>(seen.lo);
         *at<int32_t>(layout_.key_hi, t.index * lanes + half * 16 + r) = static_cast<int32_t>(seen.hi);
       }
-      non_finite |= pack_queries<T>(rows, plan_.problem.head_dim, dim_tiles_, scale_.q_factor < 0,
-                                    queries(t.index) + half * tile_bytes, dim_tiles_ * 2 * tile_bytes, 2 * tile_bytes);
+      const RowWatch<T> watch =
+          pack_queries<T>(rows, plan_.problem.head_dim, dim_tiles_, scale_.q_factor < 0,
+                          queries(t.index) + half * tile_bytes, dim_tiles_ * 2 * tile_bytes, 2 * tile_bytes);
+      non_finite |= watch.saw_non_finite();
+      low_squares = _mm512_max_epu32(low_squares, watch.squares_of_finite_rows());
     }
     queries_non_finite_[t.index] = non_finite;
+    if constexpr (parts == 2) {
+      const float squares = std::bit_cast<float>(_mm512_reduce_max_epu32(low_squares));
+      const float scale = plan_.problem.softmax_scale;
+      most_low_squares_[t.index] = most_left_out * most_left_out / (scale * scale * squares);
+    }
     RowState<V, vectors> state;
     for (int v = 0; v < vectors; ++v) {
       state.row_max[v] = V::set1(-__builtin_inff());
@@ -187,20 +206,30 @@ class AmxKernel {
     Step step = first_step(h, first_row, last_row, 0, block);
     if (!step.exists()) return;
     int buffer = 0;
-    TileWork<parts>(packed_, dim_tiles_, score_work(step, buffer), {}).run_all();
+    with_work(score_work(h, step, buffer), {}, [](auto&& work) { work.run_all(); });
     ValueWork values;  // of the step before
     int64_t values_of = -1;
     while (step.exists()) {
       const Step next = next_step(h, first_row, last_row, step, block);
-      TileWork<parts> beside(packed_, dim_tiles_, score_work(next, 1 - buffer), values);
-      if (values_of == step.tile.index && !has_maxima(step.tile)) beside.run_all();  // before maxima rescale outputs
-      weigh_step(h, step, scores(buffer), weights(buffer), beside);
+      with_work(score_work(h, next, 1 - buffer), values, [&](auto&& beside) {
+        // Before maxima rescale outputs.
+        if (values_of == step.tile.index && !has_maxima(step.tile)) beside.run_all();
+        weigh_step(h, step, scores(buffer), weights(buffer), beside);
+      });
       values = {packed_.slot(step.first_chunk()), step.chunks(), weights(buffer), outputs(step.tile.index)};
       values_of = step.tile.index;
       step = next;
       buffer = 1 - buffer;
     }
-    TileWork<parts>(packed_, dim_tiles_, {}, values).run_all();
+    with_work({}, values, [](auto&& work) { work.run_all(); });
+  }
+
+  template <class Body>
+  void with_work(const ScoreWork& score_work, const ValueWork& value_work, Body&& body) const {
+    if constexpr (parts == 2) {
+      if (score_work.low_products != 0) return body(TileWork<parts, true>(packed_, dim_tiles_, score_work, value_work));
+    }
+    body(TileWork<parts>(packed_, dim_tiles_, score_work, value_work));
   }
 
   // Steps alternate between two buffers.
@@ -208,13 +237,32 @@ class AmxKernel {
   std::byte* weights(int buffer) const {
     return at<std::byte>(layout_.weights, buffer * plan_.kv_tile * lanes * 2 * parts);
   }
-  ScoreWork score_work(const Step& step, int buffer) const {
+  ScoreWork score_work(const Head& h, const Step& step, int buffer) const {
     if (!step.exists()) return {};
-    return {packed_.slot(step.first_chunk()), step.chunks(), queries(step.tile.index), scores(buffer)};
+    return {packed_.slot(step.first_chunk()), step.chunks(), queries(step.tile.index), scores(buffer),
+            low_products(h, step)};
+  }
+
+  // Which chunks of a step take low x low too. Those that a row sees in part always do: keys that the row does not see
+  // must not decide how it is computed.
+  uint64_t low_products(const Head& h, const Step& step) const {
+    uint64_t chosen = 0;
+    if constexpr (parts == 2) {
+      const float most = most_low_squares_[step.tile.index];
+      int64_t slot = packed_.slot(step.first_chunk());
+      for (int64_t c = 0; c < step.chunks(); ++c, slot = packed_.slot_after(slot)) {
+        const int64_t key = (step.first_chunk() + c) * chunk_keys;
+        const bool all_see_all =
+            step.tile.all_see.lo <= key && smaller(key + chunk_keys, h.kv_len) <= step.tile.all_see.hi;
+        if (!all_see_all || !(packed_low_squares_[slot] <= most)) chosen |= uint64_t{1} << c;
+      }
+    }
+    return chosen;
   }
 
   // Scores to weights, while `beside` runs.
-  void weigh_step(const Head& h, const Step& step, float* scores, std::byte* weights, TileWork<parts>& beside) {
+  template <class Beside>
+  void weigh_step(const Head& h, const Step& step, float* scores, std::byte* weights, Beside& beside) {
     const Subtile& t = step.tile;
     const int64_t first_chunk = step.first_chunk();
     const int64_t first_key = first_chunk * chunk_keys;
@@ -295,8 +343,9 @@ class AmxKernel {
   // it is just as exact as long as nothing comes near overflow: the pass over the scores that finds their maximum, and
   // the rescaling, happen only when a weight would exceed 2^8, which leaves large values their range. Returns whether
   // the weights are done.
+  template <class Beside>
   bool weigh_under_old_maxima(const float* scores, int64_t n, float scale, RowState<V, vectors>& state,
-                              std::byte* weights, TileWork<parts>& beside) const {
+                              std::byte* weights, Beside& beside) const {
     if (!has_maxima(state)) return false;
     F sums[vectors] = {state.row_sum[0], state.row_sum[1]};
     const F highest = weigh(scores, n, scale, state.row_max, sums, weights, beside);
@@ -310,8 +359,9 @@ class AmxKernel {
 
   // Scores become weights in bf16 tiles [chunk][part][row half] and join the sums; returns the highest exponents. The
   // work of `beside` is spread evenly over the passes, four key pairs each.
+  template <class Beside>
   F weigh(const float* scores, int64_t n, float scale, const F (&offset)[vectors], F (&row_sum)[vectors],
-          std::byte* weights, TileWork<parts>& beside) const {
+          std::byte* weights, Beside& beside) const {
     const F multiplier = V::set1(scale);
     // Locals, because the stores of P might alias what the arguments refer to.
     const F subtrahend[vectors] = {offset[0], offset[1]};
@@ -404,11 +454,13 @@ class AmxKernel {
   int64_t dim_tiles_;
   PackedChunks packed_;
   uint8_t* packed_flags_;        // ChunkFlag bits per slot
+  float* packed_low_squares_;    // of the keys, per slot
   int64_t packed_batch_ = -1;    // the head whose chunks
   int64_t packed_kv_head_ = -1;  // [first_packed_, last_packed_) are there
   int64_t first_packed_ = 0;
   int64_t last_packed_ = 0;
   bool queries_non_finite_[max_subtiles] = {};
+  float most_low_squares_[max_subtiles] = {};  // of keys that do without low x low
 };
 
 }  // namespace

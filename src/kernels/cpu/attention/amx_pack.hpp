@@ -51,7 +51,8 @@ inline Parts32<Bf16> split_parts(const Bf16*, __m512i raw) {
   return {{raw}};
 }
 
-// The high part is rounded, so that low parts have both signs and low x low, which the kernel leaves out, averages out.
+// The high part is rounded, so that low parts have both signs and low x low, where the kernel leaves it out, averages
+// out.
 // Nothing is promised for infinities and NaN: scores that they touch are taken again, and values hold none.
 inline Parts32<Half> split_parts(const Half*, __m512i raw) {
   const __m512i evens_first = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26,
@@ -73,11 +74,12 @@ inline __m512i load_raw(const T* p, int64_t n) {
   return n <= 0 ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi16((1U << n) - 1U, p);
 }
 
-// One tile per part, `part_bytes` apart, from 16 rows of 32 values.
-template <class T>
-inline void store_parts(const __m512i (&rows)[16], std::byte* to, int64_t part_bytes) {
+// One tile per part, `part_bytes` apart, from 16 rows of 32 values. `see` is shown each row as it is split.
+template <class T, class See>
+inline void store_parts(const __m512i (&rows)[16], std::byte* to, int64_t part_bytes, See&& see) {
   for (int r = 0; r < 16; ++r) {
     const Parts32<T> x = split_parts(static_cast<const T*>(nullptr), rows[r]);
+    see(r, x);
     for (int part = 0; part < amx_parts_of<T>; ++part) {
       _mm512_store_si512(to + part * part_bytes + 64 * r, x.part[part]);
     }
@@ -105,24 +107,63 @@ class FiniteWatch {
   __m512i largest_ = _mm512_setzero_si512();
 };
 
-// Packs 16 query rows (null: zeros) into padded_dim / 32 tiles per part. `negate` folds a negative scale in. Returns
-// whether a value is not finite. Transposed first and split after, so that two parts cost one transpose.
+// Watches rows while they are split. bf16 has no low parts: what counts there is the largest magnitude, as FiniteWatch
+// notes it. The low part of a value that is not finite is NaN, so that the sums of squares of low parts, which fp16 is
+// watched for in any case, tell as well.
 template <class T>
-inline bool pack_queries(const T* const (&rows)[16], int64_t dim, int64_t dim_tiles, bool negate, std::byte* to,
-                         int64_t part_bytes, int64_t dim_tile_bytes) {
+class RowWatch {
+ public:
+  void see(__m512i raw, const Parts32<T>& x) {
+    if constexpr (amx_parts_of<T> == 1) {
+      finite_.see(raw);
+    } else {
+      const auto low = (__m512bh)x.part[1];
+      squares_ = _mm512_dpbf16_ps(squares_, low, low);
+    }
+  }
+  // The sums so far join those of other rows; the next row begins at 0. As bits, because the largest is then NaN if any
+  // is, and sums of squares compare as integers.
+  void end_row() {
+    if constexpr (amx_parts_of<T> == 1) return;
+    largest_ = _mm512_max_epu32(largest_, _mm512_castps_si512(squares_));
+    squares_ = _mm512_setzero_ps();
+  }
+  [[nodiscard]] __m512i largest_squares() const { return largest_; }
+  // Where lanes are rows: those of rows that are not finite are 0.
+  [[nodiscard]] __m512i squares_of_finite_rows() const {
+    return _mm512_maskz_mov_epi32(_mm512_cmple_epu32_mask(largest_, infinity()), largest_);
+  }
+  [[nodiscard]] bool saw_non_finite() const {
+    if constexpr (amx_parts_of<T> == 1) return finite_.saw_non_finite();
+    return _mm512_cmpgt_epu32_mask(largest_, infinity()) != 0;
+  }
+
+ private:
+  static __m512i infinity() { return _mm512_set1_epi32(0x7f800000); }
+  FiniteWatch<T> finite_;
+  __m512 squares_ = _mm512_setzero_ps();
+  __m512i largest_ = _mm512_setzero_si512();
+};
+
+// Packs 16 query rows (null: zeros) into padded_dim / 32 tiles per part. `negate` folds a negative scale in. Returns
+// what it saw: each lane of the watch is a row. Transposed first and split after, so that two parts cost one transpose.
+template <class T>
+inline RowWatch<T> pack_queries(const T* const (&rows)[16], int64_t dim, int64_t dim_tiles, bool negate, std::byte* to,
+                                int64_t part_bytes, int64_t dim_tile_bytes) {
   const __m512i sign = _mm512_set1_epi16(negate ? static_cast<short>(0x8000) : 0);
-  FiniteWatch<T> watch;
+  RowWatch<T> watch;
   for (int64_t c = 0; c < dim_tiles; ++c) {
     __m512i block[16];
     for (int r = 0; r < 16; ++r) {
       block[r] = rows[r] == nullptr ? _mm512_setzero_si512() : load_raw(rows[r] + c * 32, dim - c * 32);
-      watch.see(block[r]);
       block[r] = _mm512_xor_si512(block[r], sign);
     }
     transpose_16x16(block);
-    store_parts<T>(block, to + c * dim_tile_bytes, part_bytes);
+    store_parts<T>(block, to + c * dim_tile_bytes, part_bytes,
+                   [&](int r, const Parts32<T>& x) { watch.see(block[r], x); });
   }
-  return watch.saw_non_finite();
+  watch.end_row();
+  return watch;
 }
 
 // What a packed chunk holds besides finite values.
@@ -137,9 +178,9 @@ class ChunkPacker {
   ChunkPacker(const Head& h, int64_t dim, int64_t padded_dim)
       : keys_(k_rows<T>(h)), values_(v_rows<T>(h)), kv_len_(h.kv_len), dim_(dim), dim_tiles_(padded_dim / 32) {}
 
-  // Packs keys [first, first + 32), zeros beyond the sequence. Returns ChunkFlag bits. Non-finite values of V are
-  // packed as 0 (see add_non_finite).
-  uint8_t pack(int64_t first, std::byte* to) const {
+  // Packs keys [first, first + 32), zeros beyond the sequence. Returns ChunkFlag bits; in low_squares, what no
+  // key's sum of squares of low parts exceeds. Non-finite values of V are packed as 0 (see add_non_finite).
+  uint8_t pack(int64_t first, std::byte* to, float& low_squares) const {
     const int64_t n = smaller<int64_t>(32, kv_len_ - first);
     const T* key_row[32];
     const T* value_row[32];
@@ -147,7 +188,7 @@ class ChunkPacker {
       key_row[j] = j < n ? keys_[first + j] : nullptr;
       value_row[j] = j < n ? values_[first + j] : nullptr;
     }
-    uint8_t flags = pack_keys(key_row, to) ? keys_non_finite : 0;
+    uint8_t flags = pack_keys(key_row, to, low_squares) ? keys_non_finite : 0;
     std::byte* v_tiles = to + parts * 2 * dim_tiles_ * plan::amx_tile_bytes;
     if (pack_values<false>(value_row, v_tiles)) {
       pack_values<true>(value_row, v_tiles);
@@ -157,19 +198,22 @@ class ChunkPacker {
   }
 
  private:
-  bool pack_keys(const T* const (&rows)[32], std::byte* to) const {
-    FiniteWatch<T> watch;
+  bool pack_keys(const T* const (&rows)[32], std::byte* to, float& low_squares) const {
+    RowWatch<T> watch;
     for (int64_t j = 0; j < 32; ++j) {
       for (int64_t c = 0; c < dim_tiles_; ++c) {
         const __m512i raw = rows[j] == nullptr ? _mm512_setzero_si512() : load_raw(rows[j] + c * 32, dim_ - c * 32);
-        watch.see(raw);
         const Parts32<T> x = split_parts(rows[j], raw);
+        watch.see(raw, x);
         for (int part = 0; part < parts; ++part) {
           const int64_t tile = (part * 2 + j / 16) * dim_tiles_ + c;
           _mm512_store_si512(to + tile * plan::amx_tile_bytes + j % 16 * 64, x.part[part]);
         }
       }
+      watch.end_row();
     }
+    // The largest of each lane, added up: to add up lanes key by key would cost more than the slack does.
+    if constexpr (parts == 2) low_squares = _mm512_reduce_add_ps(_mm512_castsi512_ps(watch.largest_squares()));
     return watch.saw_non_finite();
   }
 
@@ -201,9 +245,10 @@ class ChunkPacker {
       }
       std::byte* tile = to + 2 * c * plan::amx_tile_bytes;
       transpose_16x16(low);
-      store_parts<T>(low, tile, part_bytes);
+      const auto unseen = [](int, const Parts32<T>&) {};
+      store_parts<T>(low, tile, part_bytes, unseen);
       transpose_16x16(high);
-      store_parts<T>(high, tile + plan::amx_tile_bytes, part_bytes);
+      store_parts<T>(high, tile + plan::amx_tile_bytes, part_bytes, unseen);
     }
     return watch.saw_non_finite();
   }

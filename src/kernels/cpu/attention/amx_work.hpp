@@ -34,6 +34,7 @@ struct ScoreWork {
   int64_t chunks = 0;
   const std::byte* queries = nullptr;  // tiles [part][dim / 32][row half]
   float* scores = nullptr;
+  uint64_t low_products = 0;  // one bit a chunk, the first one's lowest: takes low x low too (two parts)
 };
 
 // O^T (dim, 32 rows) += V^T P^T.
@@ -44,8 +45,11 @@ struct ValueWork {
   float* outputs = nullptr;
 };
 
-template <int Parts>
+// `TakesLow`: chunks of the scores may take low x low. A type of its own, because in the other one, which nearly all
+// steps use, even a branch that is never taken would show.
+template <int Parts, bool TakesLow = false>
 class TileWork {
+  static_assert(Parts == 2 || !TakesLow);
   static constexpr int64_t lanes = 32;
   static constexpr int64_t tile_bytes = plan::amx_tile_bytes;
   static constexpr int64_t row_bytes = lanes * 4;
@@ -57,6 +61,7 @@ class TileWork {
     int64_t a_half, a_part, b_part;
     float* accumulators;
     bool zeroes, loads, stores;
+    bool low_product;     // low x low too: four products instead of three
     bool beside_queries;  // Q is in tiles 4-7: the unit is 16 keys and two dim tiles
   };
 
@@ -92,7 +97,11 @@ class TileWork {
   template <int Slice>
   inline __attribute__((always_inline)) void slice() const {
     if constexpr (Parts == 2) {
-      slice_of_three_products<Slice>();
+      if (TakesLow && unit().low_product) {
+        slice_of_four_products<Slice>();
+      } else {
+        slice_of_three_products<Slice>();
+      }
     } else if (unit().beside_queries) {
       slice_beside_queries<Slice>();
     } else {
@@ -135,6 +144,7 @@ class TileWork {
     const std::byte* keys = packed_.keys_at(slot_);
     const bool last_of_chunk = dim_ == dim_tiles_ - 1;
     made.loads = false;
+    if constexpr (TakesLow) made.low_product = (scores_.low_products & 1) != 0;
     made.beside_queries = queries_stay_;
     made.b = scores_.queries + dim_ * 2 * tile_bytes;
     made.b_part = dim_tiles_ * 2 * tile_bytes;
@@ -154,12 +164,15 @@ class TileWork {
     if (!last_of_chunk) return;
     dim_ = 0;
     scores_.scores += plan::amx_chunk_keys * lanes;
+    if constexpr (TakesLow) scores_.low_products >>= 1;
     --scores_.chunks;
     slot_ = scores_.chunks > 0 ? packed_.slot_after(slot_) : values_.first_slot;
   }
 
   inline __attribute__((always_inline)) void make_value_unit(Unit& made) {
     made.zeroes = false;
+    // Weights have a sum, and what is left out of it is below 2^-15: less than the rounding of the result.
+    if constexpr (TakesLow) made.low_product = false;
     made.beside_queries = false;
     made.a = packed_.values_at(slot_) + 2 * dim_ * tile_bytes;
     made.a_half = tile_bytes;
@@ -212,7 +225,7 @@ class TileWork {
       tile_load<2>(unit.a, 64);
     } else {
       tile_load<4>(unit.a + (Parts == 2 ? unit.a_part : 0), 64);
-      tile_load<6>(unit.b, 64);
+      tile_load<6>(unit.b + (TakesLow && unit.low_product ? unit.b_part : 0), 64);
     }
   }
 
@@ -243,6 +256,30 @@ class TileWork {
       tile_multiply<1, 4, 7>();
       load_first_operands(next_unit());
       tile_multiply<3, 5, 7>();
+    }
+  }
+
+  // The same after low x low, whose B is loaded once more at the end: ten loads for sixteen products.
+  template <int Slice>
+  inline __attribute__((always_inline)) void slice_of_four_products() const {
+    if constexpr (Slice == 0) {
+      tile_multiply<0, 4, 6>();
+      tile_load<5>(unit().a + unit().a_part + unit().a_half, 64);
+      tile_load<7>(unit().b + unit().b_part + tile_bytes, 64);
+      tile_multiply<2, 5, 6>();
+      tile_load<6>(unit().b, 64);
+      tile_multiply<1, 4, 7>();
+      tile_multiply<3, 5, 7>();
+      tile_load<7>(unit().b + tile_bytes, 64);
+    } else if constexpr (Slice == 1) {
+      tile_multiply<0, 4, 6>();
+      tile_multiply<2, 5, 6>();
+      tile_multiply<1, 4, 7>();
+      tile_load<4>(unit().a, 64);
+      tile_multiply<3, 5, 7>();
+      tile_load<5>(unit().a + unit().a_half, 64);
+    } else {
+      slice_of_three_products<Slice>();  // high x high, high A x low B
     }
   }
 

@@ -10,6 +10,7 @@
 #include "flashmoe/flashmoe.h"
 #include "kernels/cpu/types.hpp"
 #include "plan/cpu_layout.hpp"
+#include "plan/index_arrays.hpp"
 
 namespace flashmoe::cpu {
 namespace {
@@ -52,33 +53,18 @@ inline Head make_head(const fms_attention_problem& p, const fms_attention_args& 
   h.batch = batch;
   h.kv_head = kv_head;
   h.group = plan::group_size(p);
-  h.q_len = p.q_len;
-  h.kv_len = p.kv_len;
-  int64_t q_row = 0;
-  int64_t q_batch = batch;
-  int64_t kv_row = 0;
-  int64_t kv_batch = batch;
-  if (plan::has(p, FMS_RAGGED_Q)) {
-    q_row = args.cu_q[batch];
-    h.q_len = args.cu_q[batch + 1] - q_row;
-    q_batch = 0;
-  }
-  if (plan::has(p, FMS_RAGGED_KV)) {
-    kv_row = args.cu_kv[batch];
-    h.kv_len = args.cu_kv[batch + 1] - kv_row;
-    kv_batch = 0;
-  }
-  if (plan::has(p, FMS_KV_LENGTHS)) h.kv_len = args.kv_lengths[batch];
-  h.pages = nullptr;
-  if (plan::has(p, FMS_PAGED_KV)) {
-    h.pages = args.block_table + batch * p.block_table_stride;
-    kv_batch = 0;
-  }
-  h.q_offset = q_batch * p.q.batch + q_row * p.q.seq;
-  h.o_offset = q_batch * p.o.batch + q_row * p.o.seq;
-  h.lse_offset = q_batch * p.lse.batch + q_row * p.lse.seq;
-  h.k_offset = kv_batch * p.k.batch + kv_head * p.k.head + kv_row * p.k.seq;
-  h.v_offset = kv_batch * p.v.batch + kv_head * p.v.head + kv_row * p.v.seq;
+  const plan::RowRange q_rows = plan::q_rows(p, args, batch);
+  const plan::RowRange kv_rows = plan::kv_rows(p, args, batch);
+  h.q_len = q_rows.count;
+  h.kv_len = kv_rows.count;
+  h.pages = plan::has(p, FMS_PAGED_KV) ? args.block_table + batch * p.block_table_stride : nullptr;
+  const int64_t q_batch = plan::has(p, FMS_RAGGED_Q) ? 0 : batch;
+  const int64_t kv_batch = plan::has(p, FMS_RAGGED_KV) || h.pages != nullptr ? 0 : batch;
+  h.q_offset = q_batch * p.q.batch + q_rows.first * p.q.seq;
+  h.o_offset = q_batch * p.o.batch + q_rows.first * p.o.seq;
+  h.lse_offset = q_batch * p.lse.batch + q_rows.first * p.lse.seq;
+  h.k_offset = kv_batch * p.k.batch + kv_head * p.k.head + kv_rows.first * p.k.seq;
+  h.v_offset = kv_batch * p.v.batch + kv_head * p.v.head + kv_rows.first * p.v.seq;
   return h;
 }
 
@@ -126,25 +112,25 @@ struct KvRows {
   const T* base;
   int64_t row_stride;
   int64_t page_stride;
-  int64_t page_size;
+  int64_t page_size, page_count;
   const int32_t* pages;
 
   [[nodiscard]] const T* operator[](int64_t key) const {
     if (pages == nullptr) return base + key * row_stride;
-    return base + pages[key / page_size] * page_stride + key % page_size * row_stride;
+    return base + plan::page_at(pages + key / page_size, page_count) * page_stride + key % page_size * row_stride;
   }
 };
 
 template <class T>
 inline KvRows<T> k_rows(const Head& h) {
   const fms_attention_problem& p = *h.problem;
-  return {static_cast<const T*>(h.args->k) + h.k_offset, p.k.seq, p.k.batch, p.page_size, h.pages};
+  return {static_cast<const T*>(h.args->k) + h.k_offset, p.k.seq, p.k.batch, p.page_size, p.page_count, h.pages};
 }
 
 template <class T>
 inline KvRows<T> v_rows(const Head& h) {
   const fms_attention_problem& p = *h.problem;
-  return {static_cast<const T*>(h.args->v) + h.v_offset, p.v.seq, p.v.batch, p.page_size, h.pages};
+  return {static_cast<const T*>(h.args->v) + h.v_offset, p.v.seq, p.v.batch, p.page_size, p.page_count, h.pages};
 }
 
 // Keys of split `split`: whole packed chunks, which never straddle a split.

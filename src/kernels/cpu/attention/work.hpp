@@ -7,6 +7,8 @@
 #include <cstdint>
 
 #include "kernels/cpu/attention/geometry.hpp"
+#include "kernels/cpu/team.hpp"
+#include "support/float_environment.hpp"
 
 namespace flashmoe::cpu {
 namespace {
@@ -77,18 +79,21 @@ inline void for_each_item(const fms_attention_plan& plan, const fms_attention_ar
   }
 }
 
-// Runs team(share) on the plan's threads: one parallel region, or none for one thread.
+// Runs team(share) on the plan's threads, or as many of them as there can be: one parallel region, or none for one
+// thread.
 template <class Team>
 inline int run_team(const fms_attention_plan& plan, Team&& team) {
-  if (plan.threads == 1) {
+  const int size = team_size(plan.threads);
+  if (size == 1) {
     team(Share{0, 1});
     return 1;
   }
   int threads = 1;
-#pragma omp parallel num_threads(plan.threads)
+#pragma omp parallel num_threads(size)
   {
     const Share share{omp_get_thread_num(), omp_get_num_threads()};
     if (share.thread == 0) threads = static_cast<int>(share.threads);
+    const DefaultFloatEnvironment environment;  // the pool's threads have whatever was left in them
     team(share);
   }
   return threads;

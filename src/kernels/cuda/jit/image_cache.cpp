@@ -1,7 +1,7 @@
 #include "kernels/cuda/jit/image_cache.hpp"
 
-#include <sys/stat.h>
-
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -11,13 +11,15 @@
 namespace flashmoe::cuda {
 namespace {
 
-// Images are code: directories that we make are for their owner alone. One that is there already is left as it is.
-bool make_directories(const std::string& path) {
-  for (std::size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1))
-    ::mkdir(path.substr(0, end).c_str(), 0700);
-  ::mkdir(path.c_str(), 0700);
-  struct stat about {};
-  return ::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+// Nobody asked a question that this would be the answer to, and without it nobody would know why every process
+// compiles.
+void say_once(const std::string& directory, const std::string& why) {
+  static std::atomic_flag is_said;
+  if (is_said.test_and_set()) return;
+  std::fprintf(stderr,
+               "flashmoe: compiled kernels are not kept in %s: %s. Make it yours alone (chown, chmod go-w), or name "
+               "another directory with FLASHMOE_CACHE_DIR.\n",
+               directory.c_str(), why.c_str());
 }
 
 }  // namespace
@@ -35,22 +37,22 @@ std::string default_cache_directory() {
   return {};
 }
 
-ImageCache::ImageCache(std::string directory, std::chrono::milliseconds patience)
-    : directory_(std::move(directory)), patience_(patience) {
-  if (!directory_.empty() && !make_directories(directory_)) directory_.clear();
+ImageCache::ImageCache(const std::string& directory, std::chrono::milliseconds patience)
+    : directory_(directory), patience_(patience) {
+  if (!directory_.why_not_trusted().empty()) say_once(directory, directory_.why_not_trusted());
 }
 
 Result<std::vector<char>> ImageCache::get(const std::string& key, const Make& make) const {
-  if (directory_.empty()) return make();
-  const std::string name = key + ".image", path = directory_ + "/" + name;
-  if (auto kept = read_image_file(path, key)) return std::move(*kept);
-  const FileLock lock(directory_ + "/" + key + ".lock", patience_);
+  if (!directory_.is_open()) return make();
+  const std::string name = key + ".image";
+  if (auto kept = read_image_file(directory_, name, key)) return std::move(*kept);
+  const FileLock lock(directory_, key + ".lock", patience_);
   // Whoever held the lock before us has made the image; where there is no lock to have, the last one to write wins.
-  if (auto kept = read_image_file(path, key)) return std::move(*kept);
+  if (auto kept = read_image_file(directory_, name, key)) return std::move(*kept);
   auto made = make();
   if (!made) return made;
   if (lock.is_held()) remove_unfinished_files(directory_, name);
-  (void)write_image_file(path, key, *made);  // not written: compiled again next time
+  (void)write_image_file(directory_, name, key, *made);  // not written: compiled again next time
   return made;
 }
 

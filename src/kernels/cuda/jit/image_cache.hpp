@@ -1,5 +1,6 @@
 // Compiled kernels on disk, shared by all processes of a user. The cache only ever saves time: whatever happens to its
-// files or its directory, the caller gets a good image or the compiler's own error.
+// files or its directory, the caller gets a good image or the compiler's own error. Images are code, so a directory
+// that other users could write to is as good as none; that is said on stderr, once a process.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/jit/private_directory.hpp"
 #include "support/result.hpp"
 
 namespace flashmoe::cuda {
@@ -19,13 +21,13 @@ class ImageCache {
   using Make = std::function<Result<std::vector<char>>()>;
 
   // `patience`: how long to wait for another process that is making the same image before making it here too.
-  explicit ImageCache(std::string directory, std::chrono::milliseconds patience = std::chrono::seconds(60));
+  explicit ImageCache(const std::string& directory, std::chrono::milliseconds patience = std::chrono::seconds(60));
 
   // The image of `key` (64 hex digits), made by `make` and kept when the cache has no good one.
   [[nodiscard]] Result<std::vector<char>> get(const std::string& key, const Make& make) const;
 
  private:
-  std::string directory_;  // empty: unusable
+  PrivateDirectory directory_;
   std::chrono::milliseconds patience_;
 };
 

@@ -1,6 +1,7 @@
 #include "kernels/cuda/jit/image_file.hpp"
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,8 +9,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
 
 #include "support/sha256.hpp"
 
@@ -40,20 +39,6 @@ std::vector<char> header_of(std::string_view key, std::size_t payload_bytes, con
   return header;
 }
 
-class OpenFile {
- public:
-  explicit OpenFile(int descriptor) : descriptor_(descriptor) {}
-  ~OpenFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  [[nodiscard]] int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 bool read_all(int file, std::span<char> to) {
   while (!to.empty()) {
     const ssize_t got = ::read(file, to.data(), to.size());
@@ -74,6 +59,15 @@ bool write_all(int file, std::span<const char> from) {
   return true;
 }
 
+// A name that no other writer has: two that draw the same one would end in one of them not writing.
+std::string unfinished_name(const std::string& name) {
+  std::uint32_t drawn = 0;
+  if (::getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) != sizeof drawn) drawn = static_cast<std::uint32_t>(::getpid());
+  char digits[9];
+  std::snprintf(digits, sizeof digits, "%08x", drawn);
+  return name + "." + digits + std::string(unfinished);
+}
+
 }  // namespace
 
 std::vector<char> pack_image(std::string_view key, std::span<const char> payload) {
@@ -91,11 +85,11 @@ std::optional<std::vector<char>> unpack_image(std::string_view key, std::span<co
   return std::vector<char>(payload.begin(), payload.end());
 }
 
-std::optional<std::vector<char>> read_image_file(const std::string& path, std::string_view key) {
-  // A pipe in the file's place must not keep us waiting for its writer.
-  const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+std::optional<std::vector<char>> read_image_file(const PrivateDirectory& directory, const std::string& name,
+                                                 std::string_view key) {
+  const Descriptor file = directory.open_own(name);
   struct stat about {};
-  if (file.get() < 0 || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
+  if (!file.is_open() || ::fstat(file.get(), &about) != 0) return std::nullopt;
   const auto bytes = static_cast<std::uint64_t>(about.st_size);
   if (bytes > image_header_bytes + max_image_bytes) return std::nullopt;
   std::vector<char> all(bytes);
@@ -103,26 +97,26 @@ std::optional<std::vector<char>> read_image_file(const std::string& path, std::s
   return unpack_image(key, all);
 }
 
-bool write_image_file(const std::string& path, std::string_view key, std::span<const char> payload) {
+bool write_image_file(const PrivateDirectory& directory, const std::string& name, std::string_view key,
+                      std::span<const char> payload) {
   if (payload.empty() || payload.size() > max_image_bytes) return false;
-  std::string temporary = path + ".XXXXXX" + std::string(unfinished);
+  const std::vector<char> content = pack_image(key, payload);
+  const std::string temporary = unfinished_name(name);
   bool is_written = false;
   {
-    const OpenFile file(::mkostemps(temporary.data(), static_cast<int>(unfinished.size()), O_CLOEXEC));
-    if (file.get() < 0) return false;
+    const Descriptor file = directory.open(temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (!file.is_open()) return false;
     // Synced before it gets its name: after a power cut there is no file with the right name and no content.
-    is_written = write_all(file.get(), pack_image(key, payload)) && ::fsync(file.get()) == 0;
+    is_written = write_all(file.get(), content) && ::fsync(file.get()) == 0;
   }
-  if (is_written && std::rename(temporary.c_str(), path.c_str()) == 0) return true;
-  ::unlink(temporary.c_str());
+  if (is_written && directory.rename(temporary, name)) return true;
+  directory.remove(temporary);
   return false;
 }
 
-void remove_unfinished_files(const std::string& directory, const std::string& file_name) {
-  std::error_code failed;
-  for (std::filesystem::directory_iterator at(directory, failed), end; !failed && at != end; at.increment(failed)) {
-    const std::string name = at->path().filename().string();
-    if (name.starts_with(file_name + ".") && name.ends_with(unfinished)) ::unlink(at->path().c_str());
+void remove_unfinished_files(const PrivateDirectory& directory, const std::string& name) {
+  for (const std::string& other : directory.names()) {
+    if (other.starts_with(name + ".") && other.ends_with(unfinished)) directory.remove(other);
   }
 }
 

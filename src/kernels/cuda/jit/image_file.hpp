@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cuda/jit/private_directory.hpp"
+
 namespace flashmoe::cuda {
 
 inline constexpr std::size_t image_header_bytes = 152;
@@ -22,11 +24,14 @@ inline constexpr std::size_t max_image_bytes = std::size_t{64} << 20;
 // The payload, or nothing when the file is not exactly what pack_image made for this key.
 [[nodiscard]] std::optional<std::vector<char>> unpack_image(std::string_view key, std::span<const char> file);
 
-[[nodiscard]] std::optional<std::vector<char>> read_image_file(const std::string& path, std::string_view key);
-// Whoever reads `path` meanwhile sees the old file or the whole new one. False: it could not be written, and `path` is
-// as it was. The file is written under path + ".XXXXXX.tmp" first.
-[[nodiscard]] bool write_image_file(const std::string& path, std::string_view key, std::span<const char> payload);
+// Nothing when the file is not there, is not our own, or is not what pack_image made for this key.
+[[nodiscard]] std::optional<std::vector<char>> read_image_file(const PrivateDirectory& directory,
+                                                               const std::string& name, std::string_view key);
+// Whoever reads `name` meanwhile sees the old file or the whole new one. False: it could not be written, and `name` is
+// as it was. The file is written under name + ".XXXXXXXX.tmp" first.
+[[nodiscard]] bool write_image_file(const PrivateDirectory& directory, const std::string& name, std::string_view key,
+                                    std::span<const char> payload);
 // What writers that died left behind.
-void remove_unfinished_files(const std::string& directory, const std::string& file_name);
+void remove_unfinished_files(const PrivateDirectory& directory, const std::string& name);
 
 }  // namespace flashmoe::cuda

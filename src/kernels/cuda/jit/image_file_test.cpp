@@ -97,28 +97,29 @@ TEST(ImageFile, DamageOfAnyKindIsRefused) {
 
 TEST(ImageFile, WritingReplacesWhatWasThere) {
   const ScratchFolder folder;
-  const std::string path = folder.path() + "/image";
-  write_bytes(path, {'o', 'l', 'd'});
-  ASSERT_TRUE(write_image_file(path, key, some_payload()));
-  EXPECT_EQ(read_image_file(path, key), some_payload());
+  const PrivateDirectory directory(folder.path());
+  write_bytes(folder.path() + "/image", {'o', 'l', 'd'});
+  ASSERT_TRUE(write_image_file(directory, "image", key, some_payload()));
+  EXPECT_EQ(read_image_file(directory, "image", key), some_payload());
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1) << "something was left behind";
 }
 
 TEST(ImageFile, WhatCannotBeWrittenLeavesNothingBehind) {
   const ScratchFolder folder;
-  EXPECT_FALSE(write_image_file(folder.path() + "/nowhere/image", key, some_payload()));
+  const PrivateDirectory directory(folder.path());
+  EXPECT_FALSE(write_image_file(directory, "nowhere/image", key, some_payload()));
   std::filesystem::create_directory(folder.path() + "/image");
-  EXPECT_FALSE(write_image_file(folder.path() + "/image", key, some_payload()));
+  EXPECT_FALSE(write_image_file(directory, "image", key, some_payload()));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
 TEST(ImageFile, WhatIsNoFileIsNotRead) {
   const ScratchFolder folder;
-  const std::string path = folder.path() + "/image";
-  EXPECT_FALSE(read_image_file(path, key)) << "nothing";
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_FALSE(read_image_file(path, key)) << "a pipe nobody writes to";
-  EXPECT_FALSE(read_image_file(folder.path(), key)) << "a directory";
+  const PrivateDirectory directory(folder.path());
+  EXPECT_FALSE(read_image_file(directory, "image", key)) << "nothing";
+  ASSERT_EQ(mkfifo((folder.path() + "/image").c_str(), 0600), 0);
+  EXPECT_FALSE(read_image_file(directory, "image", key)) << "a pipe nobody writes to";
+  EXPECT_FALSE(read_image_file(directory, ".", key)) << "a directory";
 }
 
 TEST(ImageFile, AnAbsurdlyLargeFileIsNotReadIntoMemory) {
@@ -126,14 +127,14 @@ TEST(ImageFile, AnAbsurdlyLargeFileIsNotReadIntoMemory) {
   const std::string path = folder.path() + "/image";
   write_bytes(path, pack_image(key, some_payload()));
   ASSERT_EQ(truncate(path.c_str(), off_t{1} << 40), 0) << "a sparse file of a terabyte";
-  EXPECT_FALSE(read_image_file(path, key));
+  EXPECT_FALSE(read_image_file(PrivateDirectory(folder.path()), "image", key));
 }
 
 TEST(ImageFile, UnfinishedFilesOfThisNameAreRemoved) {
   const ScratchFolder folder;
   for (const char* name : {"mine.image.a1b2c3.tmp", "mine.image", "other.image.a1b2c3.tmp"})
     write_bytes(folder.path() + "/" + name, {'x'});
-  remove_unfinished_files(folder.path(), "mine.image");
+  remove_unfinished_files(PrivateDirectory(folder.path()), "mine.image");
   EXPECT_FALSE(std::filesystem::exists(folder.path() + "/mine.image.a1b2c3.tmp"));
   EXPECT_TRUE(std::filesystem::exists(folder.path() + "/mine.image"));
   EXPECT_TRUE(std::filesystem::exists(folder.path() + "/other.image.a1b2c3.tmp"));

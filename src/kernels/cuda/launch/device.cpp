@@ -28,6 +28,27 @@ std::optional<InstanceAxes> find_listed(const InstanceAxes& wanted, int64_t head
   return found;
 }
 
+// What the problem asks of an instance; head size and tile class are open.
+InstanceAxes axes_for(const fms_attention_problem& problem) {
+  InstanceAxes axes;
+  axes.dtype = problem.dtype;
+  axes.is_paged = plan::has(problem, FMS_PAGED_KV);
+  // Masks come before the scale in plain kernels; a scale of 0 would make NaN of them.
+  axes.is_modified = plan::has(problem, FMS_BIAS) || problem.softcap > 0.0F || problem.softmax_scale == 0.0F;
+  return axes;
+}
+
+plan::CudaKernel kernel_of(const InstanceAxes& axes, int ctas_per_sm) {
+  const Tile tile = axes.tile();
+  return {code_of(axes),
+          axes.dim,
+          tile.rows(),
+          tile.keys,
+          tile.threads(),
+          ctas_per_sm,
+          int64_t{tile.row_warps} * state_floats(axes.dim) * int64_t{sizeof(float)}};
+}
+
 }  // namespace
 
 Device::~Device() {
@@ -94,6 +115,7 @@ fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error*
 plan::DeviceCaps Device::caps() const {
   plan::DeviceCaps caps;
   caps.kind = FMS_DEVICE_CUDA;
+  caps.cpu_isa = FMS_ISA_AUTO;
   caps.gpu = figures_;
   caps.cuda_kernels = this;
   return caps;
@@ -110,11 +132,7 @@ fms_status Device::find(const fms_attention_problem& problem, plan::CudaKernel (
                         fms_error* error) const {
   static_assert(max_found >= tile_classes);
   *count = 0;
-  InstanceAxes axes;
-  axes.dtype = problem.dtype;
-  axes.is_paged = plan::has(problem, FMS_PAGED_KV);
-  // Masks come before the scale in plain kernels; a scale of 0 would make NaN of them.
-  axes.is_modified = plan::has(problem, FMS_BIAS) || problem.softcap > 0.0F || problem.softmax_scale == 0.0F;
+  InstanceAxes axes = axes_for(problem);
   for (int i = 0; i < tile_classes; ++i) {
     axes.tile_class = static_cast<TileClass>(i);
     const auto listed = find_listed(axes, problem.head_dim);
@@ -125,7 +143,7 @@ fms_status Device::find(const fms_attention_problem& problem, plan::CudaKernel (
     add(*listed, loaded_[code_of(*listed)].ctas_per_sm, found, count);
   }
   if (*count > 0) return FMS_OK;
-  // Compiled when one of them runs; until then what registers are limited for stands for the occupancy.
+  // Compiled when one of them runs.
   axes.dim = static_cast<int>((problem.head_dim + dim_step - 1) / dim_step * dim_step);
   for (const TileClass tile_class : {TileClass::large, TileClass::decode}) {
     axes.tile_class = tile_class;
@@ -135,15 +153,31 @@ fms_status Device::find(const fms_attention_problem& problem, plan::CudaKernel (
 }
 
 void Device::add(const InstanceAxes& axes, int ctas_per_sm, plan::CudaKernel (&found)[max_found], int* count) const {
-  const Tile tile = axes.tile();
-  if (shared_bytes(tile, axes.dim) > shared_bytes_per_cta_) return;
-  found[(*count)++] = {code_of(axes),
-                       axes.dim,
-                       tile.rows(),
-                       tile.keys,
-                       tile.threads(),
-                       ctas_per_sm,
-                       int64_t{tile.row_warps} * state_floats(axes.dim) * int64_t{sizeof(float)}};
+  if (shared_bytes(axes.tile(), axes.dim) > shared_bytes_per_cta_) return;
+  found[(*count)++] = kernel_of(axes, ctas_per_sm);
+}
+
+fms_status Device::check(const fms_attention_plan& plan, fms_error* error) const {
+  if (plan.sm_count != figures_.sm_count) {
+    return fail(error, FMS_INVALID_ARGUMENT, "plan.sm_count",
+                "plan.sm_count is %d, but this GPU has %d: the plan is another device's. Make it with this context",
+                plan.sm_count, figures_.sm_count);
+  }
+  const bool is_code = plan.instance >= 0 && plan.instance < instance_codes;
+  const InstanceAxes axes = axes_of(is_code ? plan.instance : 0);
+  InstanceAxes wanted = axes_for(plan.problem);
+  wanted.dim = axes.dim;
+  wanted.tile_class = axes.tile_class;
+  if (!is_code || axes != wanted || shared_bytes(axes.tile(), axes.dim) > shared_bytes_per_cta_) {
+    return fail(error, FMS_INVALID_ARGUMENT, "plan.instance",
+                "plan.instance is %d, which is no kernel for this problem on this GPU. Make the plan with this context",
+                plan.instance);
+  }
+  const Loaded& loaded = loaded_[static_cast<std::size_t>(plan.instance)];
+  if (loaded.kernel.load(std::memory_order_acquire) == nullptr) {
+    if (auto s = load(plan.instance, error)) return s;
+  }
+  return plan::holds_kernel(plan, kernel_of(axes, loaded.ctas_per_sm), error);
 }
 
 runtime::cuda::Code Device::load_image(const void* image, runtime::cuda::LibraryHandle& library,
@@ -205,30 +239,21 @@ fms_status Device::load(int code, fms_error* error) const {
   const auto allowed =
       call.kernel_set_attribute(runtime::cuda::FunctionAttribute::max_dynamic_shared_bytes, bytes, kernel, handle_);
   if (auto s = failed(allowed, "cuKernelSetAttribute", error)) return s;
-  const auto asked = call.occupancy(&loaded.ctas_per_sm, reinterpret_cast<runtime::cuda::FunctionHandle>(kernel),
-                                    axes.tile().threads(), static_cast<std::size_t>(bytes));
-  if (auto s = failed(asked, "cuOccupancyMaxActiveBlocksPerMultiprocessor", error)) return s;
+  // Plans are made before a kernel is compiled: until then what registers are limited for stands for the occupancy.
+  loaded.ctas_per_sm = axes.tile().ctas_per_sm;
+  if (is_listed(axes)) {
+    const auto asked = call.occupancy(&loaded.ctas_per_sm, reinterpret_cast<runtime::cuda::FunctionHandle>(kernel),
+                                      axes.tile().threads(), static_cast<std::size_t>(bytes));
+    if (auto s = failed(asked, "cuOccupancyMaxActiveBlocksPerMultiprocessor", error)) return s;
+  }
   loaded.kernel.store(kernel, std::memory_order_release);
   return FMS_OK;
 }
 
 fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,
                        fms_stream stream, fms_error* error) const {
-  if (plan.instance < 0 || plan.instance >= instance_codes) {
-    return fail(error, FMS_INVALID_ARGUMENT, "plan.instance", "plan.instance is %d; allowed: 0 to %d", plan.instance,
-                instance_codes - 1);
-  }
-  if (plan.sm_count != figures_.sm_count) {
-    return fail(error, FMS_INVALID_ARGUMENT, "plan.sm_count",
-                "plan.sm_count is %d, but this GPU has %d: the plan is another device's. Make it with this context",
-                plan.sm_count, figures_.sm_count);
-  }
   const auto code = static_cast<std::size_t>(plan.instance);
   KernelHandle kernel = loaded_[code].kernel.load(std::memory_order_acquire);
-  if (kernel == nullptr) {
-    if (auto s = load(plan.instance, error)) return s;
-    kernel = loaded_[code].kernel.load(std::memory_order_acquire);
-  }
   const InstanceAxes axes = axes_of(plan.instance);
   ForwardParams params = forward_params(plan, axes, args, workspace);
   const fms_attention_problem& p = plan.problem;

@@ -28,8 +28,11 @@ class Device final : public plan::CudaKernels {
   // listed ones at the first plan of a kind, which wants a current context, to ask how many CTAs an SM holds.
   [[nodiscard]] fms_status find(const fms_attention_problem& problem, plan::CudaKernel (&found)[max_found], int* count,
                                 fms_error* error) const override;
-  // Queues the kernel on the stream, in the context that is current. Nothing is allocated and nothing is asked of the
-  // driver but the launch; only the first run of a kernel loads it.
+  // Whether a plan that is not empty, and that the planner has checked, is one for this device: what only the device
+  // knows is whether its numbers are those of the kernel. Only the first check of a kernel loads it.
+  [[nodiscard]] fms_status check(const fms_attention_plan& plan, fms_error* error) const;
+  // Queues a checked plan's kernel on the stream, in the context that is current. Nothing is allocated and nothing is
+  // asked of the driver but the launch.
   [[nodiscard]] fms_status run(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,
                                fms_stream stream, fms_error* error) const;
 
@@ -37,7 +40,7 @@ class Device final : public plan::CudaKernels {
   struct Loaded {
     std::atomic<runtime::cuda::KernelHandle> kernel{nullptr};
     runtime::cuda::LibraryHandle library = nullptr;  // these are written before `kernel`
-    int ctas_per_sm = 0;
+    int ctas_per_sm = 0;                             // that plans count with
   };
 
   [[nodiscard]] fms_status load(int code, fms_error* error) const;

@@ -20,11 +20,11 @@ VGPU_INLINE double double_of(std::uint64_t bits) {
 }
 
 // A device's arithmetic answers every NaN with this one, whatever came in; so the host's choice never shows.
-constexpr std::uint32_t nan_f32 = 0x7fffffffu;
-constexpr std::uint64_t nan_f64 = 0x7ff8000000000000u;
-constexpr std::uint16_t nan_f16 = 0x7fffu;  // of bf16 too
-constexpr std::uint32_t infinity_f32 = 0x7f800000u;
-constexpr std::uint32_t sign_f32 = 0x80000000u;
+inline constexpr std::uint32_t nan_f32 = 0x7fffffffu;
+inline constexpr std::uint64_t nan_f64 = 0x7ff8000000000000u;
+inline constexpr std::uint16_t nan_f16 = 0x7fffu;  // of bf16 too
+inline constexpr std::uint32_t infinity_f32 = 0x7f800000u;
+inline constexpr std::uint32_t sign_f32 = 0x80000000u;
 
 VGPU_INLINE float canonical(float x) {
   return float_of(x != x ? nan_f32 : bits_of(x));

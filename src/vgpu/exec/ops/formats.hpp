@@ -15,13 +15,14 @@ struct Format {
   int sign_bit;
 };
 
-constexpr Format format_f16{10, 15, 0x7bff, 0x7c00, 0x7fff, 15};
-constexpr Format format_bf16{7, 127, 0x7f7f, 0x7f80, 0x7fff, 15};
-constexpr Format format_tf32{10, 127, 0x3fbff, 0x3fc00, 0x3ffff, 18};  // of 19 bits; stored in the upper ones of 32
-constexpr Format format_f32{23, 127, 0x7f7fffff, infinity_f32, nan_f32, 31};
-constexpr Format format_f64{52, 1023, 0x7fefffffffffffff, 0x7ff0000000000000, nan_f64, 63};
-constexpr Format format_e4m3{3, 7, 0x7e, 0x7f, 0x7f, 7};
-constexpr Format format_e5m2{2, 15, 0x7b, 0x7c, 0x7f, 7};
+inline constexpr Format format_f16{10, 15, 0x7bff, 0x7c00, 0x7fff, 15};
+inline constexpr Format format_bf16{7, 127, 0x7f7f, 0x7f80, 0x7fff, 15};
+inline constexpr Format format_tf32{10,      127,     0x3fbff,
+                                    0x3fc00, 0x3ffff, 18};  // of 19 bits; stored in the upper ones of 32
+inline constexpr Format format_f32{23, 127, 0x7f7fffff, infinity_f32, nan_f32, 31};
+inline constexpr Format format_f64{52, 1023, 0x7fefffffffffffff, 0x7ff0000000000000, nan_f64, 63};
+inline constexpr Format format_e4m3{3, 7, 0x7e, 0x7f, 0x7f, 7};
+inline constexpr Format format_e5m2{2, 15, 0x7b, 0x7c, 0x7f, 7};
 
 // +-magnitude 2^exponent.
 struct Exact {
@@ -61,7 +62,7 @@ inline std::uint64_t round_into(const Format& format, const Exact& x, Rounding r
   const int drop = exponent - format.fraction_bits - x.exponent;  // bits below the last one that is kept
   std::uint64_t kept = 0, rest = 0, half = 1;
   if (drop <= 0) {
-    kept = x.magnitude << -drop;
+    kept = x.magnitude << -drop;  // NOLINT(clang-analyzer-core.*): by at most fraction_bits, since leading >= 0
   } else if (drop <= 64) {
     kept = drop == 64 ? 0 : x.magnitude >> drop;
     rest = drop == 64 ? x.magnitude : x.magnitude & ((std::uint64_t{1} << drop) - 1);

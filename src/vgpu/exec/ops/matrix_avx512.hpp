@@ -44,7 +44,7 @@ VGPU_INLINE __m512 floats_of(__m256i halves) {
 struct WordOrder {
   alignas(64) std::int16_t words[32];
 };
-constexpr WordOrder even_words_first = [] {
+inline constexpr WordOrder even_words_first = [] {
   WordOrder order{};
   for (int i = 0; i < 32; ++i) order.words[i] = static_cast<std::int16_t>(2 * (i % 16) + i / 16);
   return order;

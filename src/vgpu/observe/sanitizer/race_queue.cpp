@@ -47,7 +47,7 @@ std::unique_ptr<RaceCta> RaceQueue::cta_begins(const exec::Cta& cta) {
 
 void RaceQueue::cta_ends(std::unique_ptr<RaceCta> cta) {
   add(Event::Kind::ends, *cta);
-  cta.release();  // look_at() frees it
+  static_cast<void>(cta.release());  // look_at() frees it
 }
 
 void RaceQueue::access(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, RaceCta& cta) {
