@@ -4,8 +4,8 @@
     map_test.py --selftest  check that planted violations are found
 
 A folder at the top, below src/ or directly in tests/ has its row in the map, and a row has its folder. A path in
-backticks that begins with a folder of the tree exists, on every page. In the map a function in backticks, `run()`, is
-defined in the file that the text puts it in (`run()` in `src/x.cpp`), else in one of the files of the same paragraph.
+backticks that begins with a folder of the tree exists, on every page. A function in backticks, `run()`, is defined in
+the file that the text puts it in (`run()` in `src/x.cpp`); in the map, else in one of the files of the same paragraph.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ ROW = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 FUNCTION = re.compile(r"`([A-Za-z_][\w:]*)\(\)`(?:\s+(?:in|of)\s+`([^`]+)`)?")
+# A row of a table, a numbered step, or lines up to an empty one.
+PARAGRAPH = re.compile(r"^\|.*|^\d+\..*(?:\n   .*)*|^[^\s|].*(?:\n(?!\d+\.|\|).+)*", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 # What the build makes, and pages that tell of the past.
 NOT_IN_THE_TREE = ("build/",)
@@ -85,19 +87,22 @@ def defines(source: str, function: str, is_python: bool) -> bool:
     return re.search(f"{head}|{method}", source, re.MULTILINE) is not None
 
 
-def check_functions(root: Path, text: str, files: set[str]) -> list[str]:
+def check_functions(root: Path, page: str, text: str, files: set[str]) -> list[str]:
+    """In the map every function has its file; on other pages those that the text puts in one."""
     wrong = []
     prose = FENCE.sub(lambda match: "\n" * match.group().count("\n"), text)
-    for paragraph in re.finditer(r"(?:^(?:\d+\.|\|).*(?:\n   .*)*)", prose, re.MULTILINE):
-        named = [path for path in CODE.findall(paragraph.group()) if path in files]
+    for paragraph in PARAGRAPH.finditer(prose):
+        named = [path for path in CODE.findall(paragraph.group()) if path in files] if page == MAP else []
         for match in FUNCTION.finditer(paragraph.group()):
             function, place = match.groups()
-            line = line_of(prose, paragraph.start() + match.start())
             candidates = [place] if place in files else named
+            if page != MAP and not candidates:
+                continue
             sources = [(path, (root / path).read_text(encoding="utf-8")) for path in candidates]
             if not any(defines(source, function, path.endswith(".py")) for path, source in sources):
+                line = line_of(prose, paragraph.start() + match.start())
                 places = ", ".join(candidates) or "any file named"
-                wrong.append(f"{MAP}:{line}: {function}() is not defined in {places}")
+                wrong.append(f"{page}:{line}: {function}() is not defined in {places}")
     return wrong
 
 
@@ -106,9 +111,10 @@ def check(root: Path) -> tuple[list[str], int]:
     folders = folders_of(files)
     pages = [name for name in files if name.endswith(".md") and name not in PAGES_OF_THE_PAST]
     text = (root / MAP).read_text(encoding="utf-8")
-    wrong = check_rows(text, folders) + check_functions(root, text, set(files))
+    wrong = check_rows(text, folders)
     for page in pages:
-        wrong += check_paths(page, (root / page).read_text(encoding="utf-8"), set(files), folders)
+        text = (root / page).read_text(encoding="utf-8")
+        wrong += check_functions(root, page, text, set(files)) + check_paths(page, text, set(files), folders)
     return wrong, len(pages)
 
 
@@ -135,6 +141,11 @@ PLANTS: Plants = {
         "made() is not defined in src/plan/plan.cpp",
     ),
     "function that is only called": (MAP, CLEAN[MAP].replace("Plan::check", "helper"), "helper() is not defined"),
+    "function on another page": (
+        "a.md",
+        "Of it\n`gone()` in `src/plan/plan.cpp`.\n",
+        "a.md:2: gone() is not defined in",
+    ),
     "function in another file": (
         "src/plan/plan.cpp",
         "int make();\nbool Plan::check() const {\n}\n",
