@@ -45,6 +45,8 @@ struct UnsupportedRow {
   std::string_view section;
 };
 [[nodiscard]] std::span<const UnsupportedRow> unsupported_table();
+// Opcodes of the PTX ISA that no row of op_table() begins with.
+[[nodiscard]] std::span<const std::string_view> opcodes_not_executed();
 // Whether PTX has instructions of this name, executed or not; any other is a mistake in the text.
 [[nodiscard]] bool is_ptx_opcode(std::string_view opcode);
 

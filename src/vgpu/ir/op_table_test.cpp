@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -121,6 +122,14 @@ TEST(OpTable, UnsupportedExamplesFail) {
   for (const UnsupportedRow& row : unsupported_table()) {
     Form form = form_of(row.example);
     EXPECT_EQ(match(form), nullptr) << row.example;
+  }
+}
+
+TEST(OpTable, OpcodesNotExecutedHaveNoRow) {
+  ASSERT_FALSE(opcodes_not_executed().empty());
+  for (const OpRow& row : op_table()) {
+    const auto others = opcodes_not_executed();
+    EXPECT_EQ(std::find(others.begin(), others.end(), row.opcode), others.end()) << shown(row);
   }
 }
 

@@ -36,21 +36,28 @@ constexpr UnsupportedRow rows[] = {
 
 // Instructions of PTX ISA 9.0 (4.3.1, reserved keywords) that no row of the op table begins with.
 constexpr std::string_view other_opcodes[] = {
-    "alloca",     "brkpt",    "clusterlaunchcontrol",
-    "getctarank", "istypep",  "mapa",
-    "multimem",   "pmevent",  "stackrestore",
-    "stacksave",  "suld",     "suq",
-    "sured",      "sust",     "tcgen05",
-    "tensormap",  "tex",      "tld4",
-    "txq",        "vabsdiff", "vabsdiff2",
-    "vabsdiff4",  "vadd",     "vadd2",
-    "vadd4",      "vavrg2",   "vavrg4",
-    "vmad",       "vmax",     "vmax2",
-    "vmax4",      "vmin",     "vmin2",
-    "vmin4",      "vset",     "vset2",
-    "vset4",      "vshl",     "vshr",
-    "vsub",       "vsub2",    "vsub4",
-    "wgmma",      "wmma",
+    "alloca",     "clusterlaunchcontrol",
+    "getctarank", "istypep",
+    "mapa",       "multimem",
+    "pmevent",    "stackrestore",
+    "stacksave",  "suld",
+    "suq",        "sured",
+    "sust",       "tcgen05",
+    "tensormap",  "tex",
+    "tld4",       "txq",
+    "vabsdiff",   "vabsdiff2",
+    "vabsdiff4",  "vadd",
+    "vadd2",      "vadd4",
+    "vavrg2",     "vavrg4",
+    "vmad",       "vmax",
+    "vmax2",      "vmax4",
+    "vmin",       "vmin2",
+    "vmin4",      "vset",
+    "vset2",      "vset4",
+    "vshl",       "vshr",
+    "vsub",       "vsub2",
+    "vsub4",      "wgmma",
+    "wmma",
 };
 
 }  // namespace
@@ -63,6 +70,10 @@ bool is_ptx_opcode(std::string_view opcode) {
 
 std::span<const UnsupportedRow> unsupported_table() {
   return rows;
+}
+
+std::span<const std::string_view> opcodes_not_executed() {
+  return other_opcodes;
 }
 
 }  // namespace flashmoe::vgpu::ir
