@@ -23,6 +23,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 FUNCTION = re.compile(r"`([A-Za-z_][\w:]*)\(\)`(?:\s+(?:in|of)\s+`([^`]+)`)?")
 # A row of a table, a numbered step, or lines up to an empty one.
 PARAGRAPH = re.compile(r"^\|.*|^\d+\..*(?:\n   .*)*|^[^\s|].*(?:\n(?!\d+\.|\|).+)*", re.MULTILINE)
+ATTRIBUTE = re.compile(r"__attribute__\(\(\w+\)\) ")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 # What the build makes, and pages that tell of the past.
 NOT_IN_THE_TREE = ("build/",)
@@ -81,6 +82,7 @@ def check_paths(page: str, text: str, files: set[str], folders: set[str]) -> lis
 def defines(source: str, function: str, is_python: bool) -> bool:
     if is_python:
         return re.search(rf"^\s*def {re.escape(function)}\(", source, re.MULTILINE) is not None
+    source = ATTRIBUTE.sub("", source)
     # A head that a body follows; parameters hold no semicolon, a call at the beginning of a line has no type before it.
     head = rf"^[\w\[][^\n;=()]*?[\s&*>]{re.escape(function)}\([^;{{}}]*?\)[\w\s&:>-]*\{{"
     method = rf"^ +[\w\[][^\n;=().]*?[\s&*>]{re.escape(function)}\([^;{{}}]*?\)[\w\s&:>-]*\{{"
@@ -122,9 +124,10 @@ CLEAN = {
     MAP: (
         "| folder | what |\n| --- | --- |\n| `src` | code |\n| `src/plan` | plans |\n| `docs` | pages |\n\n"
         "## Where is ...\n| question | answer |\n| --- | --- |\n| a plan | `make()` in `src/plan/plan.cpp` |\n\n"
-        "1. `make()` in `src/plan/plan.cpp` calls `Plan::check()`,\n   and `build/x/y` is no matter.\n"
+        "1. `make()` in `src/plan/plan.cpp` calls `Plan::check()` and `step()`,\n   and `build/x/y` is no matter.\n"
     ),
-    "src/plan/plan.cpp": "int make(int a,\n         int b) {\n  helper(a);\n}\nbool Plan::check() const {\n}\n",
+    "src/plan/plan.cpp": "int make(int a,\n         int b) {\n  helper(a);\n}\nbool Plan::check() const {\n}\n"
+    "inline __attribute__((always_inline)) void step() {\n}\n",
 }
 PLANTS: Plants = {
     "folder of src without a row": ("src/attic/a.cpp", "", "src/attic has no row"),
