@@ -2,8 +2,8 @@
 
     plan_json_test.py LIBRARY     exit 0: it is; 1: it is not, and why; 4: there is no locale to try it in
 
-The fields are those of the ctypes mirror of flashmoe.h, whose sizes the library checks. The locale writes 0,5 for 0.5; it
-is made on the spot, because few machines have one.
+The fields are those of the ctypes mirror of flashmoe.h, whose sizes the library checks. The locale writes 0,5 for
+0.5; it is made on the spot, because few machines have one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "accuracy"))
-import fms_abi as abi  # noqa: E402
+import fms_abi as abi
 
 WORDS: dict[str, tuple[str, ...]] = {
     "device_kind": ("cpu", "cuda"),

@@ -14,7 +14,7 @@
 namespace flashmoe::workflow {
 
 // Figures, samples, hashes: what a gate knows beyond its verdict. Each alternative says whose facts it holds (`gate`),
-// and how it is written is in journal/facts_json.cpp.
+// and how it is written is in journal/gate_json.cpp.
 using AnyGateFacts = std::variant<std::monostate, EnvironmentFacts, BuildFacts, CorrectnessFacts, PerformanceFacts>;
 
 // Copied and destroyed in gate_result.cpp alone: in every file that holds a result it would be most of the compile.
