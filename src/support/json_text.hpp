@@ -1,18 +1,22 @@
-// JSON as text. Bytes that are no UTF-8 (a compiler's message in another encoding) are replaced, never a throw.
+// JSON from text and as text. The library's parser and printer are compiled in json_text.cpp alone: in every file that
+// reads or writes JSON they would be half of its compile.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "support/json.hpp"
 
 namespace flashmoe {
 
-[[nodiscard]] inline std::string one_line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+// What is no JSON is `is_discarded()`, and so neither object nor array; never a throw.
+[[nodiscard]] Json parse_json(std::string_view text);
+// The same of a file; one that does not read is no JSON.
+[[nodiscard]] Json parse_json_file(const std::string& path);
 
-[[nodiscard]] inline std::string indented(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+// Bytes that are no UTF-8 (a compiler's message in another encoding) are replaced, never a throw.
+[[nodiscard]] std::string one_line(const Json& json);
+// With a newline at the end.
+[[nodiscard]] std::string indented(const Json& json);
 
 }  // namespace flashmoe

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "support/json_fields.hpp"
+#include "support/json_text.hpp"
 #include "support/sha256.hpp"
 #include "workflow/compile/compiler.hpp"
 
@@ -14,8 +15,7 @@ std::filesystem::path cache_root(const Project& project, const BuildOptions& opt
 }
 
 std::optional<std::string> cached_hash(const std::filesystem::path& product, const std::filesystem::path& note) {
-  std::ifstream file(note);
-  const Json json = Json::parse(file, nullptr, false);
+  const Json json = parse_json_file(note.string());
   const auto hash = sha256_of_file(product.string());
   if (!hash || *hash != text_in(json, "content_hash")) return std::nullopt;
   return *hash;
@@ -25,7 +25,7 @@ void note_built(const std::filesystem::path& note, const std::string& content_ha
                 std::initializer_list<std::pair<const char*, std::string>> more) {
   Json json = {{"content_hash", content_hash}};
   for (const auto& [name, value] : more) json[name] = value;
-  std::ofstream(note) << json.dump() << "\n";
+  std::ofstream(note) << one_line(json) << "\n";
 }
 
 }  // namespace flashmoe::workflow

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "support/json_fields.hpp"
+#include "support/json_text.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -15,7 +16,7 @@ bool take_from_json(const std::string& text, const std::string& directory, Diagn
   const auto begin = text.find('[');
   const auto end = text.rfind(']');
   if (begin == std::string::npos || end == std::string::npos || end < begin) return false;
-  const Json all = Json::parse(text.substr(begin, end - begin + 1), nullptr, false);
+  const Json all = parse_json(text.substr(begin, end - begin + 1));
   if (!all.is_array()) return false;
   for (const Json& one : all) {
     if (!one.is_object() || !one.contains("kind") || !one.contains("message")) continue;

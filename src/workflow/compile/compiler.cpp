@@ -4,10 +4,10 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "support/json_fields.hpp"
+#include "support/json_text.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -128,8 +128,8 @@ Result<CudaToolkit> find_cuda_toolkit() {
   // The preprocessor knows the version as numbers; a run of nvcc --version would be prose.
   std::error_code failed;
   const fs::path real = fs::canonical(toolkit.nvcc, failed);
-  std::ifstream file((failed ? fs::path(toolkit.nvcc) : real).parent_path().parent_path() / "version.json");
-  const Json json = Json::parse(file, nullptr, false);
+  const fs::path root = (failed ? fs::path(toolkit.nvcc) : real).parent_path().parent_path();
+  const Json json = parse_json_file((root / "version.json").string());
   if (json.is_object() && json.contains("cuda_nvcc") && json["cuda_nvcc"].is_object())
     toolkit.version = text_in(json["cuda_nvcc"], "version");
   if (toolkit.version.empty()) {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "support/json_fields.hpp"
+#include "support/json_text.hpp"
 #include "support/process.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
@@ -81,7 +82,7 @@ Answer ask(const std::string& python, const char* what, double limit_seconds) {
   std::string last;
   for (std::string line; std::getline(lines, line);)
     if (!line.empty()) last = line;
-  Json json = Json::parse(last, nullptr, false);
+  Json json = parse_json(last);
   if (json.is_object()) return {std::move(json), {}};
   return {nullptr, ran->describe() + (ran->err.empty() ? "" : "\n" + ran->err), ran->timed_out};
 }

@@ -83,7 +83,7 @@ std::vector<LaunchReport> read_launches(const std::string& path) {
   std::vector<LaunchReport> launches;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = parse_json(line);
     if (json.is_object()) launches.push_back(launch_from(json));
   }
   return launches;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "support/json.hpp"
+#include "support/json_text.hpp"
 #include "workflow/journal/record.hpp"
 
 namespace flashmoe::workflow {
@@ -77,13 +77,13 @@ std::string text_of(const Scalar& value) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(inner)>, std::monostate>)
       return std::string("null");
     else
-      return Json(inner).dump();
+      return one_line(Json(inner));
   };
   return std::visit(dumped, value);
 }
 
 SideBySide side_by_side(const Record& a, const Record& b) {
-  SideBySide result = compare(Json::parse(a.line, nullptr, false), Json::parse(b.line, nullptr, false));
+  SideBySide result = compare(parse_json(a.line), parse_json(b.line));
   result.a = a.id;
   result.b = b.id;
   return result;
@@ -91,7 +91,7 @@ SideBySide side_by_side(const Record& a, const Record& b) {
 
 std::vector<Difference> explain(const Record& then, const Record& now) {
   const auto facts = [](const Record& record) {
-    const Json all = Json::parse(record.line, nullptr, false);
+    const Json all = parse_json(record.line);
     Json chosen = Json::object();
     for (const char* key : {"environment", "hashes", "commit", "threads", "device"}) {
       if (all.is_object() && all.contains(key)) chosen[key] = all[key];

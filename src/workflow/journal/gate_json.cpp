@@ -228,7 +228,7 @@ void describe(Io& io, Of<CorrectnessFacts> auto& facts) {
   io.if_any("virtual_faults", facts.virtual_faults);
   if constexpr (Io::writes) {
     for (const std::string& finding : facts.virtual_findings) {
-      io.json()["virtual_findings"].push_back(Json::parse(finding, nullptr, false));
+      io.json()["virtual_findings"].push_back(parse_json(finding));
     }
   } else if (io.json().contains("virtual_findings")) {
     for (const Json& finding : io.json()["virtual_findings"]) facts.virtual_findings.push_back(one_line(finding));
@@ -395,7 +395,7 @@ std::vector<std::string> differences(const BaselineFacts& then, const BaselineFa
   journal_json::write(before, then);
   journal_json::write(after, now);
   std::vector<std::string> found;
-  const auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); };
+  const auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : one_line(value); };
   for (const auto& [key, value] : after.items()) {
     if (!before.contains(key) || before[key] == value) continue;
     found.push_back(key + ": " + text(before[key]) + " then, " + text(value) + " now");

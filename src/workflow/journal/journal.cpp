@@ -113,7 +113,7 @@ Result<std::vector<Record>> Journal::read(int* damaged) const {
   std::vector<Record> records;
   int broken = lines->torn_end ? 1 : 0;
   for (const std::string& line : lines->whole) {
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = parse_json(line);
     const bool reads = json.is_object() && json.contains("id") && json["id"].is_string() && json.contains("version") &&
                        json["version"].is_number_integer() && json.contains("kind") && json["kind"].is_string();
     if (reads) {
@@ -154,7 +154,7 @@ Record unwritten(Record record) {
 }
 
 Result<Record> parse_record(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_json(text);
   if (!json.is_object()) return Diagnostic{.message = "no JSON object"};
   Record record = record_from(json);
   if (record.verdict.empty()) record.verdict = text_in(json, "outcome");  // what a command says that made no record

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "support/json_fields.hpp"
+#include "support/json_text.hpp"
 #include "support/sha256.hpp"
 #include "workflow/journal/json.hpp"
 #include "workflow/journal/line_file.hpp"
@@ -36,7 +37,7 @@ Result<PartialPairs> PartialComparison::load() const {
   if (!lines) return lines.error();
   PartialPairs partial;
   for (const std::string& line : lines->whole) {
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = parse_json(line);
     if (const Json* header = field_in(json, "header")) {
       partial.header = header_from(*header);
       continue;
@@ -57,11 +58,11 @@ Result<Done> PartialComparison::begin(const PartialHeader& header) const {
   json["index"] = header.index;
   if (header.key) json["key"] = *header.key;
   if (header.run) json["run"] = *header.run;
-  return append_line(path_, Json{{"header", json}}.dump());
+  return append_line(path_, one_line({{"header", json}}));
 }
 
 Result<Done> PartialComparison::add(bool calibrating, const PairSample& sample) const {
-  return append_line(path_, Json{{"calibrating", calibrating}, {"sample", to_json(sample)}}.dump());
+  return append_line(path_, one_line({{"calibrating", calibrating}, {"sample", to_json(sample)}}));
 }
 
 void PartialComparison::forget() const {
@@ -73,7 +74,7 @@ std::string comparison_key(const ComparisonIdentity& identity) {
   const Json json = {identity.base_sha256,   identity.candidate_sha256,
                      identity.workload,      identity.host ? Json(*identity.host) : Json(nullptr),
                      identity.block_seconds, identity.final_claim};
-  return sha256_hex(json.dump()).substr(0, 16);
+  return sha256_hex(one_line(json)).substr(0, 16);
 }
 
 }  // namespace flashmoe::workflow

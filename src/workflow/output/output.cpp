@@ -10,13 +10,6 @@
 #include "workflow/journal/json.hpp"
 
 namespace flashmoe::workflow {
-namespace {
-
-Json parsed(const std::string& text) {
-  return Json::parse(text, nullptr, false);
-}
-
-}  // namespace
 
 std::string problem_json(const std::string& key, const std::string& word, const Diagnostic& problem) {
   Json json = Json::object();
@@ -42,11 +35,11 @@ std::string devices_json() {
 
 std::string new_project_json(const std::string& name, const std::string& directory,
                              const std::vector<std::string>& files) {
-  return Json{{"name", name}, {"directory", directory}, {"files", files}, {"next", "cudadent gate"}}.dump() + "\n";
+  return one_line({{"name", name}, {"directory", directory}, {"files", files}, {"next", "cudadent gate"}}) + "\n";
 }
 
 std::string gate_json(const GateRun& run) {
-  Json json = parsed(run.record.line);
+  Json json = parse_json(run.record.line);
   json["outcome"] = name_of(run.outcome);
   json["exit_code"] = exit_code(run.outcome);
   if (!run.record_problem.what.empty()) json["record_problem"] = run.record_problem.what;
@@ -60,7 +53,7 @@ std::string profile_json(const ProfileRun& run) {
     for (const Advice& one : launch.advice)
       advice.push_back({{"rule", one.rule}, {"says", one.says}, {"where", one.where}, {"fix", one.fix}});
     launches.push_back(
-        {{"kernel", launch.report.kernel}, {"advice", advice}, {"counters", parsed(launch.report.json)}});
+        {{"kernel", launch.report.kernel}, {"advice", advice}, {"counters", parse_json(launch.report.json)}});
   }
   Json findings = Json::array();
   for (const Finding& finding : run.findings)
@@ -75,7 +68,7 @@ std::string profile_json(const ProfileRun& run) {
 
 std::string program_json(const ProgramRun& run) {
   Json list = Json::array();
-  for (const LaunchReport& launch : run.launches) list.push_back(parsed(launch.json));
+  for (const LaunchReport& launch : run.launches) list.push_back(parse_json(launch.json));
   return indented({{"device", run.device},
                    {"outcome", run.outcome},
                    {"exit_code", run.exit_code},
@@ -84,7 +77,7 @@ std::string program_json(const ProgramRun& run) {
 }
 
 std::string compare_json(const CompareReport& report) {
-  Json json = parsed(report.record.line);
+  Json json = parse_json(report.record.line);
   json["notes"] = report.notes;
   return indented(json);
 }
@@ -96,12 +89,12 @@ std::string selftest_json(const Record& record) {
 }
 
 std::string record_json(const Record& record) {
-  return indented(parsed(record.line));
+  return indented(parse_json(record.line));
 }
 
 std::string records_json(const std::vector<Record>& records) {
   Json list = Json::array();
-  for (const Record& record : records) list.push_back(parsed(record.line));
+  for (const Record& record : records) list.push_back(parse_json(record.line));
   return indented(list);
 }
 

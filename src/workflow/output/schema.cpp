@@ -97,7 +97,7 @@ Json schema_of(const KeyNode& node) {
   Json described = Json::object();
   if (!spec.description.empty()) described["description"] = std::string(spec.description);
   described.update(schema);
-  if (!spec.default_text.empty()) described["default"] = Json::parse(spec.default_text);
+  if (!spec.default_text.empty()) described["default"] = parse_json(spec.default_text);
   return described;
 }
 

@@ -1,6 +1,6 @@
 #include "workflow/runner/launch_text.hpp"
 
-#include "support/json.hpp"
+#include "support/json_text.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -53,13 +53,15 @@ std::string launches_text(const std::vector<Launch>& launches) {
                    {"shared_bytes", launch.shared_bytes},
                    {"args", std::move(args)}});
   }
-  return all.dump();
+  return one_line(all);
 }
 
 Result<std::vector<Launch>> launches_from(const std::string& text) {
   try {
     std::vector<Launch> launches;
-    for (const Json& json : Json::parse(text)) launches.push_back(launch_from(json));
+    const Json all = parse_json(text);
+    if (!all.is_array()) return Diagnostic{.message = "bad launches: no list of them"};
+    for (const Json& json : all) launches.push_back(launch_from(json));
     return launches;
   } catch (const Json::exception& error) {
     return Diagnostic{.message = std::string("bad launches: ") + error.what()};

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "support/clock.hpp"
-#include "support/json.hpp"
+#include "support/json_text.hpp"
 #include "support/process.hpp"
 #include "workflow/runner/element.hpp"
 #include "workflow/runner/hardening.hpp"
@@ -122,13 +122,13 @@ struct Session::State {
     last_limit = limit;
     const std::uint64_t n = fresh_seed();
     request["n"] = n;
-    if (!talk.send(request.dump())) {
+    if (!talk.send(one_line(request))) {
       static_cast<void>(talk.receive(milliseconds(2000)));
       return ended(Json());
     }
     const auto line = talk.receive(limit);
     if (!line) return ended(Json());
-    reply = Json::parse(*line, nullptr, false);
+    reply = parse_json(*line);
     if (reply.is_object() && reply.contains("fault")) {
       static_cast<void>(talk.receive(milliseconds(2000)));
       return ended(reply);
@@ -259,7 +259,7 @@ RunError Session::bind(const Project& project, const Values& values, const std::
   if (state.runnable.kind == CallableKind::cuda) {
     auto launches = state.runnable.launches(values);
     if (!launches) return {Failure::could_not_start, launches.error()};
-    request["launches"] = Json::parse(launches_text(*launches));
+    request["launches"] = parse_json(launches_text(*launches));
   }
   Json reply;
   return state.ask(request, bind_limit, reply);

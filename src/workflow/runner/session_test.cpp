@@ -13,6 +13,7 @@
 #include "workflow/compile/cpu_build.hpp"
 #include "workflow/project/project_for_test.hpp"
 #include "workflow/runner/element.hpp"
+#include "workflow/runner/launch_text.hpp"
 #include "workflow/runner/worker_for_test.hpp"
 
 namespace flashmoe::workflow {
@@ -175,6 +176,12 @@ TEST(Session, RunsAPythonCallable) {
     const double x = load_element(session.tensor(2, 0).data() + 16, CUDADENT_F32);
     EXPECT_EQ(load_element(session.tensor(2, 1).data() + 16, CUDADENT_F32), 2 * x) << entry;
   }
+}
+
+TEST(Launches, WhatIsNoListIsRefused) {
+  EXPECT_FALSE(launches_from("[{"));
+  EXPECT_FALSE(launches_from("{}"));
+  EXPECT_TRUE(launches_from("[]"));
 }
 
 // One line of /proc/<pid>/status of the worker, who is the last in the chain of processes that a session starts.

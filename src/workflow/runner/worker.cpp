@@ -18,7 +18,7 @@
 
 #include "cudadent/kernel.h"
 #include "support/clock.hpp"
-#include "support/json.hpp"
+#include "support/json_text.hpp"
 #include "support/sha256.hpp"
 #include "workflow/runner/gpu_entry.hpp"
 #include "workflow/runner/hardening.hpp"
@@ -112,11 +112,11 @@ class Worker {
   int serve() {
     std::string line;
     while (read_line(line)) {
-      const Json request = Json::parse(line, nullptr, false);
+      const Json request = parse_json(line);
       if (!request.is_object()) return 2;
       Json reply = answer(request);
       reply["n"] = request.value("n", Json());
-      const std::string text = reply.dump() + "\n";
+      const std::string text = one_line(reply) + "\n";
       if (write(protocol_out, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return 2;
     }
     return 0;
@@ -237,7 +237,7 @@ class Worker {
       calls_.push_back(call);
     }
     if (gpu_ && !calls_.empty()) {
-      const auto launches = launches_from(request.at("launches").dump());
+      const auto launches = launches_from(one_line(request.at("launches")));
       if (!launches) return refusal(launches.error());
       const auto bound = gpu_->bind(*launches, std::move(is_input), calls_.front());
       if (!bound) return refusal(bound.error());
