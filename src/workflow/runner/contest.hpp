@@ -41,7 +41,7 @@ class Contest {
   // Prepares one workload: finds the number of buffer sets, warms up. May be called again for another one.
   [[nodiscard]] ContestError open(const Workload& workload);
   // Does the candidate do the work each time it is called? Repeated inputs against fresh ones, few calls against many,
-  // work left behind.
+  // work when nobody asks.
   [[nodiscard]] ContestError audit();
   struct Measured {
     ContestError error;
@@ -66,6 +66,7 @@ class Contest {
     double fresh, repeated, few;  // processor seconds per call, the least of all rounds
   };
   [[nodiscard]] ContestError audit_round(AuditTimes& times);
+  [[nodiscard]] ContestError watch_unasked();
   [[nodiscard]] Timed timed(Side side, int count, bool judged);
   [[nodiscard]] ContestError check_written(Side side, int count) const;
   [[nodiscard]] ContestError compare_with_reference(Side side, int count);
