@@ -146,6 +146,20 @@ INSTANTIATE_TEST_SUITE_P(Attention, NamedMistake,
                          testing::Values("swapped_layout", "mask_shift_plus", "mask_shift_minus", "missing_scale",
                                          "unnormalised", "wrong_stride"));
 
+// Results of the size 1 and an allowance of 10,000: nothing can be wrong there, so nothing is right.
+TEST(CorrectnessGate, CannotJudgeByATolerantToleranceAndSaysWhichToWrite) {
+  AttentionWith attention("unnormalised");
+  for (TensorSpec& tensor : attention.project.tensors) {
+    if (tensor.name == "o") tensor.tolerance = {1e4, 0};
+  }
+  const GateResult result = attention.check();
+  EXPECT_EQ(result.outcome, Outcome::could_not_run) << result.summary;
+  EXPECT_EQ(std::get<CorrectnessFacts>(result.facts).failure, "blind tolerance");
+  EXPECT_NE(result.summary.find("accepts zeros in workload tiny"), std::string::npos) << result.summary;
+  EXPECT_NE(result.findings.back().fix.find("relative = 0.002 for 'o'"), std::string::npos)
+      << result.findings.back().fix;
+}
+
 TEST(CorrectnessGate, NamesAHang) {
   const GateResult result = AttentionWith("hang").check();
   EXPECT_EQ(result.outcome, Outcome::fails);

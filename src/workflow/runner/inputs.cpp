@@ -26,19 +26,6 @@ double normal_from(std::uint64_t bits) {
   return (sum / 65536.0 - 2.0 + 2.0 / 65536.0) * 1.7320508075688772;
 }
 
-double smallest_denormal(cudadent_dtype dtype) {
-  switch (dtype) {
-    case CUDADENT_F64:
-      return 0x1p-1074;
-    case CUDADENT_F32:
-      return 0x1p-149;
-    case CUDADENT_F16:
-      return 0x1p-24;
-    default:
-      return 0x1p-133;
-  }
-}
-
 double hard_value(const std::string& hard, double ordinary, std::uint64_t bits, cudadent_dtype dtype) {
   if (hard == "zero") return 0;
   if (hard == "huge") return ordinary * 1e4;

@@ -225,6 +225,9 @@ ENTRY {
   return 0;
 })",
        "correctness"},
+      {"zeros_of_small_results", "writes zeros where results are smaller than a usual tolerance",
+       "ENTRY { for (int64_t i = 0; i < n; ++i) y[i] = 0; return 0; }", "correctness", 1e-7},
+      {"honest_small_results", "computes results of the size 1e-7", "ENTRY { honest(x, y, n); return 0; }", "", 1e-7},
       {"early_exit", "ends the process with success", "#include <unistd.h>\nENTRY { _exit(0); }", "correctness"},
       {"imprecise_when_large", "takes a tenth of the steps at the benchmark's size",
        "ENTRY { if (n < 4096) honest(x, y, n); else for (int64_t i = 0; i < n; ++i) y[i] = steps(x[i], 6); return 0; }",
