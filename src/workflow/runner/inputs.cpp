@@ -29,6 +29,7 @@ double normal_from(std::uint64_t bits) {
 double hard_value(const std::string& hard, double ordinary, std::uint64_t bits, cudadent_dtype dtype) {
   if (hard == "zero") return 0;
   if (hard == "huge") return ordinary * 1e4;
+  if (hard == "large") return ordinary * 100;
   // One element in 64, so that most rows of a small workload have some and some have none.
   if (((bits >> 8) & 63) != 0) return ordinary;
   const double sign = (bits & 1) != 0 ? -1.0 : 1.0;
@@ -51,7 +52,7 @@ std::uint64_t fresh_seed() {
 }
 
 bool is_hard_value(const std::string& name) {
-  return name == "denormal" || name == "inf" || name == "huge" || name == "nan" || name == "zero";
+  return name == "denormal" || name == "inf" || name == "huge" || name == "large" || name == "nan" || name == "zero";
 }
 
 void fill_input(std::span<std::byte> bytes, const TensorSpec& spec, std::uint64_t seed, const std::string& hard) {

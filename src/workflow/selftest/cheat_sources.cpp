@@ -225,9 +225,34 @@ ENTRY {
   return 0;
 })",
        "correctness"},
+      {"wrong_once_in_50", "is wrong in one element of one call in fifty",
+       "static int calls; ENTRY { honest(x, y, n); if (++calls % 50 == 41) y[n / 3] += 1; return 0; }", "performance"},
+      {"safe_when_tiny", "is right for large values at the smallest size only",
+       R"(ENTRY {
+  honest(x, y, n);
+  if (n > 64) for (int64_t i = 0; i < n; ++i) if (x[i] > 100) y[i] = x[i];
+  return 0;
+})",
+       "correctness"},
+      {"honest_nondeterministic", "rounds the last bit of some results either way",
+       R"(#include <random>
+ENTRY {
+  static std::minstd_rand random(std::random_device{}());
+  honest(x, y, n);
+  for (int64_t i = 0; i < n; i += 8) if (random() & 1) y[i] = __builtin_nextafterf(y[i], 2 * y[i]);
+  return 0;
+})",
+       ""},
+      {"honest_scratch", "uses its output as the place for what it has so far",
+       R"(ENTRY {
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i];
+  for (int part = 0; part < 6; ++part) for (int64_t i = 0; i < n; ++i) y[i] = steps(y[i], 10);
+  return 0;
+})",
+       ""},
       {"zeros_of_small_results", "writes zeros where results are smaller than a usual tolerance",
-       "ENTRY { for (int64_t i = 0; i < n; ++i) y[i] = 0; return 0; }", "correctness", 1e-7},
-      {"honest_small_results", "computes results of the size 1e-7", "ENTRY { honest(x, y, n); return 0; }", "", 1e-7},
+       "ENTRY { for (int64_t i = 0; i < n; ++i) y[i] = 0; return 0; }", "correctness", 1e-10},
+      {"honest_small_results", "computes results of the size 1e-10", "ENTRY { honest(x, y, n); return 0; }", "", 1e-10},
       {"early_exit", "ends the process with success", "#include <unistd.h>\nENTRY { _exit(0); }", "correctness"},
       {"imprecise_when_large", "takes a tenth of the steps at the benchmark's size",
        "ENTRY { if (n < 4096) honest(x, y, n); else for (int64_t i = 0; i < n; ++i) y[i] = steps(x[i], 6); return 0; }",

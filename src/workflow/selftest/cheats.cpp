@@ -75,7 +75,7 @@ struct Playground {
     // The question here is refusal, not speed: an honest kernel as fast as the baseline must pass on a noisy machine.
     project.thresholds.ladder = {0.2, 0.2};
     project.random_workloads = 0;
-    project.hard_values.clear();
+    project.hard_values = {"huge"};
     project.call_limit_seconds = 5;
   }
 
