@@ -163,6 +163,10 @@ pid_t Conversation::pid() const {
   return state_ ? state_->ends.child : -1;
 }
 
+pid_t Conversation::supervisor() const {
+  return state_ ? state_->ends.supervisor : -1;
+}
+
 Result<Conversation> Conversation::start(const Command& command, const std::vector<int>& keep_fds) {
   prepare_table();
   auto spawned = detail::spawn(command, keep_fds);

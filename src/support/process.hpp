@@ -57,7 +57,8 @@ class Conversation {
   [[nodiscard]] Result<std::string> receive(std::chrono::milliseconds limit);
   Finished stop();  // closes its stdin, waits shortly, then kills
   [[nodiscard]] const Finished& finished() const { return finished_; }
-  [[nodiscard]] pid_t pid() const;  // -1 when there is none
+  [[nodiscard]] pid_t pid() const;         // -1 when there is none
+  [[nodiscard]] pid_t supervisor() const;  // above the child and all its descendants; -1 when there is none
 
  private:
   struct State;

@@ -161,7 +161,7 @@ Result<Done> check_comparable(const Version& base, const Version& candidate, con
   const auto& b = candidate.project.tensors;
   const bool same = std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const TensorSpec& x, const TensorSpec& y) {
     return x.name == y.name && x.role == y.role && x.dtype == y.dtype && x.shape == y.shape && x.stride == y.stride &&
-           x.tolerance.absolute == y.tolerance.absolute && x.tolerance.relative == y.tolerance.relative;
+           x.tolerance == y.tolerance;
   });
   if (!same) return differs("the tensors or their tolerances differ");
   for (const Version* version : {&base, &candidate}) {

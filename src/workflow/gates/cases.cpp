@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <set>
+#include <string_view>
 
 #include "workflow/gates/correctness.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -13,6 +15,8 @@ namespace {
 
 // Random shapes find mistakes at their edges, not by their size.
 constexpr double max_random_bytes = 32.0 * (1 << 20);
+constexpr std::string_view random_prefix = "random ";
+constexpr int max_random_hard = 2;  // random shapes that also get hard values
 
 double random_value(const ParamSpec& spec, std::mt19937_64& generator) {
   if (!spec.choices.empty()) return spec.choices[generator() % spec.choices.size()];
@@ -44,7 +48,7 @@ void add_random(const Project& project, std::uint64_t seed, std::vector<Correctn
     Values values;
     for (const ParamSpec& spec : project.params) values[spec.name] = random_value(spec, generator);
     if (!is_small_enough(project, values) || !seen.insert(values).second) continue;
-    cases.push_back({fmt::format("random {}", text_of(values)), values});
+    cases.push_back({fmt::format("{}{}", random_prefix, text_of(values)), values});
     ++added;
   }
 }
@@ -59,6 +63,33 @@ void add_empty(const Project& project, std::vector<CorrectnessCase>& cases) {
   }
 }
 
+// At the smallest workload, where a mistake is easiest to find; at the target, which is what will be timed; and at
+// shapes that no kernel was written for. There values are large, not huge: of many rows with scores around 1e8 one has
+// two that only their rounding tells apart, and a kernel would be wrong by luck. An exp() without its maximum overflows
+// at 100.
+void add_hard(const Project& project, std::vector<CorrectnessCase>& cases) {
+  std::vector<CorrectnessCase> places;
+  const auto add_place = [&](const std::string& name, const Values& values) {
+    const bool known = std::any_of(places.begin(), places.end(), [&](const auto& p) { return p.values == values; });
+    if (!known) places.push_back({name, values});
+  };
+  add_place(project.workloads.front().name, project.workloads.front().values);
+  if (const Workload* target = target_workload(project)) add_place(target->name, target->values);
+  int random_places = 0;
+  for (const CorrectnessCase& one : cases) {
+    if (!one.name.starts_with(random_prefix) || random_places == max_random_hard) continue;
+    add_place(one.name, one.values);
+    ++random_places;
+  }
+  for (const CorrectnessCase& place : places) {
+    for (const std::string& hard : project.hard_values) {
+      if (!is_hard_value(hard)) continue;
+      const std::string here = hard == "huge" && &place != &places.front() ? "large" : hard;
+      cases.push_back({fmt::format("{} with {} values", place.name, here), place.values, here});
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<CorrectnessCase> correctness_cases(const Project& project, std::uint64_t seed) {
@@ -67,11 +98,7 @@ std::vector<CorrectnessCase> correctness_cases(const Project& project, std::uint
   if (project.workloads.empty()) return cases;
   add_random(project, seed, cases);
   add_empty(project, cases);
-  for (const std::string& hard : project.hard_values) {
-    if (!is_hard_value(hard)) continue;
-    const Workload& tiny = project.workloads.front();
-    cases.push_back({fmt::format("{} with {} values", tiny.name, hard), tiny.values, hard});
-  }
+  add_hard(project, cases);
   return cases;
 }
 

@@ -12,6 +12,7 @@
 #include "workflow/gates/diagnose.hpp"
 #include "workflow/gates/stopped.hpp"
 #include "workflow/gpu/findings.hpp"
+#include "workflow/runner/blind_spot.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/runner/judge.hpp"
 #include "workflow/runner/session.hpp"
@@ -44,11 +45,17 @@ class Checker {
   bool check(const CorrectnessCase& one) {
     if (!ready(reference_.bind(project_, one.values, one.name, 1, true), one.name, true)) return false;
     if (!ready(kernel_.bind(project_, one.values, one.name, 1, true), one.name, false)) return false;
-    double max_diff = 0;
-    for (int repeat = 0; repeat < one.repeats; ++repeat) {
-      const std::uint64_t seed = mix_seed(mix_seed(options_.seed, ++calls_), 5);
-      if (!check_call(one, seed, max_diff)) return false;
+    std::vector<Expectation> expectations(static_cast<std::size_t>(one.repeats));
+    for (Expectation& expectation : expectations) {
+      expectation.seed = mix_seed(mix_seed(options_.seed, ++calls_), 5);
+      if (!ask_reference(one, expectation)) return false;
     }
+    if (one.hard.empty() && !tolerance_sees(one, expectations)) return false;
+    double max_diff = 0;
+    for (const Expectation& expectation : expectations) {
+      if (!check_call(one, expectation, max_diff)) return false;
+    }
+    if (one.repeats > 1 && !report_nondeterminism(one)) return false;
     result_.findings.push_back(
         {.severity = Severity::ok, .group = one.name, .what = fmt::format("right, max_diff {:.3g}", max_diff)});
     facts_.cases.push_back({.name = one.name, .values = one.values, .max_diff = max_diff});
@@ -69,6 +76,11 @@ class Checker {
   }
 
  private:
+  struct Expectation {
+    std::uint64_t seed = 0;
+    Tensors outputs;
+  };
+
   void fail(Outcome outcome, const std::string& group, const std::string& what, const std::string& fix,
             const std::string& where = {}) {
     result_.outcome = outcome;
@@ -89,20 +101,72 @@ class Checker {
     return false;
   }
 
-  bool check_call(const CorrectnessCase& one, std::uint64_t seed, double& max_diff) {
-    reference_.fill(0, seed, one.hard);
+  bool ask_reference(const CorrectnessCase& one, Expectation& expectation) {
+    reference_.fill(0, expectation.seed, one.hard);
     reference_.seal_inputs_and_poison();
     if (!ready(reference_.run(0, 1, reference_limit).error, one.name, true)) return false;
-    const Tensors expected = copy_outputs(reference_, 0);
-    if (!reference_wrote_all(one, expected)) return false;
+    expectation.outputs = copy_outputs(reference_, 0);
+    return reference_wrote_all(one, expectation.outputs);
+  }
 
-    kernel_.fill(0, seed, one.hard);
+  // Before the kernel is judged: a tolerance that accepts what is plainly wrong says nothing.
+  bool tolerance_sees(const CorrectnessCase& one, const std::vector<Expectation>& expectations) {
+    const auto& tensors = reference_.layout().tensors;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].role != TensorRole::output) continue;
+      const Tensors* other = expectations.size() > 1 ? &expectations.back().outputs : nullptr;
+      const auto blind = find_blind_spot(tensors[i], expectations.front().outputs[i],
+                                         other ? std::span<const std::byte>((*other)[i]) : std::span<const std::byte>(),
+                                         project_.tensors[i].tolerance);
+      if (!blind) continue;
+      fail(Outcome::could_not_run, one.name,
+           fmt::format("the tolerance of '{}' (absolute {:.3g}, relative {:.3g}) accepts {} in workload {}: it cannot "
+                       "tell right from wrong",
+                       tensors[i].name, blind->accepted.absolute, blind->accepted.relative, blind->accepts, one.name),
+           fmt::format("write absolute = {:.2g}, relative = {:.2g} for '{}' in cudadent.toml, or leave both out: they "
+                       "then follow from the type and the size of the results",
+                       blind->needed.absolute, blind->needed.relative, tensors[i].name),
+           fmt::format("{}:{}", project_.file, project_.tensors[i].line));
+      facts_.failure = "blind tolerance";
+      return false;
+    }
+    return true;
+  }
+
+  bool check_call(const CorrectnessCase& one, const Expectation& expectation, double& max_diff) {
+    kernel_.fill(0, expectation.seed, one.hard);
     kernel_.seal_inputs_and_poison();
-    const milliseconds limit(static_cast<long>(project_.call_limit_seconds * kernel_runnable_.limit_factor * 1e3));
-    if (!ready(kernel_.run(0, 1, limit).error, one.name, false)) return false;
+    if (!ready(kernel_.run(0, 1, kernel_limit()).error, one.name, false)) return false;
     const Tensors got = copy_outputs(kernel_, 0);
     if (!ready(kernel_.audit(), one.name, false)) return false;
-    return judge_call(one, seed, expected, got, max_diff);
+    return judge_call(one, expectation, got, max_diff);
+  }
+
+  // The same inputs once more. Sums in another order are honest; whoever bisects by bits wants to know of them.
+  bool report_nondeterminism(const CorrectnessCase& one) {
+    if (kernel_runnable_.kind == CallableKind::cuda) return true;  // a virtual GPU repeats its schedule
+    const Tensors first = copy_outputs(kernel_, 0);
+    kernel_.seal_inputs_and_poison();
+    if (!ready(kernel_.run(0, 1, kernel_limit()).error, one.name, false)) return false;
+    const Tensors second = copy_outputs(kernel_, 0);
+    const auto& tensors = kernel_.layout().tensors;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].role != TensorRole::output) continue;
+      const Judgement same = judge(tensors[i], first[i], second[i], {});
+      if (same.ok()) continue;
+      result_.findings.push_back(
+          {.severity = Severity::warning,
+           .group = one.name,
+           .what = fmt::format("not the same bits twice: {} of {} elements of '{}' differ between two calls with the "
+                               "same inputs, by at most {:.3g}",
+                               same.wrong, same.count, same.tensor, same.max_diff),
+           .fix = "fix the order of sums and atomics if results must be reproducible; else nothing"});
+    }
+    return true;
+  }
+
+  milliseconds kernel_limit() const {
+    return milliseconds(static_cast<long>(project_.call_limit_seconds * kernel_runnable_.limit_factor * 1e3));
   }
 
   bool reference_wrote_all(const CorrectnessCase& one, const Tensors& expected) {
@@ -129,19 +193,19 @@ class Checker {
     return place;
   }
 
-  bool judge_call(const CorrectnessCase& one, std::uint64_t seed, const Tensors& expected, const Tensors& got,
-                  double& max_diff) {
+  bool judge_call(const CorrectnessCase& one, const Expectation& expectation, const Tensors& got, double& max_diff) {
     const auto& tensors = kernel_.layout().tensors;
-    WrongResult wrong{kernel_.layout(), expected, got, {}, one.hard == "huge"};
+    WrongResult wrong{kernel_.layout(), expectation.outputs, got, {}, one.hard == "huge" || one.hard == "large"};
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (tensors[i].role != TensorRole::output) continue;
       Judgement judgement =
-          judge(tensors[i], expected[i], got[i], project_.tensors[i].tolerance, wrong.magnitude_matters);
-      max_diff = std::max(max_diff, judgement.max_diff);
+          judge(tensors[i], expectation.outputs[i], got[i], project_.tensors[i].tolerance, wrong.magnitude_matters);
+      max_diff = larger_difference(max_diff, judgement.max_diff);
       if (!judgement.ok()) wrong.judgements.push_back(std::move(judgement));
     }
     if (wrong.judgements.empty()) return true;
     const Judgement& first = wrong.judgements.front();
+    reference_.fill(0, expectation.seed, one.hard);  // hypotheses are tried on the same inputs
     const Diagnosis diagnosis = diagnose(project_, wrong, reference_);
     result_.outcome = Outcome::fails;
     result_.summary = fmt::format("wrong in workload {}: {}", one.name, diagnosis.cause);
@@ -153,7 +217,7 @@ class Checker {
     facts_.failure = "wrong";
     facts_.wrong = WrongFacts{.case_name = one.name,
                               .values = one.values,
-                              .input_seed = seed,
+                              .input_seed = expectation.seed,
                               .tensor = first.tensor,
                               .position = first.first_wrong,
                               .expected = first.expected,

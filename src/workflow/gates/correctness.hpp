@@ -31,7 +31,8 @@ struct CorrectnessCase {
   int repeats = 1;     // with new inputs in the same buffers
 };
 
-// Declared workloads, random ones from the parameters' domains, hard values on the smallest workload.
+// Declared workloads, random ones from the parameters' domains; hard values on the smallest workload, the target and
+// two random shapes.
 [[nodiscard]] std::vector<CorrectnessCase> correctness_cases(const Project& project, std::uint64_t seed);
 
 }  // namespace flashmoe::workflow

@@ -44,6 +44,8 @@ extern "C" int attention(const cudadent_call* call) {
   const double scale = mistake == "missing_scale" ? 1 : 1 / std::sqrt((double)D);
   if (mistake == "hang") for (volatile bool forever = true; forever;) {}
   if (mistake == "crash") *(volatile int*)8 = 1;
+  static uint16_t calls = 0;
+  ++calls;
   for (int64_t b = 0; b < B; ++b) for (int64_t h = 0; h < H; ++h) for (int64_t i = 0; i < S; ++i) {
     const int64_t last = mistake == "mask_shift_plus" ? i + 1 : mistake == "mask_shift_minus" ? i - 1 : i;
     std::vector<double> p(S, 0.0);
@@ -63,6 +65,7 @@ extern "C" int attention(const cudadent_call* call) {
       for (int64_t j = 0; j < S; ++j) out += p[j] * decode_f16(v[place(true, b, h, j, d)]);
       o[place(false, b, h, i, d)] = encode_f16(mistake == "unnormalised" || sum == 0 ? out : out / sum);
     }
+    if (mistake == "another_last_bit" && S > 1) o[place(false, b, h, i, 0)] ^= calls & 1;
     lse[(b * H + h) * S + i] = (float)(sum == 0 ? -INFINITY : largest + std::log(sum));
   }
   return 0;
@@ -122,6 +125,31 @@ TEST(CorrectnessGate, HoldsForAPlainAttention) {
   EXPECT_GE(std::get<CorrectnessFacts>(result.facts).cases.size(), 5u);
 }
 
+TEST(CorrectnessGate, ReportsResultsThatAreNotTheSameBitsTwice) {
+  const GateResult result = AttentionWith("another_last_bit").check();
+  EXPECT_EQ(result.outcome, Outcome::holds) << result.summary;
+  const auto reported = std::count_if(result.findings.begin(), result.findings.end(), [](const Finding& finding) {
+    return finding.severity == Severity::warning && finding.what.starts_with("not the same bits twice");
+  });
+  EXPECT_GE(reported, 1);
+}
+
+TEST(CorrectnessGate, HardValuesAreTriedWhereItIsTimedAndAtShapesNobodyChose) {
+  AttentionWith attention("none");
+  attention.project.hard_values = {"huge"};
+  ASSERT_TRUE(target_workload(attention.project));
+  const std::string target = target_workload(attention.project)->name;
+  std::vector<std::string> hard;
+  for (const CorrectnessCase& one : correctness_cases(attention.project, 11)) {
+    if (!one.hard.empty()) hard.push_back(one.name);
+  }
+  ASSERT_EQ(hard.size(), 4u);
+  EXPECT_EQ(hard[0], "tiny with huge values");
+  EXPECT_EQ(hard[1], target + " with large values");
+  EXPECT_TRUE(hard[2].starts_with("random ")) << hard[2];
+  EXPECT_TRUE(hard[3].starts_with("random ")) << hard[3];
+}
+
 class NamedMistake : public testing::TestWithParam<const char*> {};
 
 TEST_P(NamedMistake, IsStoppedAtTheTinyWorkloadWithItsFix) {
@@ -145,6 +173,20 @@ TEST_P(NamedMistake, IsStoppedAtTheTinyWorkloadWithItsFix) {
 INSTANTIATE_TEST_SUITE_P(Attention, NamedMistake,
                          testing::Values("swapped_layout", "mask_shift_plus", "mask_shift_minus", "missing_scale",
                                          "unnormalised", "wrong_stride"));
+
+// Results of the size 1 and an allowance of 10,000: nothing can be wrong there, so nothing is right.
+TEST(CorrectnessGate, CannotJudgeByATolerantToleranceAndSaysWhichToWrite) {
+  AttentionWith attention("unnormalised");
+  for (TensorSpec& tensor : attention.project.tensors) {
+    if (tensor.name == "o") tensor.tolerance = {1e4, 0};
+  }
+  const GateResult result = attention.check();
+  EXPECT_EQ(result.outcome, Outcome::could_not_run) << result.summary;
+  EXPECT_EQ(std::get<CorrectnessFacts>(result.facts).failure, "blind tolerance");
+  EXPECT_NE(result.summary.find("accepts zeros in workload tiny"), std::string::npos) << result.summary;
+  EXPECT_NE(result.findings.back().fix.find("relative = 0.002 for 'o'"), std::string::npos)
+      << result.findings.back().fix;
+}
 
 TEST(CorrectnessGate, NamesAHang) {
   const GateResult result = AttentionWith("hang").check();

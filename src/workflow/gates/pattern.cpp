@@ -105,7 +105,8 @@ Diagnosis find_pattern(const WrongResult& wrong, const Project& project) {
               fmt::format("write '{}' through call->tensors[{}].data with its dtype {} and strides", layout.name, index,
                           name_of(layout.dtype))};
     }
-    const Pair pair{layout, wrong.expected[index], wrong.got[index], project.tensors[index].tolerance};
+    const Pair pair{layout, wrong.expected[index], wrong.got[index],
+                    resolved(project.tensors[index].tolerance, layout, wrong.expected[index])};
     if (judgement.unwritten == 0) {
       if (const double factor = common_factor(pair); factor != 0) {
         return {"pattern", "factor",

@@ -16,7 +16,7 @@ constexpr std::string_view call_text =
 constexpr std::string_view sources_text = "Further C++ files to compile and link with it.";
 constexpr std::string_view libraries_text = "Libraries to link with; \"flashmoe\" is the attention library.";
 constexpr std::string_view absolute_text =
-    "Allowed: |got - expected| <= absolute + relative * |expected|. Default by type.";
+    "Allowed: |got - expected| <= absolute + relative * |expected|. Default by type and size (RMS).";
 
 std::vector<KeySpec> make_table() {
   return {

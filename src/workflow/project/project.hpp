@@ -21,7 +21,12 @@ enum class TensorRole { input, output, stage };  // a stage is an intermediate t
 struct Tolerance {
   double absolute = 0;  // |got - expected| <= absolute + relative * |expected|
   double relative = 0;
+  bool by_size = false;  // `absolute` is a share of the expected tensor's RMS
+  bool operator==(const Tolerance&) const = default;
 };
+
+// Left out of a file: a few roundings of the type, whatever size the results have.
+[[nodiscard]] Tolerance default_tolerance(cudadent_dtype dtype);
 
 struct TensorSpec {
   std::string name;

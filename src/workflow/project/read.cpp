@@ -13,19 +13,15 @@
 namespace flashmoe::workflow {
 namespace {
 
-// Left out of a file, the tolerance follows from the type: a few roundings of a result of size 1.
 struct Dtype {
   std::string_view name;
   cudadent_dtype dtype;
-  Tolerance tolerance;
+  double tolerance;
 };
-constexpr std::array dtypes{Dtype{"f64", CUDADENT_F64, {1e-12, 1e-12}},
-                            Dtype{"f32", CUDADENT_F32, {1e-5, 1e-5}},
-                            Dtype{"f16", CUDADENT_F16, {2e-3, 2e-3}},
-                            Dtype{"bf16", CUDADENT_BF16, {1.6e-2, 1.6e-2}},
-                            Dtype{"i32", CUDADENT_I32, {0, 0}},
-                            Dtype{"i64", CUDADENT_I64, {0, 0}},
-                            Dtype{"u8", CUDADENT_U8, {0, 0}}};
+constexpr std::array dtypes{Dtype{"f64", CUDADENT_F64, 1e-12}, Dtype{"f32", CUDADENT_F32, 1e-5},
+                            Dtype{"f16", CUDADENT_F16, 2e-3},  Dtype{"bf16", CUDADENT_BF16, 1.6e-2},
+                            Dtype{"i32", CUDADENT_I32, 0},     Dtype{"i64", CUDADENT_I64, 0},
+                            Dtype{"u8", CUDADENT_U8, 0}};
 
 using View = toml::node_view<const toml::node>;
 using Failure = std::optional<Diagnostic>;
@@ -252,7 +248,7 @@ class Reader {
           suggestion(name, known, "or write \"f32[n]\""));
     }
     tensor.dtype = dtype->dtype;
-    tensor.tolerance = dtype->tolerance;
+    tensor.tolerance = default_tolerance(dtype->dtype);
     const std::size_t close = text.rfind(']');
     if (open == std::string::npos || close == std::string::npos || close < open ||
         !trimmed(text.substr(close + 1)).empty()) {
@@ -379,6 +375,12 @@ class Reader {
 };
 
 }  // namespace
+
+Tolerance default_tolerance(cudadent_dtype dtype) {
+  const auto* found = std::find_if(dtypes.begin(), dtypes.end(), [&](const Dtype& d) { return d.dtype == dtype; });
+  const double few_roundings = found == dtypes.end() ? 0 : found->tolerance;
+  return {few_roundings, few_roundings, true};
+}
 
 Result<Project> read_project(const toml::table& root, const Locations& locations) {
   return Reader(root, locations).read();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/clock.hpp"
 #include "workflow/runner/inputs.hpp"
 
 namespace flashmoe::workflow {
@@ -18,12 +19,18 @@ constexpr double max_set_bytes = 96.0 * (1 << 20);  // of all sets of one side
 constexpr double max_block_seconds = 1.0;           // of the slower side
 constexpr int audit_rounds = 3;
 constexpr int max_audit_rounds = 24;  // when in doubt: a disturbed round says nothing
-constexpr milliseconds leftover_watch{8};
+constexpr int max_draws = 8;          // calls of a block whose outputs are judged
+constexpr milliseconds unasked_watch{8};
+constexpr std::uint64_t blocks_per_unasked_watch = 4;  // on average: nobody can know when
 // Repeating an input, or calling more often, may not make a call cheaper than this share of a fresh one.
 constexpr double least_repeat_share = 0.5;
 
 milliseconds in_milliseconds(double seconds) {
   return milliseconds(static_cast<long>(std::ceil(seconds * 1e3)));
+}
+
+int drawn(int count) {
+  return static_cast<int>(fresh_seed() % static_cast<std::uint64_t>(count));
 }
 
 ContestError refused(Side side, std::string message, std::string fix) {
@@ -161,30 +168,77 @@ ContestError Contest::check_written(Side side, int count) const {
 
 ContestError Contest::compare_with_reference(Side side, int count) {
   if (!reference_) return {};
-  double& spent_seconds = reference_spent_seconds_[static_cast<std::size_t>(side)];
+  const double spent_seconds = reference_spent_seconds_[static_cast<std::size_t>(side)];
   // A slow reference is asked less often once its time is used up, but nobody can know when.
   if (spent_seconds > options_.reference_seconds && fresh_seed() % 8 != 0) return {};
-  Session& runs = session(side);
   // Which calls are compared is not known before they are done.
-  const int set = static_cast<int>(fresh_seed() % static_cast<std::uint64_t>(count));
+  return judge_by_reference(side, drawn(count), count);
+}
+
+ContestError Contest::judge_by_reference(Side side, int set, int count) {
+  Session& runs = session(side);
   reference_->copy_inputs(0, runs, set);
   reference_->seal_inputs_and_poison();
   const Block block = reference_->run(0, 1, in_milliseconds(std::max(60.0, project_.call_limit_seconds)));
   if (!block.ok()) return {Side::base, block.error};
-  spent_seconds += block.seconds;
+  reference_spent_seconds_[static_cast<std::size_t>(side)] += block.seconds;
   const auto& tensors = runs.layout().tensors;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].role != TensorRole::output) continue;
     const Judgement judgement =
         judge(tensors[i], reference_->tensor(0, i), runs.tensor(set, i), project_.tensors[i].tolerance);
-    ++outputs_compared_;
     if (judgement.ok()) continue;
     return refused(side,
                    fmt::format("{} was right when checked but is wrong when timed, in workload {} (call {} of {}): {}",
                                runs.label(), workload_.name, set + 1, count, describe(judgement)),
                    "a result may depend on nothing but the inputs of its call: look for state kept between calls");
   }
+  if (side == Side::candidate) ++outputs_compared_;
   return {};
+}
+
+// Both sides have just had the same inputs: what they agree on is right, or wrong on both; the reference, which takes
+// its time, decides where they do not.
+ContestError Contest::compare_sides() {
+  if (!reference_) return {};
+  const auto& tensors = candidate_.layout().tensors;
+  const int draws = std::min(sets_, max_draws);
+  const int start = drawn(sets_);
+  for (int draw = 0; draw < draws; ++draw) {
+    // Spread over the block from a random start, so that none is drawn twice.
+    const int set = (start + draw * sets_ / draws) % sets_;
+    bool agree = true;
+    for (std::size_t i = 0; i < tensors.size() && agree; ++i) {
+      if (tensors[i].role != TensorRole::output) continue;
+      agree = judge(tensors[i], base_.tensor(set, i), candidate_.tensor(set, i), project_.tensors[i].tolerance).ok();
+    }
+    if (agree) {
+      ++outputs_compared_;
+      continue;
+    }
+    if (reference_spent_seconds_[static_cast<std::size_t>(Side::candidate)] > options_.reference_seconds) continue;
+    if (ContestError error = judge_by_reference(Side::candidate, set, sets_); !error.ok()) return error;
+  }
+  return {};
+}
+
+ContestError Contest::judge_calls(int wanted, double limit_seconds) {
+  const auto start = std::chrono::steady_clock::now();
+  while (reference_ && outputs_compared_ < wanted && seconds_since(start) < limit_seconds) {
+    renew_inputs();
+    const Timed block = timed(Side::candidate, sets_, false);
+    if (!block.error.ok()) return block.error;
+    for (int set = 0; set < sets_ && outputs_compared_ < wanted && seconds_since(start) < limit_seconds; ++set) {
+      if (ContestError error = judge_by_reference(Side::candidate, set, sets_); !error.ok()) return error;
+    }
+  }
+  return {};
+}
+
+// New inputs and no request: an honest kernel has nothing to do. They are never used.
+ContestError Contest::watch_unasked() {
+  for (int set = 0; set < sets_; ++set) candidate_.fill(set, fresh_seed());
+  return {Side::candidate, candidate_.audit_unasked(unasked_watch)};
 }
 
 ContestError Contest::audit_round(AuditTimes& times) {
@@ -196,9 +250,7 @@ ContestError Contest::audit_round(AuditTimes& times) {
   rewrite_inputs();
   const Timed once = timed(Side::candidate, sets_, true);
   if (!once.error.ok()) return once.error;
-  if (RunError left = candidate_.audit_leftover(leftover_watch); left.failure != Failure::none) {
-    return {Side::candidate, left};
-  }
+  if (ContestError error = watch_unasked(); !error.ok()) return error;
   rewrite_inputs();
   const Timed again = timed(Side::candidate, sets_, false);
   if (!again.error.ok()) return again.error;
@@ -256,9 +308,12 @@ Contest::Measured Contest::next() {
   renew_inputs();
   if (!side_of(Side::base, measured.block.base_first)) return measured;
   if (!side_of(Side::candidate, measured.block.candidate_first)) return measured;
+  if (measured.error = compare_sides(); !measured.error.ok()) return measured;
   renew_inputs();
   if (!side_of(Side::candidate, measured.block.candidate_second)) return measured;
-  side_of(Side::base, measured.block.base_second);
+  if (!side_of(Side::base, measured.block.base_second)) return measured;
+  if (measured.error = compare_sides(); !measured.error.ok()) return measured;
+  if (fresh_seed() % blocks_per_unasked_watch == 0) measured.error = watch_unasked();
   return measured;
 }
 

@@ -41,13 +41,16 @@ class Contest {
   // Prepares one workload: finds the number of buffer sets, warms up. May be called again for another one.
   [[nodiscard]] ContestError open(const Workload& workload);
   // Does the candidate do the work each time it is called? Repeated inputs against fresh ones, few calls against many,
-  // work left behind.
+  // work when nobody asks.
   [[nodiscard]] ContestError audit();
   struct Measured {
     ContestError error;
     AbbaBlock block;  // seconds per call
   };
   [[nodiscard]] Measured next();
+  // Further blocks that look like all others and are not timed, until so many calls of the candidate are judged or so
+  // much time has passed.
+  [[nodiscard]] ContestError judge_calls(int wanted, double limit_seconds);
   // The base alone, before anything else: seconds per call of one block.
   struct Timed {
     ContestError error;
@@ -58,7 +61,7 @@ class Contest {
 
   [[nodiscard]] int sets() const { return sets_; }
   [[nodiscard]] double block_seconds() const { return options_.block_seconds; }
-  [[nodiscard]] int outputs_compared() const { return outputs_compared_; }
+  [[nodiscard]] int outputs_compared() const { return outputs_compared_; }  // calls of the candidate that were judged
   [[nodiscard]] const std::string& base_version() const { return base_.version(); }
 
  private:
@@ -66,9 +69,12 @@ class Contest {
     double fresh, repeated, few;  // processor seconds per call, the least of all rounds
   };
   [[nodiscard]] ContestError audit_round(AuditTimes& times);
+  [[nodiscard]] ContestError watch_unasked();
   [[nodiscard]] Timed timed(Side side, int count, bool judged);
   [[nodiscard]] ContestError check_written(Side side, int count) const;
   [[nodiscard]] ContestError compare_with_reference(Side side, int count);
+  [[nodiscard]] ContestError judge_by_reference(Side side, int set, int count);
+  [[nodiscard]] ContestError compare_sides();
   void renew_inputs();
   [[nodiscard]] ContestError estimate(Side side, double& seconds_per_call);
   [[nodiscard]] Session& session(Side side) { return side == Side::base ? base_ : candidate_; }

@@ -198,4 +198,17 @@ bool is_poison(const std::byte* at, cudadent_dtype dtype) {
   return false;
 }
 
+double smallest_denormal(cudadent_dtype dtype) {
+  switch (dtype) {
+    case CUDADENT_F64:
+      return 0x1p-1074;
+    case CUDADENT_F32:
+      return 0x1p-149;
+    case CUDADENT_F16:
+      return 0x1p-24;
+    default:
+      return 0x1p-133;
+  }
+}
+
 }  // namespace flashmoe::workflow

@@ -14,6 +14,7 @@ namespace flashmoe::workflow {
 [[nodiscard]] std::size_t bytes_per_element(cudadent_dtype dtype);
 [[nodiscard]] const char* name_of(cudadent_dtype dtype);
 [[nodiscard]] bool is_floating(cudadent_dtype dtype);
+[[nodiscard]] double smallest_denormal(cudadent_dtype dtype);  // of a floating type
 
 [[nodiscard]] double load_element(const std::byte* at, cudadent_dtype dtype);
 // Rounds to nearest even; integers saturate.

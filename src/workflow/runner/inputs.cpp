@@ -26,22 +26,10 @@ double normal_from(std::uint64_t bits) {
   return (sum / 65536.0 - 2.0 + 2.0 / 65536.0) * 1.7320508075688772;
 }
 
-double smallest_denormal(cudadent_dtype dtype) {
-  switch (dtype) {
-    case CUDADENT_F64:
-      return 0x1p-1074;
-    case CUDADENT_F32:
-      return 0x1p-149;
-    case CUDADENT_F16:
-      return 0x1p-24;
-    default:
-      return 0x1p-133;
-  }
-}
-
 double hard_value(const std::string& hard, double ordinary, std::uint64_t bits, cudadent_dtype dtype) {
   if (hard == "zero") return 0;
   if (hard == "huge") return ordinary * 1e4;
+  if (hard == "large") return ordinary * 100;
   // One element in 64, so that most rows of a small workload have some and some have none.
   if (((bits >> 8) & 63) != 0) return ordinary;
   const double sign = (bits & 1) != 0 ? -1.0 : 1.0;
@@ -64,7 +52,7 @@ std::uint64_t fresh_seed() {
 }
 
 bool is_hard_value(const std::string& name) {
-  return name == "denormal" || name == "inf" || name == "huge" || name == "nan" || name == "zero";
+  return name == "denormal" || name == "inf" || name == "huge" || name == "large" || name == "nan" || name == "zero";
 }
 
 void fill_input(std::span<std::byte> bytes, const TensorSpec& spec, std::uint64_t seed, const std::string& hard) {

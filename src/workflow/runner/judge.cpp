@@ -18,20 +18,8 @@ double largest_finite(cudadent_dtype dtype) {
   return 1.7976931348623157e308;
 }
 
-bool matches(double expected, double got, double allowed, const Tolerance& tolerance, cudadent_dtype dtype) {
-  if (std::isnan(expected)) return std::isnan(got);
-  if (std::isnan(got)) return false;
-  if (std::isinf(expected)) {
-    if (expected == got) return true;
-    // Where rounding decides between the largest number and infinity, either is right.
-    return is_floating(dtype) && std::isfinite(got) && std::signbit(got) == std::signbit(expected) &&
-           std::fabs(got) >= largest_finite(dtype) * (1 - tolerance.relative);
-  }
-  if (std::isinf(got)) {
-    return is_floating(dtype) && std::signbit(got) == std::signbit(expected) &&
-           std::fabs(expected) >= largest_finite(dtype) * (1 - tolerance.relative);
-  }
-  return std::fabs(got - expected) <= allowed;
+double allowed_at(double expected, const Tolerance& tolerance) {
+  return tolerance.absolute + tolerance.relative * (std::isfinite(expected) ? std::fabs(expected) : 0.0);
 }
 
 void include(Judgement& judgement, const std::vector<std::int64_t>& position) {
@@ -46,37 +34,79 @@ void include(Judgement& judgement, const std::vector<std::int64_t>& position) {
   }
 }
 
+// What an element adds to the largest difference: a NaN or an infinity in the place of a number is no small one.
+double difference(double want, double have) {
+  if (std::isnan(want) && std::isnan(have)) return 0;
+  return want == have ? 0 : std::fabs(have - want);
+}
+
 }  // namespace
 
+double larger_difference(double a, double b) {
+  return std::isnan(a) || a > b ? a : b;
+}
+
+Tolerance resolved(const Tolerance& tolerance, const TensorLayout& layout, std::span<const std::byte> expected) {
+  if (!tolerance.by_size) return tolerance;
+  long double squares = 0;  // a double squared may be none
+  std::int64_t finite = 0;
+  for (std::int64_t i = 0; i < layout.count; ++i) {
+    const double value = load_element(expected.data() + layout.element_offset(i), layout.dtype);
+    if (!std::isfinite(value)) continue;
+    squares += static_cast<long double>(value) * value;
+    ++finite;
+  }
+  // Where all is 0 there is no size to go by; below the smallest number of the type there is nothing to round to.
+  const double rms = squares == 0 ? 1 : static_cast<double>(std::sqrt(squares / static_cast<long double>(finite)));
+  const double least = is_floating(layout.dtype) ? smallest_denormal(layout.dtype) : 0;
+  return {std::max(tolerance.absolute * rms, least), tolerance.relative};
+}
+
+bool is_right(double expected, double got, const Tolerance& tolerance, cudadent_dtype dtype) {
+  if (std::isnan(expected)) return std::isnan(got);
+  if (std::isnan(got)) return false;
+  if (std::isinf(expected)) {
+    if (expected == got) return true;
+    // Where rounding decides between the largest number and infinity, either is right.
+    return is_floating(dtype) && std::isfinite(got) && std::signbit(got) == std::signbit(expected) &&
+           std::fabs(got) >= largest_finite(dtype) * (1 - tolerance.relative);
+  }
+  if (std::isinf(got)) {
+    return is_floating(dtype) && std::signbit(got) == std::signbit(expected) &&
+           std::fabs(expected) >= largest_finite(dtype) * (1 - tolerance.relative);
+  }
+  return std::fabs(got - expected) <= allowed_at(expected, tolerance);
+}
+
 Judgement judge(const TensorLayout& layout, std::span<const std::byte> expected, std::span<const std::byte> got,
-                const Tolerance& tolerance, bool magnitude_matters) {
+                const Tolerance& declared, bool magnitude_matters) {
   Judgement judgement;
   judgement.tensor = layout.name;
   judgement.count = layout.count;
-  double scale = 1;
+  Tolerance tolerance = declared;
   if (magnitude_matters) {
+    double scale = 1;
     for (std::int64_t i = 0; i < layout.count; ++i) {
       const double value = std::fabs(load_element(expected.data() + layout.element_offset(i), layout.dtype));
       if (std::isfinite(value)) scale = std::max(scale, value);
     }
+    tolerance = {declared.absolute * scale, declared.relative};
+  } else {
+    tolerance = resolved(declared, layout, expected);
   }
   for (std::int64_t i = 0; i < layout.count; ++i) {
     const std::size_t offset = layout.element_offset(i);
     const double want = load_element(expected.data() + offset, layout.dtype);
     const double have = load_element(got.data() + offset, layout.dtype);
-    const double allowed =
-        tolerance.absolute * scale + tolerance.relative * (std::isfinite(want) ? std::fabs(want) : 0.0);
     const bool unwritten = is_poison(got.data() + offset, layout.dtype);
-    if (std::isfinite(want) && std::isfinite(have)) {
-      judgement.max_diff = std::max(judgement.max_diff, std::fabs(have - want));
-    }
-    if (!unwritten && matches(want, have, allowed, tolerance, layout.dtype)) continue;
+    judgement.max_diff = larger_difference(judgement.max_diff, difference(want, have));
+    if (!unwritten && is_right(want, have, tolerance, layout.dtype)) continue;
     const auto position = layout.position(i);
     if (judgement.wrong == 0) {
       judgement.first_wrong = position;
       judgement.expected = want;
       judgement.got = have;
-      judgement.allowed = allowed;
+      judgement.allowed = allowed_at(want, tolerance);
     }
     ++judgement.wrong;
     if (unwritten) ++judgement.unwritten;

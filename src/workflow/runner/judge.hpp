@@ -18,7 +18,7 @@ struct Judgement {
   std::int64_t count = 0;
   std::int64_t wrong = 0;                 // unwritten ones included
   std::int64_t unwritten = 0;             // still the poison the controller put there
-  double max_diff = 0;                    // over elements that are finite on both sides
+  double max_diff = 0;                    // NaN where one stands in the place of a number
   std::vector<std::int64_t> first_wrong;  // its coordinates
   double expected = 0, got = 0;           // there
   double allowed = 0;                     // there
@@ -26,11 +26,19 @@ struct Judgement {
   [[nodiscard]] bool ok() const { return wrong == 0; }
 };
 
+// The tolerance in numbers: one that goes by size takes the RMS of what is expected.
+[[nodiscard]] Tolerance resolved(const Tolerance& tolerance, const TensorLayout& layout,
+                                 std::span<const std::byte> expected);
+// One element, by a resolved tolerance.
+[[nodiscard]] bool is_right(double expected, double got, const Tolerance& tolerance, cudadent_dtype dtype);
+// Of two max_diff; NaN is the larger one.
+[[nodiscard]] double larger_difference(double a, double b);
+
 // NaN matches NaN (but never poison), an infinity the same infinity; the largest finite value matches an expected
 // infinity of a narrow type within the tolerance. `magnitude_matters`: the absolute tolerance is relative to the
 // largest expected value, for inputs of unusual size.
 [[nodiscard]] Judgement judge(const TensorLayout& layout, std::span<const std::byte> expected,
-                              std::span<const std::byte> got, const Tolerance& tolerance,
+                              std::span<const std::byte> got, const Tolerance& declared,
                               bool magnitude_matters = false);
 
 // Coordinates of one element nobody wrote.

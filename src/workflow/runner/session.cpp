@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 #include <thread>
 
 #include "support/clock.hpp"
 #include "support/json_text.hpp"
 #include "support/process.hpp"
+#include "support/process_tree.hpp"
 #include "workflow/runner/element.hpp"
 #include "workflow/runner/hardening.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -27,6 +27,14 @@ using std::chrono::milliseconds;
 // A Python worker may import torch from a cold disk.
 constexpr milliseconds load_limit{120'000};
 constexpr milliseconds bind_limit{60'000};
+// A stop takes microseconds, or some turns of a busy machine.
+constexpr milliseconds stop_limit{20'000};
+// Processor time without a request. The counter of a thread is brought up to date a moment after it is seen stopped;
+// a share of the blocks, because they are many.
+constexpr double allowed_unasked_seconds = 0.3e-3;
+constexpr double allowed_unasked_share = 0.01;
+// Threads that wait by spinning calm down in the first of these; who works for the next call does not.
+constexpr int unasked_windows = 3;
 constexpr std::byte canary{0xC5};
 
 RunError failed(Failure failure, std::string message, std::string fix = {}) {
@@ -51,6 +59,11 @@ struct Session::State {
   std::string workload = "(none)";
   std::string version;
   Conversation talk;
+  ProcessTree tree;            // the worker and what it starts
+  bool is_stopped = false;     // seen so
+  double stopped_cpu = 0;      // processor seconds when it was
+  double asked_seconds = 0;    // in blocks, since bind
+  double unasked_seconds = 0;  // processor time while stopped, since bind
   SharedRegion inputs;
   SharedRegion outputs;
   std::vector<TensorSpec> specs;
@@ -117,29 +130,89 @@ struct Session::State {
 
   milliseconds last_limit{0};
 
-  // One request and its answer. Every line that is not that answer is somebody else's, and a reason to stop.
-  RunError ask(Json request, milliseconds limit, Json& reply) {
+  // Told first, so that what it still does until it is stopped is as short as a signal's way.
+  RunError await_stop() {
+    is_stopped = tree.wait_until_stopped(stop_limit);
+    stopped_cpu = tree.cpu_seconds();
+    if (is_stopped) return {};
+    return failed(Failure::could_not_start,
+                  fmt::format("{} cannot be stopped between calls in workload {}: threads of it still ran after {} s",
+                              runnable.label, workload, stop_limit.count() / 1000),
+                  "run on a machine with less load");
+  }
+
+  // SIGCONT can come from elsewhere (fcntl F_SETSIG orders it from a file): the processor time tells.
+  RunError check_it_stood_still() {
+    const double now = tree.cpu_seconds();
+    if (trusted || !is_stopped || now < 0 || stopped_cpu < 0) return {};
+    unasked_seconds += std::max(0.0, now - stopped_cpu);
+    stopped_cpu = now;
+    if (unasked_seconds <= allowed_unasked_seconds + allowed_unasked_share * asked_seconds) return {};
+    return failed(Failure::refused,
+                  fmt::format("{} ran while it was stopped between calls in workload {}: {:.2f} ms of processor time "
+                              "that nobody asked for",
+                              runnable.label, workload, unasked_seconds * 1e3),
+                  "compute only while the entry is called, and leave SIGCONT alone");
+  }
+
+  void go_on() {
+    tree.resume();
+    is_stopped = false;
+  }
+
+  Finished end_talk() {
+    go_on();  // a stopped process does not see that it is to end
+    return talk.stop();
+  }
+
+  struct Exchange {
+    Json reply;
+    double seconds = 0;
+    double cpu_seconds = -1;
+  };
+
+  // One request and its answer. Every line that is not that answer is somebody else's, and a reason to stop. The
+  // request lies in the pipe before the worker goes on; one that asks for no computing may be longer than a pipe holds.
+  RunError ask(Json request, milliseconds limit, Exchange& exchange) {
     last_limit = limit;
     const std::uint64_t n = fresh_seed();
     request["n"] = n;
+    const bool is_block = request["cmd"] == "run";
+    if (RunError error = check_it_stood_still(); error.failure != Failure::none) {
+      end_talk();
+      return error;
+    }
+    if (!is_block) go_on();
     if (!talk.send(one_line(request))) {
+      go_on();
       static_cast<void>(talk.receive(milliseconds(2000)));
       return ended(Json());
     }
+    const double cpu_before = tree.cpu_seconds();
+    const auto start = Clock::now();
+    if (is_block) go_on();
     const auto line = talk.receive(limit);
+    // The clock stops after the worker was told to: what its threads do behind the answer is timed, too.
+    if (line) tree.tell_to_stop();
+    exchange.seconds = seconds_since(start);
+    const double cpu_after = tree.cpu_seconds();
     if (!line) return ended(Json());
-    reply = parse_json(*line);
+    exchange.cpu_seconds = cpu_before < 0 || cpu_after < 0 ? -1 : cpu_after - cpu_before;
+    if (is_block) asked_seconds += exchange.seconds;
+    const Json& reply = exchange.reply = parse_json(*line);
     if (reply.is_object() && reply.contains("fault")) {
+      go_on();
       static_cast<void>(talk.receive(milliseconds(2000)));
       return ended(reply);
     }
     if (!reply.is_object() || reply.value("n", std::uint64_t{0}) != n) {
-      talk.stop();
+      end_talk();
       return failed(
           Failure::refused,
           fmt::format("{} wrote to the channel between worker and controller in workload {}", runnable.label, workload),
           "a kernel computes its outputs and leaves the worker's file descriptors alone");
     }
+    if (RunError error = await_stop(); error.failure != Failure::none) return error;
     if (!reply.value("ok", false)) {
       return failed(Failure::refused,
                     fmt::format("{} in workload {}: {}", runnable.label, workload, reply.value("error", "no reason")),
@@ -202,7 +275,8 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
     return {Failure::could_not_start, problem};
   }
   state.talk = std::move(*talk);
-  Json reply;
+  state.tree = ProcessTree(state.talk.supervisor());
+  State::Exchange loaded;
   Json load{{"cmd", "load"},
             {"library", runnable.library},
             {"entry", runnable.entry},
@@ -213,9 +287,9 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
     for (const Image& image : runnable.images) images.push_back({{"path", image.path}, {"hash", image.hash}});
     load = {{"cmd", "load_gpu"}, {"driver", runnable.driver}, {"ordinal", runnable.ordinal}, {"images", images}};
   }
-  RunError error = state.ask(load, load_limit, reply);
+  RunError error = state.ask(load, load_limit, loaded);
   if (error.failure == Failure::refused) error.failure = Failure::could_not_start;
-  if (error.failure == Failure::none) state.version = reply.value("version", "");
+  if (error.failure == Failure::none) state.version = loaded.reply.value("version", "");
   return error;
 }
 
@@ -261,8 +335,15 @@ RunError Session::bind(const Project& project, const Values& values, const std::
     if (!launches) return {Failure::could_not_start, launches.error()};
     request["launches"] = parse_json(launches_text(*launches));
   }
-  Json reply;
-  return state.ask(request, bind_limit, reply);
+  State::Exchange bound;
+  RunError error = state.ask(request, bind_limit, bound);
+  // What a kernel in Python prepares it prepares before there are inputs, or it could compute there.
+  if (state.python && !state.trusted && error.failure == Failure::none) {
+    error = state.ask({{"cmd", "prepare"}, {"first", 0}, {"count", sets}}, bind_limit, bound);
+  }
+  state.asked_seconds = 0;
+  state.unasked_seconds = 0;
+  return error;
 }
 
 void Session::fill(int set, std::uint64_t seed, const std::string& hard) {
@@ -297,27 +378,21 @@ Block Session::run(int first, int count, milliseconds limit, const std::string& 
   State& state = *state_;
   Block block;
   block.calls = count;
-  Json reply;
   const Json range{{"cmd", "run"}, {"first", first}, {"count", count}, {"variant", variant}};
-  if (state.python) {
-    Json prepare = range;
-    prepare["cmd"] = "prepare";
-    block.error = state.ask(prepare, bind_limit, reply);
-    if (!block.ok()) return block;
-  }
-  const double cpu_before = cpu_seconds();
-  const auto start = Clock::now();
-  block.error = state.ask(range, limit, reply);
-  block.seconds = seconds_since(start);
-  const double cpu_after = cpu_seconds();
-  block.cpu_seconds = cpu_before < 0 || cpu_after < 0 ? -1 : cpu_after - cpu_before;
+  State::Exchange exchange;
+  const auto ask_too = [&](const char* command) {
+    Json request = range;
+    request["cmd"] = command;
+    block.error = state.ask(request, bind_limit, exchange);
+    return block.ok();
+  };
+  if (state.python && state.trusted && !ask_too("prepare")) return block;
+  block.error = state.ask(range, limit, exchange);
+  block.seconds = exchange.seconds;
+  block.cpu_seconds = exchange.cpu_seconds;
   if (!block.ok()) return block;
-  block.worker_seconds = reply.value("seconds", 0.0);
-  if (state.python && state.trusted) {
-    Json publish = range;
-    publish["cmd"] = "publish";
-    block.error = state.ask(publish, bind_limit, reply);
-  }
+  block.worker_seconds = exchange.reply.value("seconds", 0.0);
+  if (state.python && state.trusted) ask_too("publish");
   return block;
 }
 
@@ -345,31 +420,35 @@ RunError Session::audit() const {
   return {};
 }
 
-RunError Session::audit_leftover(milliseconds watch) {
+RunError Session::audit_unasked(milliseconds watch) {
   State& state = *state_;
+  if (RunError error = state.check_it_stood_still(); error.failure != Failure::none) return error;
   const auto hash = [&] {
     return quick_hash({state.outputs.data(), state.layout.output_bytes * static_cast<std::size_t>(state.sets)});
   };
   const std::uint64_t before = hash();
-  const double cpu_before = cpu_seconds();
-  std::this_thread::sleep_for(watch);
-  const double worked = cpu_before < 0 ? 0 : cpu_seconds() - cpu_before;
-  const std::string fix = "finish all work before the entry returns: join or wait for the threads it starts";
-  if (hash() != before) {
-    return failed(
-        Failure::refused,
-        fmt::format("outputs of {} changed after it had returned in workload {}", state.runnable.label, state.workload),
-        fix);
+  double worked = 0;
+  for (int window = 0; window < unasked_windows; ++window) {
+    const double cpu_before = cpu_seconds();
+    state.go_on();
+    std::this_thread::sleep_for(watch);
+    state.tree.tell_to_stop();
+    if (RunError error = state.await_stop(); error.failure != Failure::none) return error;
+    if (hash() != before) {
+      return failed(Failure::refused,
+                    fmt::format("outputs of {} changed after it had returned in workload {}", state.runnable.label,
+                                state.workload),
+                    "finish all work before the entry returns: join or wait for the threads it starts");
+    }
+    worked = cpu_before < 0 ? 0 : state.stopped_cpu - cpu_before;
+    if (worked <= allowed_unasked_seconds) return {};
   }
-  const double window = std::chrono::duration<double>(watch).count();
-  if (worked > 0.3 * window) {
-    return failed(Failure::refused,
-                  fmt::format("{} still computes after it has returned in workload {}: {:.1f} ms of processor time in "
-                              "{:.1f} ms",
-                              state.runnable.label, state.workload, worked * 1e3, window * 1e3),
-                  fix);
-  }
-  return {};
+  return failed(
+      Failure::refused,
+      fmt::format("{} computes while it is not called in workload {}: {:.1f} ms of processor time in {:.1f} ms",
+                  state.runnable.label, state.workload, worked * 1e3,
+                  std::chrono::duration<double, std::milli>(watch).count()),
+      "compute in the call, all of it and nothing else: no thread that works on, ahead or for nothing");
 }
 
 std::span<std::byte> Session::tensor(int set, std::size_t index) {
@@ -381,14 +460,11 @@ std::span<const std::byte> Session::tensor(int set, std::size_t index) const {
 }
 
 double Session::cpu_seconds() const {
-  clockid_t clock{};
-  timespec time{};
-  if (clock_getcpuclockid(state_->talk.pid(), &clock) != 0 || clock_gettime(clock, &time) != 0) return -1;
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  return state_->tree.cpu_seconds();
 }
 
 void Session::stop() {
-  if (state_) state_->talk.stop();
+  if (state_) state_->end_talk();
 }
 
 std::vector<std::string> worker_command() {

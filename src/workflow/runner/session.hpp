@@ -1,5 +1,7 @@
 // One worker process and the memory shared with it, as the controller sees them. A session is bound to a workload with
 // a number of buffer sets; a block calls the entry once per set, so that no call sees an input or an output twice.
+// The worker and all its descendants are stopped except while they answer a request: inputs are written while nothing
+// of it runs, and what it computes is in somebody's time.
 #pragma once
 
 #include <chrono>
@@ -17,9 +19,9 @@ namespace flashmoe::workflow {
 
 struct Block {
   RunError error;
-  double seconds = 0;         // the controller's clock, from the request to the answer
+  double seconds = 0;         // the controller's clock, from the continue to the stop
   double worker_seconds = 0;  // what the worker says; a cross-check only
-  double cpu_seconds = 0;     // processor time of the worker process during the block; -1: not known
+  double cpu_seconds = 0;     // processor time of the worker and its descendants in that time; -1: not known
   int calls = 0;
   [[nodiscard]] bool ok() const { return error.failure == Failure::none; }
 };
@@ -52,12 +54,13 @@ class Session {
   [[nodiscard]] Block run(int first, int count, std::chrono::milliseconds limit, const std::string& variant = {});
   // What must hold after any block: inputs as they were, nothing written behind an output.
   [[nodiscard]] RunError audit() const;
-  // Whether the worker still computes or still writes after it answered; costs `watch` of waiting.
-  [[nodiscard]] RunError audit_leftover(std::chrono::milliseconds watch);
+  // Lets the worker run for `watch` although nobody asks it for anything. It must neither compute nor write then, also
+  // where the inputs are new: work left over, work ahead of the next call, load for the others.
+  [[nodiscard]] RunError audit_unasked(std::chrono::milliseconds watch);
 
   [[nodiscard]] std::span<std::byte> tensor(int set, std::size_t index);
   [[nodiscard]] std::span<const std::byte> tensor(int set, std::size_t index) const;
-  [[nodiscard]] double cpu_seconds() const;          // of the worker so far; -1: not known
+  [[nodiscard]] double cpu_seconds() const;          // of the worker and its descendants so far; -1: not known
   [[nodiscard]] const std::string& version() const;  // what the worker says it runs on ("torch 2.15.0"); may be empty
   void stop();
 

@@ -4,9 +4,11 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "runtime/driver.hpp"
 #include "support/sha256.hpp"
@@ -23,12 +25,12 @@ using std::chrono::milliseconds;
 
 // y = 2 x over n numbers; `body` is the entry.
 struct DoublingProject : ProjectForTest {
-  explicit DoublingProject(const std::string& body) {
+  explicit DoublingProject(const std::string& body, const std::string& includes = "") {
     write("kernel.cpp",
-          "#include <cudadent/kernel.h>\n#include <cstdio>\n#include <cstdlib>\n#include <unistd.h>\n"
-          "extern \"C\" int twice(const cudadent_call* call) {\n"
-          "  const float* x = (const float*)call->tensors[0].data; float* y = (float*)call->tensors[1].data;\n"
-          "  const int64_t n = call->tensors[0].shape[0]; (void)x; (void)y; (void)n;\n" +
+          includes + "#include <cudadent/kernel.h>\n#include <cstdio>\n#include <cstdlib>\n#include <unistd.h>\n" +
+              "extern \"C\" int twice(const cudadent_call* call) {\n"
+              "  const float* x = (const float*)call->tensors[0].data; float* y = (float*)call->tensors[1].data;\n"
+              "  const int64_t n = call->tensors[0].shape[0]; (void)x; (void)y; (void)n;\n" +
               body + "\n  return 0;\n}\n");
     project.tensors.resize(2);
     project.tensors[0].name = "x";
@@ -59,7 +61,7 @@ struct DoublingProject : ProjectForTest {
     session.seal_inputs_and_poison();
     block = session.run(0, 2, limit);
     if (block.ok()) block.error = session.audit();
-    if (block.ok()) block.error = session.audit_leftover(milliseconds(30));
+    if (block.ok()) block.error = session.audit_unasked(milliseconds(30));
     return block;
   }
 };
@@ -184,22 +186,99 @@ TEST(Launches, WhatIsNoListIsRefused) {
   EXPECT_TRUE(launches_from("[]"));
 }
 
-// One line of /proc/<pid>/status of the worker, who is the last in the chain of processes that a session starts.
-std::string status_of_worker(const std::string& key) {
-  const auto line_of = [](const std::filesystem::path& process, const std::string& wanted) -> std::string {
-    std::ifstream file(process / "status");
-    for (std::string line; std::getline(file, line);)
-      if (line.starts_with(wanted + ":\t")) return line.substr(wanted.size() + 2);
-    return "";
-  };
+std::string status_line(const std::filesystem::path& process, const std::string& key) {
+  std::ifstream file(process / "status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(key + ":\t")) return line.substr(key.size() + 2);
+  return "";
+}
+
+// The directory in /proc of the worker, who is the last in the chain of processes that a session starts.
+std::filesystem::path worker_process() {
   std::filesystem::path worker;
   for (std::string parent = std::to_string(getpid()); !parent.empty();) {
     std::string child;
     for (const auto& entry : std::filesystem::directory_iterator("/proc"))
-      if (line_of(entry.path(), "PPid") == parent) worker = entry.path(), child = entry.path().filename();
+      if (status_line(entry.path(), "PPid") == parent) worker = entry.path(), child = entry.path().filename();
     parent = child;
   }
-  return line_of(worker, key);
+  return worker;
+}
+
+constexpr const char* with_threads = "#include <thread>\n";
+// A thread that never ends, started by the first call.
+constexpr const char* spinning_thread =
+    "static bool once = [] { std::thread([] { for (volatile int forever = 1; forever;) {} }).detach(); return true; "
+    "}();"
+    "(void)once; for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];";
+
+TEST(Session, NothingOfTheKernelRunsBetweenBlocks) {
+  DoublingProject doubling(spinning_thread, with_threads);
+  Session session;
+  ASSERT_EQ(doubling.start(session).failure, Failure::none);
+  for (int block = 0; block < 3; ++block) {
+    ASSERT_TRUE(session.run(0, 2, milliseconds(30'000)).ok());
+    const double before = session.cpu_seconds();
+    std::this_thread::sleep_for(milliseconds(40));
+    EXPECT_LT(session.cpu_seconds() - before, 1e-4) << "of 40 ms in which nobody asked for anything";
+  }
+}
+
+TEST(Session, RefusesWorkThatNobodyAskedFor) {
+  const Block block = DoublingProject(spinning_thread, with_threads).run();
+  EXPECT_EQ(block.error.failure, Failure::refused);
+  EXPECT_TRUE(contains(block.error, "computes while it is not called")) << block.error.diagnostic.message;
+}
+
+// A pool that waits for the next call by spinning, for a while, is honest.
+TEST(Session, LetsThreadsThatSpinForAMomentCalmDown) {
+  const Block block =
+      DoublingProject(
+          "std::thread([] { for (volatile int left = 1'000'000; left > 0; left = left - 1) {} }).detach();"
+          "for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];",
+          with_threads)
+          .run();
+  EXPECT_EQ(block.error.failure, Failure::none) << block.error.diagnostic.message;
+}
+
+// A stop is not for ever: whoever may signal the worker, or a signal that it ordered from a file or a device, ends it.
+TEST(Session, RefusesAKernelThatWasContinued) {
+  DoublingProject doubling(spinning_thread, with_threads);
+  Session session;
+  ASSERT_EQ(doubling.start(session).failure, Failure::none);
+  ASSERT_TRUE(session.run(0, 2, milliseconds(30'000)).ok());
+  const double before = session.cpu_seconds();
+  kill(std::stoi(worker_process().filename()), SIGCONT);
+  const auto until = std::chrono::steady_clock::now() + milliseconds(30'000);
+  while (session.cpu_seconds() < before + 0.005 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  const Block block = session.run(0, 2, milliseconds(30'000));
+  EXPECT_EQ(block.error.failure, Failure::refused);
+  EXPECT_TRUE(contains(block.error, "stopped between calls")) << block.error.diagnostic.message;
+}
+
+TEST(Session, AKernelInPythonPreparesBeforeThereAreInputs) {
+  DoublingProject doubling("");
+  doubling.write("ahead.py",
+                 "import numpy as np\n"
+                 "def make_ahead(tensors, params):\n    y, ready = tensors['y'], 2 * tensors['x']\n"
+                 "    return lambda: np.copyto(y, ready)\n");
+  Session session;
+  const RunError started = session.start(doubling.project,
+                                         {.label = "kernel",
+                                          .kind = CallableKind::python,
+                                          .library = doubling.project.directory + "/ahead.py",
+                                          .entry = "make_ahead"},
+                                         false);
+  if (contains(started, "numpy")) GTEST_SKIP() << started.diagnostic.message;
+  ASSERT_EQ(started.failure, Failure::none) << started.diagnostic.message;
+  ASSERT_EQ(session.bind(doubling.project, {{"n", 5}}, "tiny", 1).failure, Failure::none);
+  session.fill(0, 5);
+  const Block block = session.run(0, 1, milliseconds(30'000));
+  ASSERT_TRUE(block.ok()) << block.error.diagnostic.message;
+  const double x = load_element(session.tensor(0, 0).data(), CUDADENT_F32);
+  EXPECT_NE(load_element(session.tensor(0, 1).data(), CUDADENT_F32), 2 * x);
 }
 
 // A virtual GPU interprets somebody's PTX in the worker's own process: it gives up what a worker for C++ gives up.
@@ -217,8 +296,8 @@ TEST(Session, AWorkerWithAVirtualGpuCannotTouchOthers) {
       {.label = "kernel", .kind = CallableKind::cuda, .driver = *driver, .images = {{.path = image, .hash = *hash}}},
       false);
   ASSERT_EQ(error.failure, Failure::none) << error.diagnostic.to_string();
-  EXPECT_EQ(status_of_worker("Seccomp"), "2") << "no filter";
-  EXPECT_EQ(status_of_worker("NoNewPrivs"), "1");
+  EXPECT_EQ(status_line(worker_process(), "Seccomp"), "2") << "no filter";
+  EXPECT_EQ(status_line(worker_process(), "NoNewPrivs"), "1");
 }
 
 }  // namespace

@@ -7,6 +7,37 @@ namespace flashmoe::workflow {
 const std::vector<Cheat>& all_cheats() {
   static const std::vector<Cheat> cheats{
       {"honest", "computes what it is asked to (the control)", "ENTRY { honest(x, y, n); return 0; }", ""},
+      {"honest_threads", "computes with a pool of threads that sleeps between calls",
+       R"(#include <condition_variable>
+#include <mutex>
+#include <thread>
+static std::mutex lock;
+static std::condition_variable changed;
+static const float* from;
+static float* to;
+static int64_t size, asked, done;
+static void help() {
+  for (int64_t seen = 0;;) {
+    std::unique_lock hold(lock);
+    changed.wait(hold, [&] { return asked != seen; });
+    seen = asked;
+    hold.unlock();
+    honest(from, to, size);
+    hold.lock();
+    done = seen;
+    changed.notify_all();
+  }
+}
+ENTRY {
+  static const bool started = [] { std::thread(help).detach(); return true; }();
+  (void)started;
+  std::unique_lock hold(lock);
+  from = x, to = y, size = n, ++asked;
+  changed.notify_all();
+  changed.wait(hold, [] { return done == asked; });
+  return 0;
+})",
+       ""},
       {"unwritten", "returns success and leaves the output as it is", "ENTRY { return 0; }", "correctness"},
       {"cached_by_pointer", "computes once per output address",
        R"(#include <set>
@@ -92,6 +123,87 @@ ENTRY {
   return 0;
 })",
        "correctness"},
+      {"computes_ahead", "lets a thread watch the inputs and has the results before the call that asks for them",
+       R"(#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+struct Known { std::vector<float> x, y; bool ready = false; };
+static std::map<const float*, Known> known;
+static std::mutex lock;
+static std::atomic<bool> called{false};
+static int ends[2];
+// Through a pipe: the operating system says so when a buffer is gone.
+static bool look(const float* x, std::vector<float>& copy) {
+  const ssize_t put = write(ends[1], x, 4 * copy.size());
+  return put > 0 && read(ends[0], copy.data(), put) == ssize_t(4 * copy.size());
+}
+static void watch() {
+  std::vector<float> now(4096);
+  for (;;) {
+    std::this_thread::sleep_for(std::chrono::microseconds(150));
+    std::lock_guard hold(lock);
+    for (auto& [x, one] : known) {
+      if (called || !look(x, now)) break;
+      if (one.x == now) continue;
+      one.x = now;
+      honest(one.x.data(), one.y.data(), 4096);
+      one.ready = true;
+    }
+  }
+}
+ENTRY {
+  if (n < 4096) { honest(x, y, n); return 0; }
+  static const bool started = [] { if (pipe(ends) == 0) std::thread(watch).detach(); return true; }();
+  (void)started;
+  called = true;
+  std::lock_guard hold(lock);
+  called = false;
+  Known& one = known[x];
+  if (one.x.empty()) { one.x.resize(n); one.y.resize(n); }
+  if (one.ready && !std::memcmp(one.x.data(), x, 4 * n)) { std::memcpy(y, one.y.data(), 4 * n); return 0; }
+  honest(x, y, n);
+  one.x.assign(x, x + n);
+  std::memcpy(one.y.data(), y, 4 * n);
+  one.ready = false;
+  return 0;
+})",
+       "performance"},
+      {"noisy_neighbour", "keeps the processors busy while the other side is timed",
+       R"(#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+static std::atomic<int64_t> last{0};
+static std::atomic<bool> called{false};
+static std::atomic<int> blocks{0};
+static int64_t now_us() {
+  using namespace std::chrono;
+  return duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count();
+}
+static void burn() {
+  for (volatile double v = 1;;) {
+    const int64_t idle = now_us() - last;
+    // Quiet while it is looked at: in its own calls, and in the audits before the timing.
+    if (called || blocks < 30 || idle < 200 || idle > 40000) std::this_thread::sleep_for(std::chrono::microseconds(500));
+    else for (int i = 0; i < 2000; ++i) v = v * 1.0000001;
+  }
+}
+ENTRY {
+  static std::once_flag once;
+  std::call_once(once, [] { for (int i = 0; i < 3; ++i) std::thread(burn).detach(); });
+  called = true;
+  if (n >= 4096 && now_us() - last > 200) ++blocks;
+  honest(x, y, n);
+  last = now_us();
+  called = false;
+  return 0;
+})",
+       "performance"},
       {"first_element_only", "computes the first element only",
        "ENTRY { honest(x, y, 1); for (int64_t i = 1; i < n; ++i) y[i] = 0; return 0; }", "correctness"},
       {"reads_other_memory", "looks for the expected values in the memory of its parents",
@@ -113,6 +225,34 @@ ENTRY {
   return 0;
 })",
        "correctness"},
+      {"wrong_once_in_50", "is wrong in one element of one call in fifty",
+       "static int calls; ENTRY { honest(x, y, n); if (++calls % 50 == 41) y[n / 3] += 1; return 0; }", "performance"},
+      {"safe_when_tiny", "is right for large values at the smallest size only",
+       R"(ENTRY {
+  honest(x, y, n);
+  if (n > 64) for (int64_t i = 0; i < n; ++i) if (x[i] > 100) y[i] = x[i];
+  return 0;
+})",
+       "correctness"},
+      {"honest_nondeterministic", "rounds the last bit of some results either way",
+       R"(#include <random>
+ENTRY {
+  static std::minstd_rand random(std::random_device{}());
+  honest(x, y, n);
+  for (int64_t i = 0; i < n; i += 8) if (random() & 1) y[i] = __builtin_nextafterf(y[i], 2 * y[i]);
+  return 0;
+})",
+       ""},
+      {"honest_scratch", "uses its output as the place for what it has so far",
+       R"(ENTRY {
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i];
+  for (int part = 0; part < 6; ++part) for (int64_t i = 0; i < n; ++i) y[i] = steps(y[i], 10);
+  return 0;
+})",
+       ""},
+      {"zeros_of_small_results", "writes zeros where results are smaller than a usual tolerance",
+       "ENTRY { for (int64_t i = 0; i < n; ++i) y[i] = 0; return 0; }", "correctness", 1e-10},
+      {"honest_small_results", "computes results of the size 1e-10", "ENTRY { honest(x, y, n); return 0; }", "", 1e-10},
       {"early_exit", "ends the process with success", "#include <unistd.h>\nENTRY { _exit(0); }", "correctness"},
       {"imprecise_when_large", "takes a tenth of the steps at the benchmark's size",
        "ENTRY { if (n < 4096) honest(x, y, n); else for (int64_t i = 0; i < n; ++i) y[i] = steps(x[i], 6); return 0; }",

@@ -31,7 +31,7 @@ static inline T steps(T v, int count) {
   return v;
 }
 static inline void honest(const float* x, float* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = steps(x[i], 60);
+  for (int64_t i = 0; i < n; ++i) y[i] = float(SIZE) * steps(x[i], 60);
 }
 extern "C" int kernel(const cudadent_call* call);
 static int entry(const cudadent_call* call, const float* x, float* y, int64_t n);
@@ -44,7 +44,7 @@ extern "C" int kernel(const cudadent_call* call) {
 )";
 
 constexpr const char* reference_source = R"(ENTRY {
-  for (int64_t i = 0; i < n; ++i) y[i] = (float)steps((double)x[i], 60);
+  for (int64_t i = 0; i < n; ++i) y[i] = (float)(SIZE * steps((double)x[i], 60));
   return 0;
 })";
 
@@ -62,21 +62,20 @@ struct Playground {
     project.directory = directory.path().string();
     project.file = project.directory + "/cudadent.toml";
     project.name = "cheats";
-    project.cpu_flags = {"-O2"};
     project.tensors.resize(2);
     project.tensors[0].name = "x";
     project.tensors[0].shape = {"n"};
     project.tensors[1].name = "y";
     project.tensors[1].role = TensorRole::output;
     project.tensors[1].shape = {"n"};
-    project.tensors[1].tolerance = {1e-5, 1e-5};
+    project.tensors[1].tolerance = default_tolerance(CUDADENT_F32);
     project.workloads = {{"tiny", {{"n", 64}}, 0}, {"target", {{"n", 4096}}, 0}};
     project.thresholds.small_workload = "tiny";
     project.thresholds.target_workload = "target";
     // The question here is refusal, not speed: an honest kernel as fast as the baseline must pass on a noisy machine.
     project.thresholds.ladder = {0.2, 0.2};
     project.random_workloads = 0;
-    project.hard_values.clear();
+    project.hard_values = {"huge"};
     project.call_limit_seconds = 5;
   }
 
@@ -126,6 +125,7 @@ CheatOutcome run_one(Playground& playground, const Cheat& cheat) {
   };
   GateResult failed;
   failed.gate = "build";
+  playground.project.cpu_flags = {"-O2", fmt::format("-DSIZE={:e}", cheat.size)};
   if (!playground.prepare()) {
     failed.summary = playground.problem;
     return finish(failed);

@@ -15,6 +15,7 @@ struct Cheat {
   std::string what;           // what it does, as one clause
   std::string source;         // the body of the entry, and what stands before it
   std::string expected_gate;  // "correctness", "performance"; empty: honest, must pass
+  double size = 1;            // of the results
 };
 
 [[nodiscard]] const std::vector<Cheat>& all_cheats();

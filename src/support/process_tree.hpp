@@ -1,0 +1,32 @@
+// Everything that runs below one process, stopped and continued as a whole. A descendant may leave its group and its
+// session, but not the tree: a supervisor (process.hpp) adopts it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <vector>
+
+namespace flashmoe {
+
+class ProcessTree {
+ public:
+  ProcessTree() = default;
+  // All below `root`; the root itself is no part of it.
+  explicit ProcessTree(pid_t root);
+
+  // Sends SIGSTOP to all members known: from here on they execute no instruction of their own.
+  void tell_to_stop() const;
+  // Finds the members there are by now, and stops them until two listings in a row are equal and every thread of every
+  // member is seen stopped. False: not within the limit.
+  [[nodiscard]] bool wait_until_stopped(std::chrono::milliseconds limit);
+  void resume() const;
+  // Processor time of the members that live, as the operating system counts it; -1: not known.
+  [[nodiscard]] double cpu_seconds() const;
+
+ private:
+  pid_t root_ = -1;
+  std::vector<pid_t> members_;
+};
+
+}  // namespace flashmoe

@@ -1,0 +1,73 @@
+#include "support/process_tree.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "support/process.hpp"
+
+namespace flashmoe {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Only what never happens may reach it, not a machine that stalls.
+constexpr milliseconds patience{30'000};
+
+// A shell that computes, beside one in its group and one in a session of its own; it says when all three run.
+const Command busy_family{.argv = {"sh", "-c",
+                                   "spin='echo on; while :; do :; done'; sh -c \"$spin\" & setsid sh -c \"$spin\" & "
+                                   "eval \"$spin\""}};
+
+struct BusyFamily {
+  Result<Conversation> talk = Conversation::start(busy_family);
+  ProcessTree tree;
+
+  bool is_up() {
+    if (!talk) return false;
+    for (int member = 0; member < 3; ++member) {
+      if (!talk->receive(patience)) return false;
+    }
+    tree = ProcessTree(talk->supervisor());
+    return true;
+  }
+};
+
+TEST(ProcessTree, StopsAlsoWhoLeftTheSessionAndGoesOn) {
+  BusyFamily family;
+  ASSERT_TRUE(family.is_up());
+  family.tree.tell_to_stop();
+  ASSERT_TRUE(family.tree.wait_until_stopped(patience));
+  const double stopped = family.tree.cpu_seconds();
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_NEAR(family.tree.cpu_seconds(), stopped, 1e-4);
+
+  family.tree.resume();
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (family.tree.cpu_seconds() < stopped + 0.01 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_GE(family.tree.cpu_seconds(), stopped + 0.01);
+}
+
+TEST(ProcessTree, FindsWhoWasNotKnownWhenItWasTold) {
+  BusyFamily family;
+  ASSERT_TRUE(family.talk);
+  const ProcessTree before(family.talk->supervisor());
+  ASSERT_TRUE(family.is_up());
+  family.tree = before;  // at most the shell, which had hardly begun
+  ASSERT_TRUE(family.tree.wait_until_stopped(patience));
+  const ProcessTree all(family.talk->supervisor());
+  const double stopped = all.cpu_seconds();
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_NEAR(all.cpu_seconds(), stopped, 1e-4);
+}
+
+TEST(ProcessTree, OfNobodyIsStillAndHasNoTime) {
+  ProcessTree nobody;
+  EXPECT_TRUE(nobody.wait_until_stopped(patience));
+  EXPECT_LT(nobody.cpu_seconds(), 0);
+}
+
+}  // namespace
+}  // namespace flashmoe
