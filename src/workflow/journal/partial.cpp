@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "support/json_fields.hpp"
+#include "support/json_text.hpp"
 #include "support/sha256.hpp"
 #include "workflow/journal/json.hpp"
 #include "workflow/journal/line_file.hpp"
@@ -36,7 +37,7 @@ Result<PartialPairs> PartialComparison::load() const {
   if (!lines) return lines.error();
   PartialPairs partial;
   for (const std::string& line : lines->whole) {
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = bounded_json(line);
     if (const Json* header = field_in(json, "header")) {
       partial.header = header_from(*header);
       continue;

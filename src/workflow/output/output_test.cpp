@@ -27,7 +27,7 @@ Keys keys_of(const Json& json) {
 TEST(Output, OfTheDoctor) {
   const FakePython python(good_basic, good_torch);
   const Json json = Json::parse(doctor_json(examine_machine()));
-  EXPECT_EQ(keys_of(json), (Keys{"gate", "outcome", "summary", "seconds", "findings", "data"}));
+  EXPECT_EQ(keys_of(json), (Keys{"gate", "outcome", "summary", "seconds", "findings", "data", "evidence"}));
   EXPECT_EQ(json["gate"], "environment");
   EXPECT_EQ(keys_of(json["data"]), (Keys{"cpu", "compilers", "cuda", "gpus", "embedded_images", "counters", "clocks",
                                          "disk", "python", "devices"}));
@@ -54,8 +54,8 @@ TEST(Output, OfAGateRunIsItsRecordAndTheVerdict) {
   run.record_problem.what = "no disk";
   const Json json = Json::parse(gate_json(run));
   EXPECT_EQ(keys_of(json),
-            (Keys{"kind", "project", "device", "verdict", "seconds", "hashes", "summary", "cost_per_hour", "seed",
-                  "threads", "baselines", "gates", "outcome", "exit_code", "record_problem"}));
+            (Keys{"kind", "project", "device", "verdict", "evidence", "seconds", "hashes", "summary", "cost_per_hour",
+                  "seed", "threads", "baselines", "gates", "outcome", "exit_code", "record_problem"}));
   EXPECT_EQ(json["exit_code"], 1);
 }
 
@@ -64,14 +64,17 @@ TEST(Output, OfAProfile) {
   run.launches = {
       {.report = {.kernel = "k", .json = R"({"kernel":"k","grid":[2,1,1]})"}, .advice = {{.rule = "grid"}}}};
   const Json json = Json::parse(profile_json(run));
-  EXPECT_EQ(keys_of(json), (Keys{"project", "device", "workload", "findings", "launches"}));
+  EXPECT_EQ(keys_of(json), (Keys{"project", "device", "evidence", "workload", "findings", "launches"}));
+  EXPECT_EQ(json["evidence"], (Json{{"kind", "virtual"}, {"where", "l4"}}));
   EXPECT_EQ(keys_of(json["launches"][0]), (Keys{"kernel", "advice", "counters"}));
   EXPECT_EQ(json["launches"][0]["counters"]["grid"][0], 2);
 }
 
 TEST(Output, OfRecordsIsWhatTheFileHas) {
   const Record record = compare_record("aaaabbbbcccc", "KEEP", 0.05);
-  EXPECT_EQ(Json::parse(record_json(record)), Json::parse(record.line));
+  Json expected = Json::parse(record.line);
+  expected["standing"] = "chained";
+  EXPECT_EQ(Json::parse(record_json(record)), expected);
   EXPECT_EQ(Json::parse(records_json({record, record})).size(), 2U);
 }
 
