@@ -23,6 +23,7 @@ struct Flags {
   int last = 0;
   bool known_good = false;
   bool check = false;
+  bool runs = false;
   bool json = false;
 };
 
@@ -74,6 +75,14 @@ int summarise(const Flags& flags, const std::vector<Record>& records) {
   return 0;
 }
 
+int side_by_side_runs(const Flags& flags, const std::vector<Record>& records) {
+  std::optional<Project> project;
+  if (auto loaded = load_project(flags.project)) project = std::move(*loaded);
+  const auto runs = all_runs(records, project);
+  std::cout << (flags.json ? runs_json(runs) : runs_markdown(runs));
+  return 0;
+}
+
 int keep(const Flags& flags, Journal& journal) {
   const auto record = journal.find(flags.keep);
   if (!record) return fail(record.error(), 2);
@@ -119,6 +128,7 @@ int run(const Flags& flags) {
     return 0;
   }
   if (!flags.summary.empty()) return summarise(flags, *records);
+  if (flags.runs) return side_by_side_runs(flags, *records);
   return list(flags, *records, flags.known_good ? KnownGoodRecord::kind : flags.kind);
 }
 
@@ -132,7 +142,8 @@ marked unchained. This is honesty against accidents and kernels, not against the
 
 Examples:
   cudadent journal                       the list
-  cudadent journal --summary 2026-11-15  Markdown: before and after, changes, time, cost, next goals
+  cudadent journal --summary 2026-11-15  Markdown: before and after, changes, bottlenecks, time, money, goals
+  cudadent journal --runs                all runs side by side
   cudadent journal --compare 3fa2 91c0   two records side by side
   cudadent journal --check               is every record as it was written? exit code 1 when not
   cudadent journal --keep 3fa2           remember its commit and recipe as known good
@@ -177,6 +188,10 @@ Command journal_command() {
                       {.names = "--known-good",
                        .value = &flags->known_good,
                        .about = "The known-good commits",
+                       .alternatives = "what"},
+                      {.names = "--runs",
+                       .value = &flags->runs,
+                       .about = "All runs side by side, as Markdown",
                        .alternatives = "what"},
                       {.names = "--check",
                        .value = &flags->check,

@@ -37,6 +37,7 @@ struct SideBySide;
 [[nodiscard]] std::string journal_state_json(const JournalState& state, const std::vector<Record>& records);
 [[nodiscard]] std::string side_by_side_json(const SideBySide& difference);
 [[nodiscard]] std::string summary_json(const RunSummary& summary);
+[[nodiscard]] std::string runs_json(const std::vector<RunSummary>& runs);
 // The JSON Schema of cudadent.toml, from the same table the reader uses.
 [[nodiscard]] std::string schema_json();
 

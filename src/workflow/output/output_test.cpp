@@ -81,11 +81,13 @@ TEST(Output, OfRecordsIsWhatTheFileHas) {
 TEST(Output, OfASummary) {
   const std::vector<Record> records{gate_record("a1", 0.8, Outcome::fails), compare_record("b1", "KEEP", 0.10)};
   const Json json = Json::parse(summary_json(run_summary(records, "tuesday", std::nullopt)));
-  EXPECT_EQ(keys_of(json), (Keys{"run", "project", "device", "first", "last", "environment", "records", "before",
-                                 "after", "kept_gain", "changes", "gates", "time", "cost", "next_goals"}));
+  EXPECT_EQ(keys_of(json),
+            (Keys{"run", "project", "device", "first", "last", "environment", "records", "left_out", "before", "after",
+                  "kept", "changes", "gates", "bottlenecks", "time", "cost", "next_goals"}));
+  EXPECT_EQ(Json::parse(runs_json(all_runs(records, std::nullopt)))[0], json);
   EXPECT_EQ(keys_of(json["changes"][0]),
             (Keys{"id", "change", "commit", "phase", "workload", "verdict", "gain", "pairs", "minimum_detectable_gain",
-                  "problem", "fix", "seconds", "comparison"}));
+                  "problem", "fix", "seconds", "comparison", "evidence"}));
   EXPECT_TRUE(json["changes"][0]["gain"]["upper"].is_null()) << "unbounded";
   EXPECT_TRUE(json["time"]["planned_minutes"].is_null()) << "no project, no plan";
 }
