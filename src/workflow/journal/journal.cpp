@@ -9,6 +9,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "support/confinement.hpp"
 #include "support/json_fields.hpp"
 #include "support/json_text.hpp"
 #include "support/sha256.hpp"
@@ -50,7 +51,9 @@ Evidence evidence_of(const Record& record) {
   const MachineFacts& machine = record.environment ? *record.environment : machine_facts();
   std::string where = machine.cpu.value_or("");
   if (machine.host) where += (where.empty() ? "" : ", ") + *machine.host;
-  return evidence_on(record.device, where);
+  Evidence evidence = evidence_on(record.device, where);
+  if (evidence.kind == measured_evidence) evidence.confinement = confinement_here();
+  return evidence;
 }
 
 // The writer's own fields win; the rest is learned here.

@@ -92,6 +92,7 @@ void describe(Io& io, Of<Evidence> auto& evidence) {
   io("kind", evidence.kind);
   io("where", evidence.where);
   io.if_any("error", evidence.error);
+  io.if_any("confinement", evidence.confinement);
 }
 
 // The head, in the order in which people read it.

@@ -15,6 +15,7 @@ struct Evidence {
   std::string kind{};
   std::string where{};            // the machine that was measured, or the GPU that was simulated or predicted
   std::optional<double> error{};  // of a prediction, relative
+  std::string confinement{};      // what kept a kernel off everything but its tensors; empty: not recorded
   bool operator==(const Evidence&) const = default;
 };
 
