@@ -1,7 +1,7 @@
 # FLASHMOE_SANITIZE: which sanitizers, and what a test needs in its environment to run under them.
 set(FLASHMOE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
 # Tests run several at once and one of them starts 64 threads: waiting threads must not hold the cores.
-set(FLASHMOE_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive")
+set(FLASHMOE_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive" "XDG_STATE_HOME=${CMAKE_BINARY_DIR}/state")
 
 if(FLASHMOE_SANITIZE)
   # Line tables are all that a report needs.

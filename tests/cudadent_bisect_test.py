@@ -88,6 +88,8 @@ def check_reproduce(cudadent: str, project: Path, hashes: list[str]) -> None:
     answer = json.loads(again.stdout)
     if answer["verdict"] != "reproduced" or answer["verdict_now"] != bad[-1]["verdict"]:
         fail(f"reproduce says {answer}")
+    if "--until" not in answer["argv"]:
+        fail(f"the recorded run ended at a gate, the reproduced one did not: {answer['argv']}")
     if git(project, "rev-parse", "HEAD") != head or git(project, "status", "--porcelain"):
         fail("reproduce touched the tree")
     if len(git(project, "worktree", "list").splitlines()) != 1:

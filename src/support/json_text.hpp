@@ -19,4 +19,7 @@ namespace flashmoe {
 // With a newline at the end.
 [[nodiscard]] std::string indented(const Json& json);
 
+// JSON of unknown origin; discarded when it is none, or nested too deeply.
+[[nodiscard]] Json bounded_json(std::string_view text);
+
 }  // namespace flashmoe

@@ -9,9 +9,11 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "support/confinement.hpp"
 #include "support/result.hpp"
 
 namespace flashmoe {
@@ -20,6 +22,8 @@ struct Command {
   std::vector<std::string> argv;
   std::string directory{};                 // empty: the parent's
   std::vector<std::string> environment{};  // "NAME=value", added to the parent's; "NAME" alone removes it
+  bool short_environment = false;          // of the parent's only what foreign code may see
+  std::optional<Confinement> confinement{};
   std::chrono::milliseconds limit{60'000};
 };
 

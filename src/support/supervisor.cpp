@@ -140,10 +140,13 @@ struct Prepared {
   std::vector<char*> envp;
   const char* directory = nullptr;
   std::vector<int> keep_fds;  // sorted, with room for the exec error pipe
+  bool confined = false;
+  int ruleset = -1;
   Pipe in, out, err, lifeline, status, exec_error;
   sigset_t old_mask{};
 
   void close_all() const {
+    if (ruleset >= 0) close(ruleset);
     for (const Pipe& pipe : {in, out, err, lifeline, status, exec_error}) {
       if (pipe.read_end >= 0) close(pipe.read_end);
       if (pipe.write_end >= 0) close(pipe.write_end);
@@ -166,11 +169,12 @@ void default_signals() {
   dup2(prepared.err.write_end, 2);
   close_all_but(prepared.keep_fds.data(), prepared.keep_fds.size());
   for (const int fd : prepared.keep_fds) {
-    if (fd != prepared.exec_error.write_end) fcntl(fd, F_SETFD, 0);
+    if (fd != prepared.exec_error.write_end && fd != prepared.ruleset) fcntl(fd, F_SETFD, 0);
   }
   default_signals();
   sigprocmask(SIG_SETMASK, &prepared.old_mask, nullptr);
-  if (!prepared.directory || chdir(prepared.directory) == 0) {
+  const bool there = !prepared.directory || chdir(prepared.directory) == 0;
+  if (there && (!prepared.confined || enter_confinement(prepared.ruleset))) {
     execvpe(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
   }
   const int error = errno;
@@ -199,14 +203,21 @@ void default_signals() {
   supervise(child, prepared.lifeline.read_end, prepared.status.write_end);
 }
 
-std::vector<std::string> merged_environment(const std::vector<std::string>& changes) {
+std::vector<std::string> environment_of(const Command& command) {
+  const std::vector<std::string>& changes = command.environment;
+  std::vector<std::string> inherited;
+  if (command.short_environment) {
+    inherited = short_environment();
+  } else {
+    for (char** entry = environ; entry && *entry; ++entry) inherited.emplace_back(*entry);
+  }
   std::vector<std::string> merged;
   const auto name_of = [](const std::string& entry) { return entry.substr(0, entry.find('=')); };
-  for (char** entry = environ; entry && *entry; ++entry) {
-    const std::string name = name_of(*entry);
+  for (std::string& entry : inherited) {
+    const std::string name = name_of(entry);
     const bool changed =
         std::any_of(changes.begin(), changes.end(), [&](const std::string& c) { return name_of(c) == name; });
-    if (!changed) merged.emplace_back(*entry);
+    if (!changed) merged.push_back(std::move(entry));
   }
   for (const std::string& change : changes) {
     if (change.find('=') != std::string::npos) merged.push_back(change);
@@ -242,7 +253,7 @@ Result<Spawned> spawn(const Command& command, const std::vector<int>& keep_fds) 
                         .fix = "close programs or raise the limit of open files: ulimit -n 4096"};
     }
   }
-  std::vector<std::string> environment = merged_environment(command.environment);
+  std::vector<std::string> environment = environment_of(command);
   for (const std::string& argument : command.argv) prepared.argv.push_back(const_cast<char*>(argument.c_str()));
   for (std::string& entry : environment) prepared.envp.push_back(entry.data());
   prepared.argv.push_back(nullptr);
@@ -250,6 +261,11 @@ Result<Spawned> spawn(const Command& command, const std::vector<int>& keep_fds) 
   prepared.directory = command.directory.empty() ? nullptr : command.directory.c_str();
   prepared.keep_fds = keep_fds;
   prepared.keep_fds.push_back(prepared.exec_error.write_end);
+  if (command.confinement) {
+    prepared.confined = true;
+    prepared.ruleset = make_ruleset(*command.confinement);
+    if (prepared.ruleset >= 0) prepared.keep_fds.push_back(prepared.ruleset);
+  }
   std::sort(prepared.keep_fds.begin(), prepared.keep_fds.end());
 
   sigset_t all;
@@ -269,6 +285,7 @@ Result<Spawned> spawn(const Command& command, const std::vector<int>& keep_fds) 
                        prepared.status.write_end, prepared.exec_error.write_end}) {
     close(fd);
   }
+  if (prepared.ruleset >= 0) close(prepared.ruleset);
   Spawned spawned{.supervisor = supervisor,
                   .in = prepared.in.write_end,
                   .out = prepared.out.read_end,

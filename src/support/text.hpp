@@ -14,4 +14,19 @@ namespace flashmoe {
   return std::string(text.substr(begin, text.find_last_not_of(blank) - begin + 1));
 }
 
+// What a terminal may be shown of a text that somebody else wrote: control characters, which could move the cursor or
+// rewrite the line above, are a question mark.
+[[nodiscard]] inline std::string printable(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F in UTF-8: the second set of control characters.
+    const bool second_set = byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (second_set) ++i;
+    shown += second_set || byte < 0x20 || byte == 0x7F ? '?' : text[i];
+  }
+  return shown;
+}
+
 }  // namespace flashmoe

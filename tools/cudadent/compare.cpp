@@ -46,6 +46,7 @@ void print_report(const CompareReport& report) {
     fmt::print("time        base {:.4g} us, candidate {:.4g} us per call (measured, last pair)\n",
                1e6 * comparison.pairs.back().base_seconds, 1e6 * comparison.pairs.back().candidate_seconds);
   }
+  if (report.record.evidence) fmt::print("evidence    {}\n", text_of(*report.record.evidence));
   fmt::print("record      {}  {:.1f} s  ${:.4f}\n", report.record.id, report.record.seconds, report.record.cost.total);
   for (const std::string& note : report.notes) fmt::print("note        {}\n", note);
   if (comparison.ending != Ending::decided) {

@@ -22,6 +22,8 @@ struct Flags {
   std::vector<std::string> compare;
   int last = 0;
   bool known_good = false;
+  bool check = false;
+  bool runs = false;
   bool json = false;
 };
 
@@ -73,6 +75,14 @@ int summarise(const Flags& flags, const std::vector<Record>& records) {
   return 0;
 }
 
+int side_by_side_runs(const Flags& flags, const std::vector<Record>& records) {
+  std::optional<Project> project;
+  if (auto loaded = load_project(flags.project)) project = std::move(*loaded);
+  const auto runs = all_runs(records, project);
+  std::cout << (flags.json ? runs_json(runs) : runs_markdown(runs));
+  return 0;
+}
+
 int keep(const Flags& flags, Journal& journal) {
   const auto record = journal.find(flags.keep);
   if (!record) return fail(record.error(), 2);
@@ -85,18 +95,32 @@ int keep(const Flags& flags, Journal& journal) {
   return 0;
 }
 
+int check(const Flags& flags, const JournalState& state, const std::vector<Record>& records) {
+  if (flags.json) {
+    std::cout << journal_state_json(state, records);
+  } else {
+    for (const std::string& problem : state.problems) std::cout << problem << "\n";
+    for (const std::string& note : state.notes) std::cout << note << "\n";
+    std::cout << fmt::format("{}: {} records, {}\n", state.problems.empty() ? "holds" : "does not hold", records.size(),
+                             state.problems.empty() ? "each as it was written" : "not as they were written");
+  }
+  return state.problems.empty() ? 0 : 1;
+}
+
 int run(const Flags& flags) {
   Journal journal(flags.project);
   if (!flags.keep.empty()) return keep(flags, journal);
   if (!flags.compare.empty()) return compare(flags, journal);
-  int damaged = 0;
-  const auto records = journal.read(&damaged);
+  JournalState state;
+  const auto records = journal.read(&state);
   if (!records) return fail(records.error(), 1);
-  if (damaged > 0) {
+  if (flags.check) return check(flags, state, *records);
+  if (state.damaged > 0) {
     std::cerr << fmt::format(
-        "cudadent journal: {} line{} of {} cannot be read (a writer was killed); the rest is whole\n", damaged,
-        damaged == 1 ? "" : "s", journal.path());
+        "cudadent journal: {} line{} of {} cannot be read (a writer was killed); the rest is whole\n", state.damaged,
+        state.damaged == 1 ? "" : "s", journal.path());
   }
+  for (const std::string& problem : state.problems) std::cerr << "cudadent journal: " << problem << "\n";
   if (!flags.show.empty()) {
     const auto record = journal.find(flags.show);
     if (!record) return fail(record.error(), 2);
@@ -104,6 +128,7 @@ int run(const Flags& flags) {
     return 0;
   }
   if (!flags.summary.empty()) return summarise(flags, *records);
+  if (flags.runs) return side_by_side_runs(flags, *records);
   return list(flags, *records, flags.known_good ? KnownGoodRecord::kind : flags.kind);
 }
 
@@ -111,10 +136,16 @@ constexpr const char* manual =
     R"(Records are lines of .cudadent/records.jsonl: appended, never changed, whole also after a crash. ID is the
 beginning of a record's id; RUN is the name of a run or the id of one of its records.
 
+A record's id is the hash of its content, and each writer's records are a chain. Readers check both and name what
+was changed, is missing, or was put there by somebody else; records from before there were chains are read, and
+marked unchained. This is honesty against accidents and kernels, not against the owner of the files.
+
 Examples:
   cudadent journal                       the list
-  cudadent journal --summary 2026-11-15  Markdown: before and after, changes, time, cost, next goals
+  cudadent journal --summary 2026-11-15  Markdown: before and after, changes, bottlenecks, time, money, goals
+  cudadent journal --runs                all runs side by side
   cudadent journal --compare 3fa2 91c0   two records side by side
+  cudadent journal --check               is every record as it was written? exit code 1 when not
   cudadent journal --keep 3fa2           remember its commit and recipe as known good
   cudadent reproduce 3fa2                run it again)";
 
@@ -157,6 +188,14 @@ Command journal_command() {
                       {.names = "--known-good",
                        .value = &flags->known_good,
                        .about = "The known-good commits",
+                       .alternatives = "what"},
+                      {.names = "--runs",
+                       .value = &flags->runs,
+                       .about = "All runs side by side, as Markdown",
+                       .alternatives = "what"},
+                      {.names = "--check",
+                       .value = &flags->check,
+                       .about = "Is every record as it was written, and is none missing?",
                        .alternatives = "what"},
                       {.names = "--json", .value = &flags->json, .about = "As JSON on stdout"}},
           .run = [flags] { return run(*flags); }};

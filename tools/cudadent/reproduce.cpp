@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "support/text.hpp"
 #include "workflow/output/output.hpp"
 #include "workflow/reproduce/reproduce.hpp"
 
@@ -20,13 +21,14 @@ struct Flags {
 
 void print_report(const workflow::Reproduction& result) {
   const auto& again = std::get<workflow::ReproduceRecord>(result.record.body);
-  fmt::print("{}  record {}: {} then, {} now\n", result.record.verdict, again.of, again.verdict_then,
-             again.verdict_now);
-  fmt::print("then  {}\nnow   {}\n", again.what_then, again.what_now);
+  fmt::print("{}  record {}: {} then, {} now\n", result.record.verdict, again.of, printable(again.verdict_then),
+             printable(again.verdict_now));
+  fmt::print("then  {}\nnow   {}\n", printable(again.what_then), printable(again.what_now));
   if (!result.exact) fmt::print("note  the record was made on a changed tree; only its commit could be run again\n");
   if (again.differs.empty()) fmt::print("nothing else differs: machine, tools and builds are the same\n");
   for (const workflow::Difference& row : again.differs) {
-    fmt::print("{}: {} then, {} now\n", row.key, workflow::text_of(row.a), workflow::text_of(row.b));
+    fmt::print("{}\n",
+               printable(row.key + ": " + workflow::text_of(row.a) + " then, " + workflow::text_of(row.b) + " now"));
   }
 }
 
@@ -51,7 +53,8 @@ int run(Flags flags) {
 
 constexpr const char* manual =
     R"(The recorded commit is checked out into a worktree under .cudadent/, the recorded command runs there with the
-recorded seeds, and the verdicts are compared. What else differs (machine, compilers, hashes) is listed.
+recorded seeds, and the verdicts are compared. What else differs (machine, compilers, hashes) is listed. Only
+gate and compare are run, with options that are known; a record that is not as it was written is refused.
 Exit codes: 0 the same verdict, 1 another one or it could not run, 3 the same, but the record was made on a
 changed tree that no commit holds.
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <csignal>
 #include <set>
+#include <utility>
 
 #include "support/clock.hpp"
 #include "support/process.hpp"
@@ -90,6 +91,7 @@ Result<Prepared> prepare(const CompareRequest& request, const Project& project, 
 struct Start {
   std::uint64_t seed = 0;
   int index = 1;
+  std::optional<int> counted{};  // what the journal says where the user said something else
   Comparison earlier{};
 };
 
@@ -135,8 +137,15 @@ Result<Start> begin_or_resume(const CompareRequest& request, const Prepared& pre
   } else if (request.resume) {
     notes.emplace_back("nothing to resume for these two versions: begun anew");
   }
-  const auto records = journal.read();
+  JournalState state;
+  const auto records = journal.read(&state);
   if (!records) return records.error();
+  if (state.missing > 0) {
+    notes.push_back(
+        fmt::format("{} records of this journal are missing: looks that were taken may not be counted, and "
+                    "alpha may be spent twice (cudadent journal --check)",
+                    state.missing));
+  }
   start.seed = request.seed.value_or(fresh_seed());
   // A claim is made on inputs that chose nothing.
   const bool seen = std::any_of(records->begin(), records->end(), [&](const Record& record) {
@@ -148,7 +157,12 @@ Result<Start> begin_or_resume(const CompareRequest& request, const Prepared& pre
         .message = fmt::format("seed {} was used by an earlier comparison: a final claim needs a new one", start.seed),
         .fix = "leave --seed out"};
   }
-  start.index = request.index > 0 ? request.index : next_index(*records, run_of(request));
+  start.index = next_index(*records, run_of(request));
+  if (request.index > 0 && request.index != start.index) {
+    start.counted = std::exchange(start.index, request.index);
+    notes.push_back(
+        fmt::format("--index {}, but the journal counts {} for run {}", start.index, *start.counted, run_of(request)));
+  }
   const auto begun =
       partial.begin({.seed = start.seed, .index = start.index, .key = prepared.key, .run = run_of(request)});
   if (!begun) return begun.error();
@@ -186,12 +200,13 @@ Recipe recipe_for(const CompareRequest& request, const Prepared& prepared, const
                   const ComparePolicy& policy) {
   const auto name = [](const Version& version) { return version.commit.empty() ? version.name : version.commit; };
   const auto is_commit = [](const Version& version) { return !version.dirty && !version.commit.empty(); };
-  Recipe recipe{
-      .exact = is_commit(prepared.base) && is_commit(prepared.candidate),
-      .argv = {"compare", "--base", name(prepared.base), "--candidate", name(prepared.candidate), "--workload",
-               prepared.workload.name, "--min-gain", fmt::format("{}", policy.min_gain), "--index",
-               std::to_string(start.index), "--seed", std::to_string(start.seed), "--max-pairs",
-               std::to_string(policy.max_pairs), "--block-ms", fmt::format("{}", request.block_seconds * 1e3)}};
+  Recipe recipe{.exact = is_commit(prepared.base) && is_commit(prepared.candidate),
+                .argv = {"compare", "--base", name(prepared.base), "--candidate", name(prepared.candidate),
+                         "--workload", prepared.workload.name, "--min-gain", fmt::format("{}", policy.min_gain),
+                         "--index", std::to_string(start.index), "--seed", std::to_string(start.seed), "--max-pairs",
+                         std::to_string(policy.max_pairs), "--block-ms", fmt::format("{}", request.block_seconds * 1e3),
+                         "--limit", fmt::format("{}", request.limit_seconds)}};
+  if (!request.phase.empty()) recipe.argv.insert(recipe.argv.end(), {"--phase", request.phase});
   if (request.final_claim) recipe.argv.emplace_back("--final");
   return recipe;
 }
@@ -213,7 +228,8 @@ Record record_of(const CompareRequest& request, const Project& project, const Pr
                                  .min_pairs = plan.policy.min_pairs,
                                  .max_pairs = plan.policy.max_pairs,
                                  .g = plan.policy.g,
-                                 .block_seconds = request.block_seconds};
+                                 .block_seconds = request.block_seconds,
+                                 .counted = start.counted};
   measured.seed = start.seed;
   measured.recipe = recipe_for(request, prepared, start, plan.policy);
   Record record;

@@ -12,6 +12,7 @@
 #include "workflow/compile/cache.hpp"
 #include "workflow/compile/compile_error.hpp"
 #include "workflow/compile/compiler.hpp"
+#include "workflow/compile/confine_compiler.hpp"
 #include "workflow/compile/cpu_build.hpp"
 #include "workflow/compile/scratch.hpp"
 #include "workflow/compile/symbols.hpp"
@@ -73,9 +74,14 @@ Result<Plan> plan_build(const Project& project, const Callable& callable) {
   return plan;
 }
 
-Command compiler_command(const Plan& plan, const Project& project, const BuildOptions& options) {
-  Command command{.argv = plan.compiler.argv, .directory = project.directory, .environment = {"LC_ALL=C"}};
+// A flag may make a compiler run anything (-wrapper, -fplugin, -B): it reads toolchain and project, and writes into its
+// scratch directory alone.
+Command compiler_command(const Plan& plan, const Project& project, const BuildOptions& options,
+                         const fs::path& scratch = {}) {
+  Command command{.argv = plan.compiler.argv, .directory = project.directory};
   command.argv.insert(command.argv.end(), plan.compile_flags.begin(), plan.compile_flags.end());
+  confine_compiler(command, project, scratch);
+  for (const auto& [path, hash] : plan.libraries) command.confinement->readable.push_back(path);
   command.limit = options.compile_limit;
   return command;
 }
@@ -105,7 +111,7 @@ Result<std::vector<ObjectFile>> compile_objects(const Plan& plan, const Project&
   std::vector<ObjectFile> objects;
   for (const std::string& source : plan.sources) {
     const std::string object = (directory / (std::to_string(objects.size()) + ".o")).string();
-    Command command = compiler_command(plan, project, options);
+    Command command = compiler_command(plan, project, options, directory);
     // Paths inside the project are written relative, so that the same sources give the same bytes anywhere.
     for (const std::string& flag : {std::string("-g"), "-ffile-prefix-map=" + project.directory + "=.",
                                     std::string("-c"), source, std::string("-o"), object})
@@ -192,7 +198,7 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
   const auto objects = compile_objects(*plan, project, scratch.path, options);
   if (!objects) return objects.error();
   const fs::path linked = scratch.path / (role + ".so");
-  Command link = compiler_command(*plan, project, options);
+  Command link = compiler_command(*plan, project, options, scratch.path);
   for (const char* flag : {"-shared", "-Wl,--no-undefined", "-Wl,-z,now", "-o"}) link.argv.emplace_back(flag);
   link.argv.push_back(linked.string());
   for (const ObjectFile& object : *objects) link.argv.push_back(object.path);
@@ -202,6 +208,15 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
   if (ran->timed_out || ran->interrupted) return explain_compile_error(link, *ran, "linking", project.directory);
   if (!ran->ok()) return explain_link_error(*plan, project, callable, role, *objects, *ran);
   if (auto entry = check_entry(linked.string(), callable, role, project); !entry) return entry.error();
+
+  // What was compiled must be what was hashed: an edit in between would stay in the cache under a name not its own.
+  const auto after = hash_build(*plan, project, callable, options);
+  if (!after) return after.error();
+  if (*after != *hash)
+    return Diagnostic{.message = fmt::format("the sources of the {} changed while they were built", role),
+                      .fix = "run it again when nothing writes to them",
+                      .file = project.file,
+                      .line = callable.line};
 
   auto content = sha256_of_file(linked.string());
   if (!content) return content.error();

@@ -1,8 +1,10 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
+#include "support/confinement.hpp"
 #include "support/sha256.hpp"
 #include "workflow/compile/cpu_build.hpp"
 #include "workflow/project/project_for_test.hpp"
@@ -47,6 +49,43 @@ TEST_F(CpuBuild, WhatIsLoadedIsWhatWasBuilt) {
   ASSERT_NE(entry, nullptr);
   EXPECT_EQ(entry(nullptr), 42);
   dlclose(library);
+}
+
+// A flag can make the compiler run any program: it runs, and reaches nothing.
+TEST_F(CpuBuild, AFlagThatRunsAProgramReachesNothing) {
+  if (landlock_version() == 0) GTEST_SKIP() << confinement_here();
+  const std::string stolen = at.project.directory + "/stolen";
+  at.write("kernel.cpp", good_kernel);
+  at.write("scale.h", "#define SCALE 42\n");
+  at.write("wrapper.sh", "echo ran >> " + stolen + " 2>/dev/null\nexec \"$@\"\n");
+  at.project.cpu_flags = {"-wrapper", "/bin/sh," + at.project.directory + "/wrapper.sh"};
+  const auto built = build();
+  EXPECT_FALSE(std::filesystem::exists(stolen)) << "a flag wrote into the project";
+  EXPECT_TRUE(built) << "the program it names may run: " << built.error().to_string();
+}
+
+// An edit between the hash and the compiler would stay in the cache for good.
+TEST_F(CpuBuild, AnEditInTheMiddleIsSeen) {
+  // Long to compile, so that it is still at it when the edit comes.
+  at.write("kernel.cpp", std::string(good_kernel) + "#include <regex>\nstd::regex pattern(\"a+b\");\n");
+  at.write("scale.h", "#define SCALE 42\n");
+  bool edited = false;
+  BuildOptions options;
+  options.idle = [&] {
+    std::error_code none;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(at.project.directory, none)) {
+      if (edited || entry.path().extension() != ".tmp") continue;  // the scratch directory: it compiles
+      at.write("scale.h", "#define SCALE 43\n");
+      edited = true;
+    }
+  };
+  const auto built = build_cpu(at.project, callable, "kernel", options);
+  if (!edited) GTEST_SKIP() << "the compiler was done before it was looked at";
+  ASSERT_FALSE(built);
+  EXPECT_CONTAINS(built.error().message, "changed while they were built");
+  const auto again = build();
+  ASSERT_TRUE(again);
+  EXPECT_FALSE(again->from_cache);
 }
 
 TEST_F(CpuBuild, CacheFollowsEveryInput) {

@@ -19,6 +19,7 @@
 #include "support/sha256.hpp"
 #include "workflow/compile/cache.hpp"
 #include "workflow/compile/compile_error.hpp"
+#include "workflow/compile/confine_compiler.hpp"
 #include "workflow/compile/ptx_facts.hpp"
 #include "workflow/compile/scratch.hpp"
 
@@ -28,10 +29,10 @@ namespace {
 namespace fs = std::filesystem;
 
 Command nvcc_command(const Project& project, const CudaToolkit& toolkit, const CudaTarget& target,
-                     const BuildOptions& options) {
+                     const BuildOptions& options, const fs::path& scratch) {
   Command command{.argv = {toolkit.nvcc, "-std=c++17", "-arch=" + target.architecture, "-lineinfo"},
-                  .directory = project.directory,
-                  .environment = {"LC_ALL=C"}};
+                  .directory = project.directory};
+  confine_compiler(command, project, scratch);
   for (const std::string& directory : project.include_directories) command.argv.push_back("-I" + directory);
   for (const std::string& directory : own_include_directories()) command.argv.push_back("-I" + directory);
   command.argv.insert(command.argv.end(), project.cuda_flags.begin(), project.cuda_flags.end());
@@ -89,7 +90,10 @@ Diagnostic explain_nvcc_failure(const Project& project, const CudaTarget& target
 void compile_one(const Project& project, const CudaToolkit& toolkit, const BuildOptions& options,
                  CompiledTarget& result) {
   const CudaTarget& target = result.target;
-  Command preprocess = nvcc_command(project, toolkit, target, options);
+  const std::string stem = fs::path(target.source).stem().string();
+  const ScratchDirectory scratch(cache_root(project, options) /
+                                 fmt::format("{}.{}.{}.tmp", stem, target.architecture, getpid()));
+  Command preprocess = nvcc_command(project, toolkit, target, options, scratch.path);
   preprocess.argv.emplace_back("-E");
   preprocess.argv.push_back(target.source);
   const auto text = run_process(preprocess);
@@ -100,7 +104,6 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
   }
   std::string identity = toolkit.version + "\n" + target.architecture + "\n" + sha256_hex(text->out);
   for (const std::string& flag : project.cuda_flags) identity += "\n" + flag;
-  const std::string stem = fs::path(target.source).stem().string();
   const fs::path directory = cache_root(project, options) / sha256_hex(identity);
   const fs::path cubin = directory / fmt::format("{}.{}.cubin", stem, target.architecture);
   const fs::path note = directory / fmt::format("{}.{}.json", stem, target.architecture);
@@ -109,9 +112,10 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
     result.content_hash = std::move(*kept);
     result.from_cache = true;
   } else {
-    const ScratchDirectory scratch(directory / fmt::format("nvcc.{}.tmp", getpid()));
+    std::error_code made;
+    fs::create_directories(directory, made);
     const fs::path fresh = scratch.path / "out.cubin";
-    Command compile = nvcc_command(project, toolkit, target, options);
+    Command compile = nvcc_command(project, toolkit, target, options, scratch.path);
     for (const std::string& flag : {std::string("-cubin"), std::string("--keep"), std::string("--keep-dir"),
                                     scratch.path.string(), std::string("-o"), fresh.string(), target.source})
       compile.argv.push_back(flag);
@@ -119,6 +123,13 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
     if (!ran || !ran->ok()) {
       result.failure = ran ? explain_nvcc_failure(project, target, *ran, scratch.path / (stem + ".ptx")) : ran.error();
       result.interrupted = ran && ran->interrupted;
+      return;
+    }
+    // What was compiled must be what was hashed.
+    const auto after = run_process(preprocess);
+    if (!after || !after->ok() || after->out != text->out) {
+      result.failure = {.message = target.source + " changed while it was compiled",
+                        .fix = "run it again when nothing writes to it"};
       return;
     }
     const auto hash = sha256_of_file(fresh.string());

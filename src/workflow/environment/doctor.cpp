@@ -36,6 +36,7 @@ DoctorReport examine_machine(const DoctorOptions& options) {
   seen.add(examine_compilers());
   seen.add(examine_cuda());
   seen.add(examine_counters());
+  seen.add(examine_confinement());
   seen.add(examine_clocks());
   seen.add(examine_disk(absolute_path(options.directory).lexically_normal().string()));
   seen.add(python.get());

@@ -24,7 +24,7 @@ struct FakePython {
   FakePython(const std::string& basic, const std::string& torch) {
     at.write("basic.json", basic + "\n");
     at.write("torch.json", torch + "\n");
-    at.write("python", "#!/bin/sh\nexec cat \"$(dirname \"$0\")/$3.json\"\n");
+    at.write("python", "#!/bin/sh\nexec cat \"$(dirname \"$0\")/$4.json\"\n");
     const std::string program = at.project.directory + "/python";
     chmod(program.c_str(), 0755);
     setenv("CUDADENT_PYTHON", program.c_str(), 1);

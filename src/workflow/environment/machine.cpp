@@ -10,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "support/confinement.hpp"
 #include "support/kernel_files.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
@@ -98,6 +99,18 @@ Observations examine_counters() {
   else
     seen.ok("counters", "GPU counters may be read");
   seen.facts.counters = facts;
+  return seen;
+}
+
+Observations examine_confinement() {
+  Observations seen;
+  if (landlock_version() > 0)
+    seen.ok("confinement", "a kernel touches its outputs alone: " + confinement_here());
+  else
+    seen.warn(
+        "confinement",
+        "this kernel of Linux has no Landlock: a kernel under test can write wherever you can; " + confinement_here(),
+        "use Linux 5.13 or later with landlock in lsm= (cat /sys/kernel/security/lsm), or a container of its own");
   return seen;
 }
 

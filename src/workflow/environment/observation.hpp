@@ -37,9 +37,10 @@ struct Observations {
 // Each looks at one thing and changes nothing.
 [[nodiscard]] Observations examine_cpu();
 [[nodiscard]] Observations examine_compilers();
-[[nodiscard]] Observations examine_cuda();      // toolkit, driver, GPUs
-[[nodiscard]] Observations examine_counters();  // may hardware counters be read?
-[[nodiscard]] Observations examine_clocks();    // what disturbs a measurement
+[[nodiscard]] Observations examine_cuda();         // toolkit, driver, GPUs
+[[nodiscard]] Observations examine_counters();     // may hardware counters be read?
+[[nodiscard]] Observations examine_confinement();  // what keeps a kernel off the rest of the machine
+[[nodiscard]] Observations examine_clocks();       // what disturbs a measurement
 [[nodiscard]] Observations examine_disk(const std::string& directory);
 
 // The architectures of the GPU kernels inside a libflashmoe.so: 89 for sm_89, 0 for PTX.

@@ -74,7 +74,7 @@ struct Answer {
 };
 
 Answer ask(const std::string& python, const char* what, double limit_seconds) {
-  const auto ran = run_process({.argv = {python, "-c", probe_script, what},
+  const auto ran = run_process({.argv = {python, "-I", "-c", probe_script, what},
                                 .limit = std::chrono::milliseconds(static_cast<long>(limit_seconds * 1000))});
   if (!ran) return {nullptr, ran.error().message};
   // The answer is the last line: a site may greet on stdout.

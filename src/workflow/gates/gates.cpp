@@ -10,6 +10,7 @@
 #include "workflow/gates/record.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/machine/machine.hpp"
+#include "workflow/project/fingerprint.hpp"
 #include "workflow/runner/inputs.hpp"
 
 namespace flashmoe::workflow {
@@ -54,6 +55,27 @@ GateResult run_one(const Gate& gate, GateContext& context) {
   return gate.run(context);
 }
 
+// Files that changed while the gates ran: what held is true of neither the old ones nor the new.
+void doubt(const std::vector<std::string>& changed, GateRun& run) {
+  std::string list;
+  for (const std::string& one : changed) list += (list.empty() ? "" : ", ") + one;
+  for (auto gate = run.gates.rbegin(); gate != run.gates.rend(); ++gate) {
+    if (gate->not_run) continue;
+    gate->findings.push_back({.severity = Severity::error,
+                              .group = "files",
+                              .what = "files of the project changed while the gates ran: " + list,
+                              .fix =
+                                  "let nothing write to the project, and run the gates again; a kernel writes to its "
+                                  "outputs alone"});
+    if (run.outcome != Outcome::holds) return;
+    gate->outcome = Outcome::inconclusive;
+    gate->summary = "files of the project changed meanwhile: " + list;
+    run.outcome = Outcome::inconclusive;
+    run.summary = fmt::format("{} {}: {}", gate->gate, name_of(gate->outcome), gate->summary);
+    return;
+  }
+}
+
 void write_record(const GateContext& context, GateRun& run) {
   Record record = gate_record(context, run);
   if (!context.options.record) {
@@ -82,6 +104,7 @@ GateRun run_gates(const Project& project, const GateOptions& options, Progress& 
                       .progress = progress,
                       .seed = options.seed != 0 ? options.seed : fresh_seed(),
                       .history = history};
+  const Fingerprint before = fingerprint_of(project);
   GateRun run;
   run.project = project.name;
   const auto device = select_device(options.device);
@@ -105,6 +128,7 @@ GateRun run_gates(const Project& project, const GateOptions& options, Progress& 
     }
     if (options.until == gate->name) break;
   }
+  if (const auto changed = changes(before, fingerprint_of(project)); !changed.empty()) doubt(changed, run);
   progress.done();
   run.seconds = seconds_since(start);
   write_record(context, run);

@@ -100,6 +100,21 @@ TEST(Gates, AllHoldAndAreRecordedAndADriftedBaselineStopsTheNextRun) {
   EXPECT_EQ(third.outcome, Outcome::holds) << report_text(third, false);
 }
 
+// Whoever it was: what held is about files that are no longer there.
+TEST(Gates, FilesThatChangeMeanwhileLeaveTheVerdictOpen) {
+  SleepingProject sleeping("2", 0);
+  const std::string planted = sleeping.project.directory + "/numpy.py";
+  sleeping.write("reference.cpp", "#include <fstream>\nstatic const bool planted = [] { std::ofstream(\"" + planted +
+                                      "\") << \"1\"; return true; }();\n" + SleepingProject::source("2", 0));
+  GateOptions options;
+  options.until = "correctness";
+  const GateRun run = sleeping.run(options);
+  EXPECT_EQ(run.outcome, Outcome::inconclusive) << report_text(run, false);
+  EXPECT_NE(run.summary.find("numpy.py was not there before"), std::string::npos) << run.summary;
+  EXPECT_EQ(run.record.verdict, "inconclusive");
+  EXPECT_EQ(sleeping.run(options).outcome, Outcome::holds) << "nothing changed the second time";
+}
+
 TEST(Gates, AWrongKernelIsNeverTimed) {
   SleepingProject sleeping("3");
   const GateRun run = sleeping.run();

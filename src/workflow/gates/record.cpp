@@ -1,5 +1,9 @@
 #include "workflow/gates/record.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "support/sha256.hpp"
 #include "workflow/gates/context.hpp"
 #include "workflow/gates/gates.hpp"
@@ -34,11 +38,24 @@ Named<BaselineRecord> accepted_baselines(const GateContext& context, const GateR
   return baselines;
 }
 
+Recipe recipe_of(const GateContext& context, const GateRun& run) {
+  const GateOptions& options = context.options;
+  Recipe recipe{.argv = {"gate", "--device", run.device, "--seed", std::to_string(context.seed), "--threads",
+                         std::to_string(options.threads), "--limit",
+                         fmt::format("{}", options.limit_seconds_per_workload)}};
+  if (!options.only.empty()) recipe.argv.insert(recipe.argv.end(), {"--only", options.only});
+  if (!options.until.empty()) recipe.argv.insert(recipe.argv.end(), {"--until", options.until});
+  if (options.accept_baseline) recipe.argv.emplace_back("--accept-baseline");
+  return recipe;
+}
+
 }  // namespace
 
 std::vector<Record> read_history(const Project& project) {
   auto records = Journal(project.directory).read();
-  return records ? std::move(*records) : std::vector<Record>{};
+  if (!records) return {};
+  std::erase_if(*records, [](const Record& record) { return !is_usable(record); });
+  return std::move(*records);
 }
 
 double recorded_seconds(const std::vector<Record>& history, const std::string& gate) {
@@ -96,6 +113,7 @@ Record gate_record(const GateContext& context, const GateRun& run) {
                            .cost_per_hour = Prices{project.cost.machine_per_hour, project.cost.agent_per_hour},
                            .seed = context.seed,
                            .threads = context.options.threads,
+                           .recipe = recipe_of(context, run),
                            .baselines = accepted_baselines(context, run),
                            .gates = run.gates};
   return record;

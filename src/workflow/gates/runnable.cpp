@@ -7,12 +7,17 @@
 namespace flashmoe::workflow {
 
 Runnable library_runnable(const BuiltCallable& built, const std::string& label, int threads) {
+  std::vector<std::string> readable;
+  for (const auto& [path, hash] : built.libraries) {
+    readable.push_back(std::filesystem::path(path).parent_path().string());
+  }
   return {.label = label,
           .kind = CallableKind::cpp,
           .library = built.library,
           .entry = built.entry,
           .content_hash = built.content_hash,
-          .threads = threads};
+          .threads = threads,
+          .readable = std::move(readable)};
 }
 
 Result<Runnable> python_runnable(const Project& project, const Callable& callable, const std::string& label,

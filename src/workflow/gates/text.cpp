@@ -38,6 +38,11 @@ std::string report_text(const GateRun& run, bool colour) {
   if (!run.record_problem.what.empty()) {
     out += fmt::format("  ! {}\n      fix {}\n", run.record_problem.what, run.record_problem.fix);
   }
+  if (run.record.evidence) {
+    const Evidence& evidence = *run.record.evidence;
+    out += fmt::format("  evidence       {}{}\n", text_of(evidence),
+                       evidence.confinement.empty() ? "" : "; " + evidence.confinement);
+  }
   const std::string& id = run.record.id;
   return out + fmt::format("{} {} in {:.1f} s{}\n", run.project, name_of(run.outcome), run.seconds,
                            id.empty() ? "" : fmt::format(", record {}", id));

@@ -53,6 +53,7 @@ void describe(Io& io, Of<PolicyRecord> auto& policy) {
   io("max_pairs", policy.max_pairs);
   io("g", policy.g);
   io("block_seconds", policy.block_seconds);
+  io.if_any("counted", policy.counted);
 }
 
 template <class Io>

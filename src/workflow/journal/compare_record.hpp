@@ -32,6 +32,7 @@ struct PolicyRecord {
   int min_pairs = 0, max_pairs = 0;
   double g = 0;
   double block_seconds = 0;
+  std::optional<int> counted{};  // k as the journal counts it, where the user gave another
   bool operator==(const PolicyRecord&) const = default;
 };
 

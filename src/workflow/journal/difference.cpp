@@ -6,6 +6,7 @@
 #include <map>
 
 #include "support/json_text.hpp"
+#include "support/text.hpp"
 #include "workflow/journal/record.hpp"
 
 namespace flashmoe::workflow {
@@ -15,7 +16,7 @@ constexpr std::size_t longest_compared_array = 8;  // longer ones are samples
 
 // Values that differ between any two records and say nothing about what was recorded.
 bool is_bookkeeping(const std::string& key) {
-  return key == "id" || key == "time" || key == "process" || key == "version";
+  return key == "id" || key == "chain" || key == "time" || key == "process" || key == "version";
 }
 
 void flatten(const Json& json, const std::string& path, std::map<std::string, Json>& into) {
@@ -66,7 +67,7 @@ SideBySide compare(const Json& a, const Json& b) {
 std::string cell(const Scalar& value) {
   if (std::holds_alternative<std::monostate>(value)) return "-";
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:.6g}", *number);
-  return text_of(value);
+  return printable(text_of(value));
 }
 
 }  // namespace
@@ -108,10 +109,10 @@ std::string side_by_side_text(const SideBySide& difference) {
     width = std::max(width, row.key.size());
     left = std::max(left, std::min<std::size_t>(40, cell(row.a).size()));
   }
-  const auto id = [](const std::string& text) { return text.empty() ? "-" : text; };
+  const auto id = [](const std::string& text) { return text.empty() ? "-" : printable(text); };
   std::string text = fmt::format("{:<{}}  {:<{}}  {}\n", "", width, id(difference.a), left, id(difference.b));
   for (const Difference& row : difference.differs) {
-    text += fmt::format("{:<{}}  {:<{}}  {}", row.key, width, cell(row.a), left, cell(row.b));
+    text += fmt::format("{:<{}}  {:<{}}  {}", printable(row.key), width, cell(row.a), left, cell(row.b));
     if (row.ratio) text += fmt::format("  (x {:.4g})", *row.ratio);
     text += "\n";
   }

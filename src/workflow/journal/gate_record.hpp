@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "workflow/journal/baseline.hpp"
+#include "workflow/journal/compare_record.hpp"
 #include "workflow/journal/prices.hpp"
 #include "workflow/verdict/gate_result.hpp"
 #include "workflow/verdict/named.hpp"
@@ -19,6 +20,7 @@ struct GateRecord {
   std::optional<Prices> cost_per_hour{};
   std::optional<std::uint64_t> seed{};
   std::optional<int> threads{};
+  std::optional<Recipe> recipe{};     // unset: from before it was kept
   Named<BaselineRecord> baselines{};  // by workload: those that later runs may be compared with
   std::vector<GateResult> gates{};
   bool operator==(const GateRecord&) const = default;

@@ -1,7 +1,9 @@
 // Append-only records, one JSON object a line, in .cudadent/records.jsonl of the project. A record is there whole or
 // not at all, also after kill -9 in mid-write; a torn last line is skipped by readers and closed by the next writer.
+// Readers check content and chain (chain.hpp).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,13 +13,21 @@ namespace flashmoe::workflow {
 
 struct Record;
 
+// What is not as it was written.
+struct JournalState {
+  int damaged = 0;                      // lines that do not read: a writer was killed
+  std::vector<std::string> problems{};  // sentences about changed, missing and foreign records
+  std::vector<std::string> notes{};     // about other writers' records, from merged journals
+  std::uint64_t missing = 0;            // records of this writer
+};
+
 class Journal {
  public:
   explicit Journal(std::string project_directory);
   // Completes what the writer left out, writes, fsyncs. Returns the record as written (with its id).
   [[nodiscard]] Result<Record> append(Record record);
-  // All records that read, oldest first; `damaged` counts lines that do not.
-  [[nodiscard]] Result<std::vector<Record>> read(int* damaged = nullptr) const;
+  // All records that read, oldest first, each with its standing.
+  [[nodiscard]] Result<std::vector<Record>> read(JournalState* state = nullptr) const;
   [[nodiscard]] Result<Record> find(const std::string& id_prefix) const;
   [[nodiscard]] const std::string& path() const { return path_; }
 
@@ -28,6 +38,8 @@ class Journal {
 
 // A record that is not to be written, but shown as one.
 [[nodiscard]] Record unwritten(Record record);
+// Whether decisions may build on it: unchanged, and not put there under this writer's name.
+[[nodiscard]] bool is_usable(const Record& record);
 // A record from JSON of any origin, such as another process's --json; what does not read is empty.
 [[nodiscard]] Result<Record> parse_record(const std::string& text);
 

@@ -41,8 +41,8 @@ class JournalTest : public testing::Test {
     std::filesystem::create_directories(directory_ / ".cudadent");
     std::ofstream(file(), std::ios::app | std::ios::binary) << bytes;
   }
-  [[nodiscard]] std::vector<Record> read(int* damaged = nullptr) const {
-    auto records = Journal(directory_.string()).read(damaged);
+  [[nodiscard]] std::vector<Record> read(JournalState* state = nullptr) const {
+    auto records = Journal(directory_.string()).read(state);
     EXPECT_TRUE(records);
     return records ? *records : std::vector<Record>{};
   }
@@ -91,14 +91,14 @@ TEST_F(JournalTest, ATornLastLineIsSkippedAndClosedByTheNextWriter) {
   Journal journal(directory_.string());
   ASSERT_TRUE(journal.append(note("1")));
   append_raw(R"({"version":1,"id":"0123456789ab","kind":"gate","n":)");
-  int damaged = 0;
-  EXPECT_EQ(read(&damaged).size(), 1U);
-  EXPECT_EQ(damaged, 1);
+  JournalState state;
+  EXPECT_EQ(read(&state).size(), 1U);
+  EXPECT_EQ(state.damaged, 1);
   ASSERT_TRUE(journal.append(note("2")));
-  const auto records = read(&damaged);
+  const auto records = read(&state);
   ASSERT_EQ(records.size(), 2U);
   EXPECT_EQ(records[1].as<GateRecord>()->summary, "2");
-  EXPECT_EQ(damaged, 1);
+  EXPECT_EQ(state.damaged, 1);
 }
 
 TEST_F(JournalTest, ARecordWithEveryKindOfTextStaysOneLine) {
@@ -108,9 +108,9 @@ TEST_F(JournalTest, ARecordWithEveryKindOfTextStaysOneLine) {
   draft.seconds = std::nan("");
   ASSERT_TRUE(journal.append(draft));
   ASSERT_TRUE(journal.append(note("")));
-  int damaged = 0;
-  EXPECT_EQ(read(&damaged).size(), 2U);
-  EXPECT_EQ(damaged, 0);
+  JournalState state;
+  EXPECT_EQ(read(&state).size(), 2U);
+  EXPECT_EQ(state.damaged, 0);
 }
 
 TEST_F(JournalTest, GarbageNeverStopsReadingNorHidesWhatFollows) {
@@ -158,9 +158,9 @@ TEST_F(JournalTest, EightProcessesWriteAtOnce) {
     ::waitpid(child, &status, 0);
     EXPECT_EQ(status, 0);
   }
-  int damaged = -1;
-  const auto records = read(&damaged);
-  EXPECT_EQ(damaged, 0);
+  JournalState state;
+  const auto records = read(&state);
+  EXPECT_EQ(state.damaged, 0);
   ASSERT_EQ(records.size(), static_cast<std::size_t>(writers * each));
   std::vector<int> next(writers, 0);
   for (const Record& record : records) {

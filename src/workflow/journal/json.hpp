@@ -10,6 +10,7 @@ using Json = nlohmann::ordered_json;
 namespace flashmoe::workflow {
 
 struct Difference;
+struct Evidence;
 struct Finding;
 struct Gain;
 struct GateResult;
@@ -18,6 +19,7 @@ struct PairSample;
 struct Record;
 struct SelftestRecord;
 
+[[nodiscard]] Json to_json(const Evidence& evidence);
 [[nodiscard]] Json to_json(const Finding& finding);
 [[nodiscard]] Json to_json(const GateResult& result);
 [[nodiscard]] Json to_json(const Gain& gain);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 namespace flashmoe::workflow {
 namespace {
@@ -32,6 +33,35 @@ Diagnostic problem(const std::string& path, const char* what) {
           .fix = "check the free space and that you may write there: ls -ld " +
                  std::filesystem::path(path).parent_path().string(),
           .file = path};
+}
+
+// The first part of the path from .cudadent on that is a symbolic link: whoever may write into the project could send
+// records elsewhere with it. Links above the project are the user's own.
+std::string linked_part(const std::filesystem::path& path) {
+  std::filesystem::path part;
+  bool ours = false;
+  std::error_code error;
+  for (const auto& name : path) {
+    part /= name;
+    ours = ours || name == ".cudadent";
+    if (ours && std::filesystem::is_symlink(part, error)) return part.string();
+  }
+  return {};
+}
+
+Diagnostic refused_link(const std::string& path, const std::string& link) {
+  return {.message = link + " is a symbolic link: records are neither read nor written through one",
+          .fix = "ls -l " + link + "; remove the link, or put the directory itself there",
+          .file = path};
+}
+
+bool is_file(int fd) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+Diagnostic not_a_file(const std::string& path) {
+  return {.message = path + " is no regular file", .fix = "ls -l " + path + "; move it away", .file = path};
 }
 
 bool ends_torn(int fd, off_t size) {
@@ -58,34 +88,56 @@ void sync_directory(const std::filesystem::path& directory) {
 
 }  // namespace
 
-Result<Done> append_line(const std::string& path, const std::string& line) {
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+Result<LockedLines> LockedLines::open(const std::string& path) {
+  if (const auto link = linked_part(path); !link.empty()) return refused_link(path, link);
   std::error_code error;
-  std::filesystem::create_directories(parent, error);
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   const bool existed = std::filesystem::exists(path, error);
-  const File file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
-  if (file.fd() < 0) return problem(path, "cannot open");
-  while (::flock(file.fd(), LOCK_EX) != 0) {
+  // O_NONBLOCK: a pipe in its place must not be waited for.
+  const int fd = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+  if (fd < 0) return problem(path, "cannot open");
+  LockedLines lines(path, fd, existed);
+  if (!is_file(fd)) return not_a_file(path);
+  while (::flock(fd, LOCK_EX) != 0) {
     if (errno != EINTR) return problem(path, "cannot lock");
   }
+  return lines;
+}
+
+LockedLines::LockedLines(LockedLines&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), existed_(other.existed_) {}
+
+LockedLines::~LockedLines() {
+  if (fd_ >= 0) ::close(fd_);  // also lets go of the lock
+}
+
+Result<Done> LockedLines::append(const std::string& line) const {
   struct stat status {};
-  if (::fstat(file.fd(), &status) != 0) return problem(path, "cannot look at");
+  if (::fstat(fd_, &status) != 0) return problem(path_, "cannot look at");
   // One write: a line is either wholly in the page cache or, after kill -9 in a write the kernel cut short, torn. In
   // the second case the next writer, holding the lock, closes it with a newline of its own.
-  const std::string bytes = (ends_torn(file.fd(), status.st_size) ? "\n" : "") + line + "\n";
-  if (!write_all(file.fd(), bytes)) return problem(path, "cannot write to");
-  if (::fsync(file.fd()) != 0) return problem(path, "cannot sync");
-  if (!existed) sync_directory(parent);
+  const std::string bytes = (ends_torn(fd_, status.st_size) ? "\n" : "") + line + "\n";
+  if (!write_all(fd_, bytes)) return problem(path_, "cannot write to");
+  if (::fsync(fd_) != 0) return problem(path_, "cannot sync");
+  if (!existed_) sync_directory(std::filesystem::path(path_).parent_path());
   return Done{};
+}
+
+Result<Done> append_line(const std::string& path, const std::string& line) {
+  const auto lines = LockedLines::open(path);
+  if (!lines) return lines.error();
+  return lines->append(line);
 }
 
 Result<Lines> read_lines(const std::string& path) {
   Lines lines;
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (const auto link = linked_part(path); !link.empty()) return refused_link(path, link);
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.fd() < 0) {
     if (errno == ENOENT || errno == ENOTDIR) return lines;
     return problem(path, "cannot read");
   }
+  if (!is_file(file.fd())) return not_a_file(path);
   std::string text;
   std::array<char, 65536> part{};
   for (;;) {

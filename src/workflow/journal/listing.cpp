@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "support/text.hpp"
 #include "workflow/journal/record.hpp"
 
 namespace flashmoe::workflow {
@@ -64,12 +65,19 @@ std::string list_header() {
 std::string list_line(const Record& record) {
   std::string commit = record.commit.value_or("").substr(0, 12);
   if (record.dirty.value_or(false)) commit += "+";
-  return fmt::format("{:<12}  {:<19}  {:<10}  {:<10}  {:<17}  {:<13}  {:>8.1f}  {:>8.4f}  {}", record.id,
-                     record.time.substr(0, 19), record.run, record.kind, record.verdict, commit.empty() ? "-" : commit,
-                     record.seconds, record.cost.total, detail_of(record));
+  const bool whole = record.standing == Standing::chained;
+  return printable(fmt::format("{:<12}  {:<19}  {:<10}  {:<10}  {:<17}  {:<13}  {:>8.1f}  {:>8.4f}  {}{}", record.id,
+                               record.time.substr(0, 19), record.run, record.kind, record.verdict,
+                               commit.empty() ? "-" : commit, record.seconds, record.cost.total,
+                               whole ? "" : fmt::format("[{}] ", name_of(record.standing)), detail_of(record)));
 }
 
 Result<Record> known_good_of(const Record& record) {
+  if (record.standing == Standing::foreign || record.standing == Standing::changed) {
+    return Diagnostic{.message = fmt::format("record {} is {}: {}", record.id, name_of(record.standing),
+                                             printable(record.standing_why)),
+                      .fix = "run the gate here, and keep that record"};
+  }
   const bool holds = record.verdict == "holds" || record.verdict == "KEEP";
   if (!holds) {
     return Diagnostic{

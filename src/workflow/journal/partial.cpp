@@ -37,7 +37,7 @@ Result<PartialPairs> PartialComparison::load() const {
   if (!lines) return lines.error();
   PartialPairs partial;
   for (const std::string& line : lines->whole) {
-    const Json json = parse_json(line);
+    const Json json = bounded_json(line);
     if (const Json* header = field_in(json, "header")) {
       partial.header = header_from(*header);
       continue;

@@ -7,11 +7,13 @@
 #include <variant>
 #include <vector>
 
+#include "workflow/journal/chain.hpp"
 #include "workflow/journal/compare_record.hpp"
 #include "workflow/journal/difference.hpp"
 #include "workflow/journal/gate_record.hpp"
 #include "workflow/journal/prices.hpp"
 #include "workflow/journal/selftest_record.hpp"
+#include "workflow/verdict/evidence.hpp"
 #include "workflow/verdict/named.hpp"
 
 namespace flashmoe::workflow {
@@ -67,9 +69,10 @@ struct Record {
   Record& operator=(Record&& other) noexcept;
   ~Record();
 
-  std::string id{};    // content hash, 12 hex digits; empty: it was not written
-  std::string kind{};  // the body's, or what the file says
-  std::string time{};  // UTC, ISO 8601
+  std::string id{};              // content hash, 12 hex digits; empty: it was not written
+  std::optional<Chain> chain{};  // unset: from before there were chains
+  std::string kind{};            // the body's, or what the file says
+  std::string time{};            // UTC, ISO 8601
   // What a writer leaves out of these the journal learns by itself.
   std::string run{};                    // CUDADENT_RUN, else the UTC day
   std::string project{};                // else the name of the directory
@@ -77,13 +80,16 @@ struct Record {
   std::optional<bool> dirty{};
   std::string device = "cpu";
   std::string verdict = "none";
+  std::optional<Evidence> evidence{};  // what the verdict stands on; else from the device
   double seconds = 0;
   Spent cost{};  // computed from the seconds and the body's prices
   Named<std::string> hashes{};
   std::optional<MachineFacts> environment{};
   int process = 0;  // who wrote it
   RecordBody body{};
-  std::string line{};  // the whole record as JSON, with fields that only other versions know
+  Standing standing = Standing::chained;  // as the journal found it
+  std::string standing_why{};             // when it is not in this writer's chain
+  std::string line{};                     // the whole record as JSON, with fields that only other versions know
 
   template <class Body>
   [[nodiscard]] const Body* as() const {

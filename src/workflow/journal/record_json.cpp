@@ -80,9 +80,25 @@ void describe(Io& io, Of<OtherRecord> auto& record) {
   io.if_any("note", record.note);
 }
 
+template <class Io>
+void describe(Io& io, Of<Chain> auto& chain) {
+  io("writer", chain.writer);
+  io("sequence", chain.sequence);
+  io("previous", chain.previous);
+}
+
+template <class Io>
+void describe(Io& io, Of<Evidence> auto& evidence) {
+  io("kind", evidence.kind);
+  io("where", evidence.where);
+  io.if_any("error", evidence.error);
+  io.if_any("confinement", evidence.confinement);
+}
+
 // The head, in the order in which people read it.
 template <class Io>
 void describe(Io& io, Of<Record> auto& record) {
+  io.if_any("chain", record.chain);
   io("kind", record.kind);
   io("time", record.time);
   io("run", record.run);
@@ -91,6 +107,7 @@ void describe(Io& io, Of<Record> auto& record) {
   io("dirty", record.dirty);
   io("device", record.device);
   io("verdict", record.verdict);
+  io.if_any("evidence", record.evidence);
   io("seconds", record.seconds);
   io("cost", record.cost);
   io("hashes", record.hashes);
@@ -152,6 +169,12 @@ Json to_json(const MachineFacts& facts) {
   return json;
 }
 
+Json to_json(const Evidence& evidence) {
+  Json json;
+  journal_json::write(json, evidence);
+  return json;
+}
+
 Json to_json(const Difference& difference) {
   Json json;
   journal_json::write(json, difference);
@@ -165,6 +188,7 @@ Json to_json(const Record& record) {
   io("project", record.project);
   io("device", record.device);
   io("verdict", record.verdict);
+  io.if_any("evidence", record.evidence);
   io("seconds", record.seconds);
   io("hashes", record.hashes);
   std::visit([&](const auto& body) { journal_json::write_body(json, body); }, record.body);

@@ -1,5 +1,7 @@
 #include "workflow/output/output.hpp"
 
+#include <algorithm>
+
 #include "support/json_text.hpp"
 #include "workflow/compare/run_compare.hpp"
 #include "workflow/environment/doctor.hpp"
@@ -7,9 +9,21 @@
 #include "workflow/gpu/profile.hpp"
 #include "workflow/gpu/program.hpp"
 #include "workflow/journal/gpu_json.hpp"
+#include "workflow/journal/journal.hpp"
 #include "workflow/journal/json.hpp"
 
 namespace flashmoe::workflow {
+namespace {
+
+// As it was written, and as the journal found it.
+Json with_standing(const Record& record) {
+  Json json = parse_json(record.line);
+  json["standing"] = name_of(record.standing);
+  if (!record.standing_why.empty()) json["standing_why"] = record.standing_why;
+  return json;
+}
+
+}  // namespace
 
 std::string problem_json(const std::string& key, const std::string& word, const Diagnostic& problem) {
   Json json = Json::object();
@@ -21,12 +35,14 @@ std::string problem_json(const std::string& key, const std::string& word, const 
 
 std::string doctor_json(const DoctorReport& report) {
   // The same shape as a gate's, so that one reader serves both.
-  return indented(to_json(GateResult{.gate = EnvironmentFacts::gate,
-                                     .outcome = report.outcome(),
-                                     .summary = report.verdict,
-                                     .findings = report.findings,
-                                     .facts = report.facts,
-                                     .seconds = report.seconds}));
+  Json json = to_json(GateResult{.gate = EnvironmentFacts::gate,
+                                 .outcome = report.outcome(),
+                                 .summary = report.verdict,
+                                 .findings = report.findings,
+                                 .facts = report.facts,
+                                 .seconds = report.seconds});
+  json["evidence"] = to_json(evidence_on("cpu", report.facts.cpu ? report.facts.cpu->model : ""));
+  return indented(json);
 }
 
 std::string devices_json() {
@@ -61,6 +77,7 @@ std::string profile_json(const ProfileRun& run) {
         {{"check", finding.group}, {"what", finding.what}, {"where", finding.where}, {"fix", finding.fix}});
   return indented({{"project", run.project},
                    {"device", run.device},
+                   {"evidence", to_json(evidence_on(run.device, ""))},
                    {"workload", run.workload},
                    {"findings", findings},
                    {"launches", launches}});
@@ -70,6 +87,7 @@ std::string program_json(const ProgramRun& run) {
   Json list = Json::array();
   for (const LaunchReport& launch : run.launches) list.push_back(parse_json(launch.json));
   return indented({{"device", run.device},
+                   {"evidence", to_json(evidence_on(run.device, ""))},
                    {"outcome", run.outcome},
                    {"exit_code", run.exit_code},
                    {"findings", run.findings},
@@ -84,18 +102,34 @@ std::string compare_json(const CompareReport& report) {
 
 std::string selftest_json(const Record& record) {
   Json json = {{"verdict", record.verdict}, {"seconds", record.seconds}};
+  if (record.evidence) json["evidence"] = to_json(*record.evidence);
   json.update(to_json(std::get<SelftestRecord>(record.body)));
   return indented(json);
 }
 
 std::string record_json(const Record& record) {
-  return indented(parse_json(record.line));
+  return indented(with_standing(record));
 }
 
 std::string records_json(const std::vector<Record>& records) {
   Json list = Json::array();
-  for (const Record& record : records) list.push_back(parse_json(record.line));
+  for (const Record& record : records) list.push_back(with_standing(record));
   return indented(list);
+}
+
+std::string journal_state_json(const JournalState& state, const std::vector<Record>& records) {
+  Json standing = Json::object();
+  for (const Standing one : {Standing::chained, Standing::unchained, Standing::foreign, Standing::changed}) {
+    standing[name_of(one)] =
+        std::count_if(records.begin(), records.end(), [&](const Record& record) { return record.standing == one; });
+  }
+  return indented({{"holds", state.problems.empty()},
+                   {"records", records.size()},
+                   {"standing", std::move(standing)},
+                   {"missing", state.missing},
+                   {"damaged", state.damaged},
+                   {"problems", state.problems},
+                   {"notes", state.notes}});
 }
 
 std::string side_by_side_json(const SideBySide& difference) {

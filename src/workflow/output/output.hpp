@@ -12,6 +12,7 @@ namespace flashmoe::workflow {
 struct CompareReport;
 struct DoctorReport;
 struct GateRun;
+struct JournalState;
 struct ProfileRun;
 struct ProgramRun;
 struct Record;
@@ -32,8 +33,11 @@ struct SideBySide;
 [[nodiscard]] std::string selftest_json(const Record& record);
 [[nodiscard]] std::string record_json(const Record& record);
 [[nodiscard]] std::string records_json(const std::vector<Record>& records);
+// {"holds", "records", "standing", "missing", "damaged", "problems", "notes"}
+[[nodiscard]] std::string journal_state_json(const JournalState& state, const std::vector<Record>& records);
 [[nodiscard]] std::string side_by_side_json(const SideBySide& difference);
 [[nodiscard]] std::string summary_json(const RunSummary& summary);
+[[nodiscard]] std::string runs_json(const std::vector<RunSummary>& runs);
 // The JSON Schema of cudadent.toml, from the same table the reader uses.
 [[nodiscard]] std::string schema_json();
 

@@ -27,7 +27,7 @@ Keys keys_of(const Json& json) {
 TEST(Output, OfTheDoctor) {
   const FakePython python(good_basic, good_torch);
   const Json json = Json::parse(doctor_json(examine_machine()));
-  EXPECT_EQ(keys_of(json), (Keys{"gate", "outcome", "summary", "seconds", "findings", "data"}));
+  EXPECT_EQ(keys_of(json), (Keys{"gate", "outcome", "summary", "seconds", "findings", "data", "evidence"}));
   EXPECT_EQ(json["gate"], "environment");
   EXPECT_EQ(keys_of(json["data"]), (Keys{"cpu", "compilers", "cuda", "gpus", "embedded_images", "counters", "clocks",
                                          "disk", "python", "devices"}));
@@ -54,8 +54,8 @@ TEST(Output, OfAGateRunIsItsRecordAndTheVerdict) {
   run.record_problem.what = "no disk";
   const Json json = Json::parse(gate_json(run));
   EXPECT_EQ(keys_of(json),
-            (Keys{"kind", "project", "device", "verdict", "seconds", "hashes", "summary", "cost_per_hour", "seed",
-                  "threads", "baselines", "gates", "outcome", "exit_code", "record_problem"}));
+            (Keys{"kind", "project", "device", "verdict", "evidence", "seconds", "hashes", "summary", "cost_per_hour",
+                  "seed", "threads", "baselines", "gates", "outcome", "exit_code", "record_problem"}));
   EXPECT_EQ(json["exit_code"], 1);
 }
 
@@ -64,25 +64,30 @@ TEST(Output, OfAProfile) {
   run.launches = {
       {.report = {.kernel = "k", .json = R"({"kernel":"k","grid":[2,1,1]})"}, .advice = {{.rule = "grid"}}}};
   const Json json = Json::parse(profile_json(run));
-  EXPECT_EQ(keys_of(json), (Keys{"project", "device", "workload", "findings", "launches"}));
+  EXPECT_EQ(keys_of(json), (Keys{"project", "device", "evidence", "workload", "findings", "launches"}));
+  EXPECT_EQ(json["evidence"], (Json{{"kind", "virtual"}, {"where", "l4"}}));
   EXPECT_EQ(keys_of(json["launches"][0]), (Keys{"kernel", "advice", "counters"}));
   EXPECT_EQ(json["launches"][0]["counters"]["grid"][0], 2);
 }
 
 TEST(Output, OfRecordsIsWhatTheFileHas) {
   const Record record = compare_record("aaaabbbbcccc", "KEEP", 0.05);
-  EXPECT_EQ(Json::parse(record_json(record)), Json::parse(record.line));
+  Json expected = Json::parse(record.line);
+  expected["standing"] = "chained";
+  EXPECT_EQ(Json::parse(record_json(record)), expected);
   EXPECT_EQ(Json::parse(records_json({record, record})).size(), 2U);
 }
 
 TEST(Output, OfASummary) {
   const std::vector<Record> records{gate_record("a1", 0.8, Outcome::fails), compare_record("b1", "KEEP", 0.10)};
   const Json json = Json::parse(summary_json(run_summary(records, "tuesday", std::nullopt)));
-  EXPECT_EQ(keys_of(json), (Keys{"run", "project", "device", "first", "last", "environment", "records", "before",
-                                 "after", "kept_gain", "changes", "gates", "time", "cost", "next_goals"}));
+  EXPECT_EQ(keys_of(json),
+            (Keys{"run", "project", "device", "first", "last", "environment", "records", "left_out", "before", "after",
+                  "kept", "changes", "gates", "bottlenecks", "time", "cost", "next_goals"}));
+  EXPECT_EQ(Json::parse(runs_json(all_runs(records, std::nullopt)))[0], json);
   EXPECT_EQ(keys_of(json["changes"][0]),
             (Keys{"id", "change", "commit", "phase", "workload", "verdict", "gain", "pairs", "minimum_detectable_gain",
-                  "problem", "fix", "seconds", "comparison"}));
+                  "problem", "fix", "seconds", "comparison", "evidence"}));
   EXPECT_TRUE(json["changes"][0]["gain"]["upper"].is_null()) << "unbounded";
   EXPECT_TRUE(json["time"]["planned_minutes"].is_null()) << "no project, no plan";
 }

@@ -19,7 +19,9 @@ Json value_or_null(const std::optional<T>& value) {
 
 Json speeds_json(const Named<Speed>& speeds) {
   Json json = Json::object();
-  for (const auto& [workload, speed] : speeds) json[workload] = {{"speedup", speed.speedup}, {"lower", speed.lower}};
+  for (const auto& [workload, speed] : speeds) {
+    json[workload] = {{"speedup", speed.speedup}, {"lower", speed.lower}, {"evidence", speed.evidence}};
+  }
   return json;
 }
 
@@ -36,12 +38,11 @@ Json change_json(const ChangeSummary& change) {
           {"problem", text_or_null(change.problem)},
           {"fix", change.problem.empty() ? Json(nullptr) : Json(change.fix)},
           {"seconds", change.seconds},
-          {"comparison", change.comparison}};
+          {"comparison", change.comparison},
+          {"evidence", change.evidence}};
 }
 
-}  // namespace
-
-std::string summary_json(const RunSummary& summary) {
+Json run_json(const RunSummary& summary) {
   Json json = {{"run", summary.run},
                {"project", text_or_null(summary.project)},
                {"device", text_or_null(summary.device)},
@@ -49,9 +50,14 @@ std::string summary_json(const RunSummary& summary) {
                {"last", text_or_null(summary.last)}};
   if (summary.records > 0) json["environment"] = summary.environment ? to_json(*summary.environment) : Json(nullptr);
   json["records"] = summary.records;
+  json["left_out"] = summary.left_out;
   json["before"] = speeds_json(summary.before);
   json["after"] = speeds_json(summary.after);
-  json["kept_gain"] = summary.kept_gain;
+  json["kept"] = Json::array();
+  for (const KeptGain& kept : summary.kept) {
+    json["kept"].push_back(
+        {{"workload", kept.workload}, {"evidence", kept.evidence}, {"changes", kept.changes}, {"gain", kept.gain}});
+  }
   json["changes"] = Json::array();
   for (const ChangeSummary& change : summary.changes) json["changes"].push_back(change_json(change));
   json["gates"] = Json::array();
@@ -60,16 +66,31 @@ std::string summary_json(const RunSummary& summary) {
                              {"commit", text_or_null(gate.commit)},
                              {"verdict", gate.verdict},
                              {"what", gate.what},
-                             {"seconds", gate.seconds}});
+                             {"seconds", gate.seconds},
+                             {"evidence", gate.evidence}});
   }
+  json["bottlenecks"] = summary.bottlenecks;
   json["time"] = {{"seconds", summary.seconds},
+                  {"busy_seconds", summary.busy_seconds},
                   {"planned_minutes", value_or_null(summary.planned_minutes)},
                   {"comparisons", summary.changes.size()},
                   {"planned_iterations", value_or_null(summary.planned_iterations)}};
   json["cost"] = {{"machine", summary.cost.machine}, {"agent", summary.cost.agent}, {"total", summary.cost.total}};
   json["next_goals"] = summary.next_goals;
   if (!summary.machine_advice.empty()) json["machine_advice"] = summary.machine_advice;
-  return indented(json);
+  return json;
+}
+
+}  // namespace
+
+std::string summary_json(const RunSummary& summary) {
+  return indented(run_json(summary));
+}
+
+std::string runs_json(const std::vector<RunSummary>& runs) {
+  Json list = Json::array();
+  for (const RunSummary& run : runs) list.push_back(run_json(run));
+  return indented(list);
 }
 
 }  // namespace flashmoe::workflow

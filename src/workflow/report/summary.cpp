@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
 
+#include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
 #include "workflow/journal/record.hpp"
 #include "workflow/machine/machine.hpp"
@@ -11,16 +14,37 @@
 namespace flashmoe::workflow {
 namespace {
 
-Named<Speed> speeds_of(const GateRecord& record) {
+std::string evidence_text(const Record& record) {
+  return record.evidence ? text_of(*record.evidence) : "not recorded";
+}
+
+Named<Speed> speeds_of(const GateRecord& record, const std::string& evidence) {
   Named<Speed> speeds;
   for (const GateResult& gate : record.gates) {
     const auto* measured = std::get_if<PerformanceFacts>(&gate.facts);
     if (measured == nullptr) continue;
     for (const auto& [name, workload] : measured->workloads) {
-      if (workload.speed) put_named(speeds, name, {workload.speed->ratio.mean, workload.speed->ratio.lower});
+      if (!workload.speed) continue;
+      put_named(speeds, name, {workload.speed->ratio.mean, workload.speed->ratio.lower, evidence});
     }
   }
   return speeds;
+}
+
+// Seconds since 1970 of "2026-11-15T05:12:46.123456Z"; unset: it is no time.
+std::optional<double> seconds_of(const std::string& time) {
+  std::tm parts{};
+  const char* rest = ::strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (rest == nullptr) return std::nullopt;
+  return static_cast<double>(::timegm(&parts)) + (*rest == '.' ? std::strtod(rest, nullptr) : 0);
+}
+
+std::optional<Prices> prices_of(const Record& record) {
+  const auto prices = [](const auto& body) -> std::optional<Prices> {
+    if constexpr (requires { body.cost_per_hour; }) return body.cost_per_hour;
+    return std::nullopt;
+  };
+  return std::visit(prices, static_cast<const AnyRecordBody&>(record.body));
 }
 
 ChangeSummary change_of(const Record& record, const CompareRecord& comparison) {
@@ -37,7 +61,8 @@ ChangeSummary change_of(const Record& record, const CompareRecord& comparison) {
           .problem = comparison.problem,
           .fix = comparison.fix,
           .seconds = record.seconds,
-          .comparison = comparison.identity()};
+          .comparison = comparison.identity(),
+          .evidence = evidence_text(record)};
 }
 
 // A comparison that was stopped and went on later has two records; its last one counts.
@@ -50,6 +75,11 @@ void add_change(const Record& record, const CompareRecord& comparison, std::vect
     }
   }
   changes.push_back(std::move(change));
+}
+
+bool is_climbed(const Named<Speed>& speeds, const Project& project) {
+  const Speed* speed = find_named(speeds, project.thresholds.target_workload);
+  return speed != nullptr && !project.thresholds.ladder.empty() && speed->lower >= project.thresholds.ladder.back();
 }
 
 // The first thing that is wrong in the last gate run, and the next rung of the ladder.
@@ -66,7 +96,7 @@ void add_gate_goals(const GateRecord& last, const std::optional<Project>& projec
     break;
   }
   if (!project) return;
-  const Named<Speed> speeds = speeds_of(last);
+  const Named<Speed> speeds = speeds_of(last, "");
   const std::string& target = project->thresholds.target_workload;
   const Speed* speed = find_named(speeds, target);
   if (speed == nullptr) return;
@@ -90,6 +120,72 @@ void add_change_goals(const std::vector<ChangeSummary>& changes, std::vector<std
       goals.push_back("'" + change.change + "' could not be judged: " + change.fix);
     }
   }
+}
+
+// Gains multiply where they were measured alike; a change that went on later counts once.
+std::vector<KeptGain> kept_gains(const std::vector<ChangeSummary>& changes) {
+  std::vector<KeptGain> all;
+  for (const ChangeSummary& change : changes) {
+    if (change.verdict != name_of(Decision::keep) || !change.gain || !change.gain->mean) continue;
+    const std::string workload = change.workload.value_or("");
+    auto found = std::find_if(all.begin(), all.end(), [&](const KeptGain& kept) {
+      return kept.workload == workload && kept.evidence == change.evidence;
+    });
+    if (found == all.end()) found = all.insert(all.end(), {.workload = workload, .evidence = change.evidence});
+    ++found->changes;
+    found->gain = (1 + found->gain) * (1 + *change.gain->mean) - 1;
+  }
+  return all;
+}
+
+// What holds the kernel back, as far as its build tells, and what holds the work back.
+void add_bottlenecks(const GateRecord& last, const Named<double>& gate_seconds, RunSummary& summary) {
+  std::vector<std::string>& found = summary.bottlenecks;
+  for (const GateResult& gate : last.gates) {
+    const auto* build = std::get_if<BuildFacts>(&gate.facts);
+    if (build == nullptr || !build->cuda) continue;
+    for (const InstanceFacts& instance : build->cuda->instances) {
+      const LaunchFacts* least = nullptr;
+      for (const LaunchFacts& launch : instance.workloads) {
+        if (least == nullptr || launch.occupancy < least->occupancy) least = &launch;
+      }
+      if (least == nullptr || least->occupancy >= 1) continue;
+      found.push_back(fmt::format("{}: occupancy {:.0f} % in {}, limited by {} (computed from the build, {})",
+                                  instance.instance, 100 * least->occupancy, least->workload, least->limiter,
+                                  build->cuda->device));
+    }
+  }
+  const auto open = std::count_if(summary.changes.begin(), summary.changes.end(), [](const ChangeSummary& change) {
+    return change.verdict == name_of(Decision::inconclusive) || change.verdict == name_of(Ending::threshold_refused);
+  });
+  double worst = 0;
+  for (const ChangeSummary& change : summary.changes)
+    worst = std::max(worst, change.minimum_detectable_gain.value_or(0));
+  if (open > 0) {
+    found.push_back(
+        fmt::format("noise: {} of {} comparisons could not be decided; smallest detectable gain up to {:.1f} %", open,
+                    summary.changes.size(), 100 * worst));
+  }
+  const std::pair<std::string, double>* longest = nullptr;
+  for (const auto& one : gate_seconds) {
+    if (longest == nullptr || one.second > longest->second) longest = &one;
+  }
+  if (longest != nullptr && summary.busy_seconds > 0) {
+    found.push_back(fmt::format("time: {} took {:.0f} % of what cudadent ran", longest->first,
+                                100 * longest->second / summary.busy_seconds));
+  }
+  if (summary.seconds > summary.busy_seconds && summary.busy_seconds > 0) {
+    found.push_back(fmt::format("time: cudadent ran {:.0f} % of it; the rest was spent between the records",
+                                100 * summary.busy_seconds / summary.seconds));
+  }
+}
+
+// What is ahead follows from the plan and from what is still open.
+Plans plans_of(const RunSummary& summary, bool open) {
+  if (!open) return {};
+  const double left = summary.planned_minutes.value_or(0) * 60 - summary.seconds;
+  const bool more = static_cast<int>(summary.changes.size()) < summary.planned_iterations.value_or(0);
+  return {.work_ahead_hours = more ? std::max(0.0, left) / 3600 : 0, .next_work_in_hours = 0};
 }
 
 }  // namespace
@@ -117,46 +213,80 @@ RunSummary run_summary(const std::vector<Record>& records, const std::string& ru
                        const std::optional<Project>& project) {
   RunSummary summary{.run = run};
   GateRecord last_gate;
-  double kept_log_gain = 0;
+  std::vector<std::pair<std::string, Speed>> speeds;  // in the order of the records
+  Named<double> gate_seconds;
+  std::optional<Prices> prices;
+  std::optional<double> began;
+  std::optional<double> ended;
   for (const Record& record : records) {
     if (record.run != run) continue;
+    if (!is_usable(record)) {
+      ++summary.left_out;
+      continue;
+    }
     ++summary.records;
     if (!record.project.empty()) summary.project = record.project;
     if (!record.device.empty()) summary.device = record.device;
     if (summary.first.empty()) summary.first = record.time;
     summary.last = record.time;
     summary.environment = record.environment;
-    summary.seconds += record.seconds;
+    summary.busy_seconds += record.seconds;
     summary.cost.machine += record.cost.machine;
     summary.cost.agent += record.cost.agent;
+    if (const auto found = prices_of(record)) prices = found;
+    if (const auto end = seconds_of(record.time)) {  // a record is written when its work is done
+      began = std::min(began.value_or(*end), *end - record.seconds);
+      ended = std::max(ended.value_or(*end), *end);
+    }
     if (const auto* comparison = record.as<CompareRecord>()) {
       add_change(record, *comparison, summary.changes);
-      const bool kept = record.verdict == name_of(Decision::keep) && comparison->gain && comparison->gain->mean;
-      if (kept) kept_log_gain += std::log1p(*comparison->gain->mean);
     } else if (const auto* gates = record.as<GateRecord>()) {
       summary.gates.push_back({.id = record.id,
                                .commit = record.commit.value_or(""),
                                .verdict = record.verdict,
                                .what = detail_of(record),
-                               .seconds = record.seconds});
+                               .seconds = record.seconds,
+                               .evidence = evidence_text(record)});
       last_gate = *gates;
-      const Named<Speed> speeds = speeds_of(*gates);
-      if (summary.before.empty()) summary.before = speeds;
-      if (!speeds.empty()) summary.after = speeds;
+      for (const GateResult& gate : gates->gates) {
+        const double* before = find_named(gate_seconds, gate.gate);
+        put_named(gate_seconds, gate.gate, (before != nullptr ? *before : 0) + gate.seconds);
+      }
+      for (const auto& speed : speeds_of(*gates, evidence_text(record))) speeds.push_back(speed);
     }
   }
+  for (const auto& [workload, speed] : speeds) put_named(summary.after, workload, speed);
+  for (const auto& [workload, speed] : speeds) {
+    const Speed* after = find_named(summary.after, workload);
+    const bool first = find_named(summary.before, workload) == nullptr;
+    if (first && speed.evidence == after->evidence) put_named(summary.before, workload, speed);
+  }
+  summary.seconds = began ? *ended - *began : summary.busy_seconds;
+  if (project && !prices) prices = Prices{project->cost.machine_per_hour, project->cost.agent_per_hour};
+  if (prices) summary.cost = cost_of(summary.seconds, *prices);
   summary.cost.total = summary.cost.machine + summary.cost.agent;
-  summary.kept_gain = std::expm1(kept_log_gain);
+  summary.kept = kept_gains(summary.changes);
   add_gate_goals(last_gate, project, summary.next_goals);
   add_change_goals(summary.changes, summary.next_goals);
-  if (project) {
-    summary.planned_minutes = project->thresholds.max_minutes;
-    summary.planned_iterations = project->thresholds.max_iterations;
-  }
-  if (project && project->cost.machine_per_hour > 0) {
-    summary.machine_advice = advice_text({}, project->cost, project->machine);
+  add_bottlenecks(last_gate, gate_seconds, summary);
+  if (!project) return summary;
+  summary.planned_minutes = project->thresholds.max_minutes;
+  summary.planned_iterations = project->thresholds.max_iterations;
+  if (project->cost.machine_per_hour > 0) {
+    const bool open = !summary.next_goals.empty() && !is_climbed(summary.after, *project);
+    summary.machine_advice = advice_text(plans_of(summary, open), project->cost, project->machine);
   }
   return summary;
+}
+
+std::vector<RunSummary> all_runs(const std::vector<Record>& records, const std::optional<Project>& project) {
+  std::vector<RunSummary> runs;
+  for (const Record& record : records) {
+    const bool known =
+        std::any_of(runs.begin(), runs.end(), [&](const RunSummary& run) { return run.run == record.run; });
+    if (!known) runs.push_back(run_summary(records, record.run, project));
+  }
+  return runs;
 }
 
 }  // namespace flashmoe::workflow

@@ -1,4 +1,5 @@
-// The summary of a run: before and after, each change with its effect, time against plan, cost, next goals.
+// The summary of a run: before and after, each change with its effect, bottlenecks, time against plan, money, next
+// goals; and runs side by side. Figures of different evidence are never put into one.
 #pragma once
 
 #include <optional>
@@ -20,6 +21,14 @@ struct Record;
 struct Speed {
   double speedup = 0;  // the mean
   double lower = 0;    // its bound
+  std::string evidence{};
+};
+
+// All changes that were kept, on one workload and on evidence of one kind and place.
+struct KeptGain {
+  std::string workload{}, evidence{};
+  int changes = 0;
+  double gain = 0;  // ratio - 1
 };
 
 struct ChangeSummary {
@@ -34,6 +43,7 @@ struct ChangeSummary {
   std::string problem{}, fix{};
   double seconds = 0;
   std::string comparison{};  // its identity
+  std::string evidence{};
 };
 
 struct GateSummary {
@@ -42,6 +52,7 @@ struct GateSummary {
   std::string verdict{};
   std::string what{};
   double seconds = 0;
+  std::string evidence{};
 };
 
 struct RunSummary {
@@ -50,14 +61,17 @@ struct RunSummary {
   std::string first{}, last{};  // times of its records
   std::optional<MachineFacts> environment{};
   int records = 0;
-  Named<Speed> before{}, after{};  // by workload
-  double kept_gain = 0;            // of all changes that were kept, as ratio - 1
+  int left_out = 0;  // records that are not as they were written, or by somebody else in this writer's name
+  Named<Speed> before{}, after{};  // by workload; before: on the evidence of after
+  std::vector<KeptGain> kept{};
   std::vector<ChangeSummary> changes{};
   std::vector<GateSummary> gates{};
-  double seconds = 0;
+  std::vector<std::string> bottlenecks{};  // sentences
+  double busy_seconds = 0;                 // in which cudadent ran
+  double seconds = 0;                      // from the beginning of the first record to the end of the last
   std::optional<double> planned_minutes{};
   std::optional<int> planned_iterations{};
-  Spent cost{};
+  Spent cost{};  // of `seconds`: what is rented is paid while one thinks
   std::vector<std::string> next_goals{};
   std::string machine_advice{};  // empty: the machine costs nothing
 };
@@ -68,5 +82,10 @@ struct RunSummary {
 [[nodiscard]] RunSummary run_summary(const std::vector<Record>& records, const std::string& run,
                                      const std::optional<Project>& project);
 [[nodiscard]] std::string markdown_of(const RunSummary& summary);
+
+// Every run there is, in the order in which they began.
+[[nodiscard]] std::vector<RunSummary> all_runs(const std::vector<Record>& records,
+                                               const std::optional<Project>& project);
+[[nodiscard]] std::string runs_markdown(const std::vector<RunSummary>& runs);
 
 }  // namespace flashmoe::workflow

@@ -5,9 +5,11 @@
 
 #include "support/clock.hpp"
 #include "support/process.hpp"
+#include "support/text.hpp"
 #include "workflow/compare/versions.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
+#include "workflow/reproduce/recipe.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -15,7 +17,12 @@ namespace {
 Result<Record> find_original(const Journal& journal, const std::string& id) {
   auto record = journal.find(id);
   if (!record) return record.error();
-  if (const auto* good = record->as<KnownGoodRecord>()) return journal.find(good->of);
+  if (const auto* good = record->as<KnownGoodRecord>()) record = journal.find(good->of);
+  if (record && !is_usable(*record)) {
+    return Diagnostic{.message = "record " + printable(record->id) + " is " + name_of(record->standing) + ": " +
+                                 printable(record->standing_why),
+                      .fix = "cudadent journal --check names what is not as it was written"};
+  }
   return record;
 }
 
@@ -51,21 +58,6 @@ std::optional<Prices> prices_of(const Record& record) {
 
 }  // namespace
 
-Result<std::vector<std::string>> recipe_of(const Record& record) {
-  std::vector<std::string> recipe;
-  if (const Recipe* stored = stored_recipe(record)) recipe = stored->argv;
-  if (const auto* run = record.as<GateRecord>(); run != nullptr && recipe.empty()) {
-    recipe = {"gate", "--device", record.device};
-    if (run->seed) recipe.insert(recipe.end(), {"--seed", std::to_string(*run->seed)});
-    if (run->threads) recipe.insert(recipe.end(), {"--threads", std::to_string(*run->threads)});
-  }
-  if (recipe.empty()) {
-    return Diagnostic{.message = "record " + record.id + " (" + record.kind + ") has no recipe",
-                      .fix = "gate runs and comparisons can be reproduced: cudadent journal --kind gate"};
-  }
-  return recipe;
-}
-
 Result<Reproduction> reproduce(const ReproduceRequest& request, Progress& progress) {
   const auto began = std::chrono::steady_clock::now();
   progress.step("read the record");
@@ -78,6 +70,10 @@ Result<Reproduction> reproduce(const ReproduceRequest& request, Progress& progre
   if (commit.empty()) {
     return Diagnostic{.message = "record " + then->id + " was made outside a repository: no commit to go back to",
                       .fix = "git init and commit the project; later runs can be reproduced"};
+  }
+  if (!is_commit(commit)) {
+    return Diagnostic{.message = "record " + then->id + ": '" + printable(commit) + "' is no commit",
+                      .fix = "cudadent journal --check names what is not as it was written"};
   }
   Reproduction result;
   const Recipe* stored = stored_recipe(*then);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "support/progress.hpp"
 #include "support/result.hpp"
@@ -26,9 +25,6 @@ struct Reproduction {
   Record record{};
   [[nodiscard]] int exit_code() const { return !same_verdict ? 1 : exact ? 0 : 3; }
 };
-
-// The command line (without the program) that makes such a record again.
-[[nodiscard]] Result<std::vector<std::string>> recipe_of(const Record& record);
 
 [[nodiscard]] Result<Reproduction> reproduce(const ReproduceRequest& request, Progress& progress);
 

@@ -58,7 +58,7 @@ class Worker:
         if request["hash"] and digest != request["hash"]:
             return {"ok": False, "error": "%s is not what was read first: SHA-256 is %s, was %s" % (path, digest, request["hash"])}
         self.trusted = request.get("trusted", False)
-        sys.path.insert(0, os.path.dirname(path))
+        sys.path.append(os.path.dirname(path))  # last: a file beside the project shadows no library
         spec = importlib.util.spec_from_file_location("cudadent_callable", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)

@@ -51,6 +51,7 @@ struct Runnable {
   std::vector<Image> images{};
   std::function<Result<std::vector<Launch>>(const Values&)> launches{};
   std::vector<std::string> environment{};  // "NAME=value" for the worker
+  std::vector<std::string> readable{};     // directories of libraries it is linked with
   double limit_factor = 1;                 // on every time limit: a virtual GPU is slower than a device
 };
 

@@ -12,6 +12,7 @@
 #include "support/process.hpp"
 #include "support/process_tree.hpp"
 #include "workflow/runner/element.hpp"
+#include "workflow/runner/confine_kernel.hpp"
 #include "workflow/runner/hardening.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/runner/launch_text.hpp"
@@ -259,14 +260,17 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
 
   const std::string threads = std::to_string(std::max(1, runnable.threads));
   Command command{.argv = worker_command(), .directory = project.directory};
-  if (state.python) command.argv = {python_program(), "-c", python_runner_script};
+  // Isolated: neither the working directory nor the environment says what is imported.
+  if (state.python) command.argv = {python_program(), "-I", "-B", "-c", python_runner_script};
+  command.short_environment = true;
+  // A CUDA kernel runs on its device; a reference and a baseline are the user's own.
+  if (!trusted && runnable.kind != CallableKind::cuda) command.confinement = confinement_of(project, runnable);
   // Threads that spin after their work would look like work left running.
   command.environment = {"OMP_NUM_THREADS=" + threads,
                          "OMP_WAIT_POLICY=passive",
                          "MKL_NUM_THREADS=" + threads,
                          "OPENBLAS_NUM_THREADS=" + threads,
-                         "LD_PRELOAD",
-                         "PYTHONDONTWRITEBYTECODE=1"};
+                         "LD_PRELOAD"};
   command.environment.insert(command.environment.end(), runnable.environment.begin(), runnable.environment.end());
   auto talk = Conversation::start(command, {state.inputs.fd(), state.outputs.fd()});
   if (!talk) {

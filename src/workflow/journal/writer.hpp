@@ -1,0 +1,28 @@
+// Who writes records here, and what he remembers of his own chain. The memory is in the user's state directory
+// (XDG_STATE_HOME, else ~/.local/state), where no kernel may write: so records that are taken off the end of a journal,
+// or the whole file, are missed, and a record that somebody put there under this name is known for what it is.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "workflow/journal/chain.hpp"
+
+namespace flashmoe::workflow {
+
+// This user on this machine; 12 hex digits.
+[[nodiscard]] const std::string& this_writer();
+
+// A record is announced before it is written and confirmed after it: killed in between, its writer has written it or
+// not, and the file says which.
+struct ChainMemory {
+  ChainEnd written{};
+  ChainEnd announced{};
+};
+
+// Unset: nothing is remembered of this journal.
+[[nodiscard]] std::optional<ChainMemory> remembered(const std::string& journal);
+// What cannot be stored is not remembered; the journal's own chain stays.
+void remember(const std::string& journal, const ChainMemory& memory);
+
+}  // namespace flashmoe::workflow

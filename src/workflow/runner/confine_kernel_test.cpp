@@ -1,0 +1,136 @@
+// Kernels that reach for what is not theirs.
+#include "workflow/runner/confine_kernel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "support/sha256.hpp"
+#include "workflow/compile/cpu_build.hpp"
+#include "workflow/project/project_for_test.hpp"
+#include "workflow/runner/session.hpp"
+#include "workflow/runner/worker_for_test.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+struct ReachingProject : ProjectForTest {
+  ReachingProject() {
+    project.tensors.resize(2);
+    project.tensors[0].name = "x";
+    project.tensors[0].shape = {"n"};
+    project.tensors[1].name = "y";
+    project.tensors[1].role = TensorRole::output;
+    project.tensors[1].shape = {"n"};
+    project.call_limit_seconds = 10;
+  }
+
+  // `reach` is a C++ expression; the kernel returns 0 when it is false.
+  RunError run_cpp(const std::string& reach) {
+    write("kernel.cpp",
+          "#include <cudadent/kernel.h>\n#include <cstdio>\n#include <cstdlib>\n#include <unistd.h>\n"
+          "#include <sys/socket.h>\n#include <fcntl.h>\n"
+          "extern \"C\" int reach(const cudadent_call* call) {\n"
+          "  float* y = (float*)call->tensors[1].data;\n"
+          "  for (int64_t i = 0; i < call->tensors[1].shape[0]; ++i) y[i] = 1;\n  return (" +
+              reach + ") ? 7 : 0;\n}\n");
+    const auto built = build_cpu(project, cpp_callable("kernel.cpp", "reach"), "kernel");
+    if (!built) return {Failure::could_not_start, built.error()};
+    return run({.label = "kernel", .library = built->library, .entry = "reach", .content_hash = built->content_hash},
+               false);
+  }
+
+  RunError run_python(const std::string& text, bool trusted) {
+    write("callable.py", text);
+    const std::string file = project.directory + "/callable.py";
+    return run({.label = "python",
+                .kind = CallableKind::python,
+                .library = file,
+                .entry = "f",
+                .content_hash = *sha256_of_file(file)},
+               trusted);
+  }
+
+  RunError run(const Runnable& runnable, bool trusted) {
+    Session session;
+    if (RunError error = session.start(project, runnable, trusted); error.failure != Failure::none) return error;
+    if (RunError error = session.bind(project, {{"n", 4}}, "tiny", 1); error.failure != Failure::none) return error;
+    session.fill(0, 1);
+    session.seal_inputs_and_poison();
+    return session.run(0, 1, milliseconds(30'000)).error;
+  }
+};
+
+TEST(ConfineKernel, AnHonestKernelRuns) {
+  const RunError error = ReachingProject().run_cpp("false");
+  EXPECT_EQ(error.failure, Failure::none) << error.diagnostic.message;
+}
+
+TEST(ConfineKernel, AKernelWritesNowhereAndReadsOnlyItsProject) {
+  if (landlock_version() == 0) GTEST_SKIP() << confinement_here();
+  ReachingProject reaching;
+  fs::create_directory(fs::path(reaching.project.directory) / ".cudadent");
+  reaching.write(".cudadent/records.jsonl", "");
+  const fs::path secret = fs::path(reaching.project.directory).parent_path() / "confine_kernel_test.secret";
+  std::ofstream(secret) << "key";
+  for (const std::string& reach : {std::string("std::fopen(\".cudadent/records.jsonl\", \"a\") != nullptr"),
+                                   std::string("std::fopen(\"numpy.py\", \"w\") != nullptr"),
+                                   std::string("std::fopen(\"kernel.cpp\", \"r+\") != nullptr"),
+                                   std::string("std::fopen(\"../outside\", \"w\") != nullptr"),
+                                   "std::fopen(\"" + secret.string() + "\", \"r\") != nullptr",
+                                   std::string("std::rename(\"kernel.cpp\", \"other.cpp\") == 0")}) {
+    const RunError error = reaching.run_cpp(reach);
+    EXPECT_EQ(error.failure, Failure::none) << reach << ": " << error.diagnostic.message;
+  }
+  fs::remove(secret);
+}
+
+TEST(ConfineKernel, AKernelHasNoNetworkAndNoEnvironment) {
+  ::setenv("CONFINE_TEST_TOKEN", "secret", 1);
+  for (const char* reach : {"socket(AF_INET, SOCK_STREAM, 0) >= 0", "socket(AF_UNIX, SOCK_STREAM, 0) >= 0",
+                            "std::getenv(\"CONFINE_TEST_TOKEN\") != nullptr"}) {
+    const RunError error = ReachingProject().run_cpp(reach);
+    EXPECT_EQ(error.failure, Failure::none) << reach << ": " << error.diagnostic.message;
+  }
+}
+
+bool has_numpy() {
+  return std::system((python_program() + " -I -c 'import numpy' >/dev/null 2>&1").c_str()) == 0;
+}
+
+// A kernel that ran before may have left them there.
+TEST(ConfineKernel, PlantedModulesAreNotImported) {
+  if (!has_numpy()) GTEST_SKIP() << "no numpy";
+  ReachingProject reaching;
+  reaching.write("numpy.py", "raise SystemExit('planted')\n");
+  reaching.write("statistics.py", "raise SystemExit('planted')\n");
+  reaching.write("helper.py", "value = 1\n");
+  ::setenv("PYTHONPATH", reaching.project.directory.c_str(), 1);
+  const RunError error = reaching.run_python(
+      "import numpy, statistics, helper\ndef f(tensors, params):\n    tensors['y'][:] = "
+      "statistics.mean([helper.value])\n",
+      true);
+  ::unsetenv("PYTHONPATH");
+  EXPECT_EQ(error.failure, Failure::none) << error.diagnostic.message;
+}
+
+TEST(ConfineKernel, APythonKernelIsConfinedToo) {
+  if (!has_numpy() || landlock_version() == 0) GTEST_SKIP() << "no numpy, or " << confinement_here();
+  const RunError error = ReachingProject().run_python(
+      "def f(tensors, params):\n    tensors['y'][:] = 1\n    try:\n        open('numpy.py', 'w')\n"
+      "    except PermissionError:\n        return\n    raise ValueError('it wrote')\n",
+      false);
+  EXPECT_EQ(error.failure, Failure::none) << error.diagnostic.message;
+}
+
+}  // namespace
+}  // namespace flashmoe::workflow
+
+int main(int argc, char** argv) {
+  return flashmoe::workflow::run_tests_or_worker(argc, argv);
+}
