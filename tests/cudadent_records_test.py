@@ -1,6 +1,6 @@
 """What somebody wrote into a journal is named, and nothing of it is run.
 
-    cudadent_records_test.py CUDADENT     exit 0 when all hold
+cudadent_records_test.py CUDADENT     exit 0 when all hold
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Bench:
             ["-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "first"],
         ):
             subprocess.run(["git", *arguments], cwd=self.project, check=True)
-        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=self.project, check=True, capture_output=True, text=True)
+        head = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=self.project, check=True, capture_output=True, text=True
+        )
         self.commit = head.stdout.strip()
 
     def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
