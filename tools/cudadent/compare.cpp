@@ -49,7 +49,7 @@ void print_report(const CompareReport& report) {
   if (report.record.evidence) fmt::print("evidence    {}\n", text_of(*report.record.evidence));
   fmt::print("record      {}  {:.1f} s  ${:.4f}\n", report.record.id, report.record.seconds, report.record.cost.total);
   for (const std::string& note : report.notes) fmt::print("note        {}\n", note);
-  if (comparison.ending != Ending::decided) {
+  if (!comparison.problem.message.empty()) {
     fmt::print("why         {}\n", comparison.problem.message);
     if (!comparison.problem.fix.empty()) fmt::print("fix         {}\n", comparison.problem.fix);
   }

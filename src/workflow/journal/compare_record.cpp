@@ -23,10 +23,8 @@ CompareRecord measured_record(const Comparison& comparison) {
   }
   record.samples = comparison.pairs;
   record.calibration_samples = comparison.calibration_pairs;
-  if (comparison.ending != Ending::decided) {
-    record.problem = comparison.problem.message;
-    record.fix = comparison.problem.fix;
-  }
+  record.problem = comparison.problem.message;
+  record.fix = comparison.problem.fix;
   return record;
 }
 

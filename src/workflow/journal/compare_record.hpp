@@ -61,7 +61,7 @@ struct CompareRecord {
   std::size_t pairs_used = 0;
   CalibrationRecord calibration{};
   std::vector<PairSample> samples{}, calibration_samples{};
-  std::string problem{}, fix{};  // when it was not decided
+  std::string problem{}, fix{};  // when it was not decided, or not for want of a finer machine
   bool operator==(const CompareRecord&) const = default;
 
   // Which comparison this is, also after it was stopped and went on.

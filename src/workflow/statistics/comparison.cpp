@@ -129,6 +129,7 @@ Comparison compare_versions(const PairSource& equal_pair, const PairSource& pair
                             Comparison earlier, const ComparisonHooks& hooks) {
   Comparison result = std::move(earlier);
   result.ending = Ending::decided;
+  result.problem = {};
   const auto start = Clock::now();
   const double seconds_before = result.seconds;
   const auto update_time = [&] { result.seconds = seconds_before + seconds_since(start); };
@@ -162,18 +163,27 @@ Comparison compare_versions(const PairSource& equal_pair, const PairSource& pair
   }
   result.calibration = calibrate(log_ratios_of(result.calibration_pairs), plan.policy);
   if (result.calibration.biased) return stop(Ending::biased, found_biased(result.calibration));
-  if (plan.policy.min_gain < result.calibration.minimum_detectable_gain) {
+  if (!std::isfinite(result.calibration.minimum_detectable_gain)) {
     return stop(Ending::threshold_refused, refused_threshold(result.calibration, plan.policy));
   }
+  // What is clearly faster is faster on any machine; that a gain is missing can be said only where it would be seen.
+  const bool too_coarse = plan.policy.min_gain < result.calibration.minimum_detectable_gain;
+  const auto decide_now = [&] {
+    result.verdict = decide_by_plan(result.log_ratios(), plan);
+    if (too_coarse && result.verdict.decision == Decision::revert) result.verdict.decision = Decision::inconclusive;
+  };
 
-  result.verdict = decide_by_plan(result.log_ratios(), plan);
+  decide_now();
   while (!result.verdict.final) {
     PairOutcome outcome;
     if (!take(pair, result.pairs, outcome)) return give_up(outcome);
-    result.verdict = decide_by_plan(result.log_ratios(), plan);
+    decide_now();
     if (hooks.after_pair) hooks.after_pair(false, outcome.sample, result.verdict);
   }
   update_time();
+  if (too_coarse && result.verdict.decision == Decision::inconclusive) {
+    result.problem = refused_threshold(result.calibration, plan.policy);
+  }
   return result;
 }
 

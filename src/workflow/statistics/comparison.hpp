@@ -25,7 +25,7 @@ struct Calibration {
 
 enum class Ending {
   decided,
-  threshold_refused,  // min_gain is below what this machine can see
+  threshold_refused,  // so many pairs decide nothing at the error rate that is left
   biased,
   base_failed,
   candidate_failed,
@@ -44,7 +44,8 @@ struct ComparisonPlan {
 
 struct Comparison {
   Ending ending = Ending::decided;
-  Diagnostic problem{};  // for every ending but `decided`
+  Diagnostic
+      problem{};  // for every ending but `decided`; there: why it is INCONCLUSIVE, where the machine is too coarse
   Verdict verdict{};
   Calibration calibration{};
   std::vector<PairSample> calibration_pairs{};

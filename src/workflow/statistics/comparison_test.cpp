@@ -53,12 +53,26 @@ TEST(Comparison, KeepsARealGainAndRevertsALoss) {
   EXPECT_EQ(revert.exit_code(), 1);
 }
 
-TEST(Comparison, AThresholdBelowTheNoiseIsRefusedBeforeAnyPair) {
-  const Comparison refused = compare_versions(source(1, 0, 0.03), source(2, 0.05, 0.03), plan_with(0.005));
+TEST(Comparison, BelowTheNoiseAClearGainIsKeptAndNothingIsReverted) {
+  const Comparison keep = compare_versions(source(1, 0, 0.03), source(2, 0.5, 0.03), plan_with(0.005));
+  ASSERT_GT(keep.calibration.minimum_detectable_gain, 0.005);
+  EXPECT_EQ(keep.word(), "KEEP");
+  EXPECT_EQ(keep.exit_code(), 0);
+  EXPECT_EQ(keep.problem.message, "");
+  const Comparison slower = compare_versions(source(1, 0, 0.03), source(2, -0.5, 0.03), plan_with(0.005));
+  EXPECT_EQ(slower.word(), "INCONCLUSIVE");
+  EXPECT_EQ(slower.exit_code(), 3);
+  EXPECT_LT(slower.pairs.size(), 24U) << "it stops as soon as it knows";
+  EXPECT_NE(slower.problem.fix.find("--min-gain 0.0"), std::string::npos) << slower.problem.fix;
+}
+
+TEST(Comparison, PairsThatCannotDecideAreRefusedBeforeTheFirst) {
+  ComparisonPlan plan = plan_with(0.02);
+  plan.policy.alpha = 1e-30;
+  const Comparison refused = compare_versions(source(1, 0, 0.03), source(2, 0.5, 0.03), plan);
   EXPECT_EQ(refused.ending, Ending::threshold_refused);
   EXPECT_EQ(refused.exit_code(), 3);
   EXPECT_TRUE(refused.pairs.empty());
-  EXPECT_NE(refused.problem.fix.find("--min-gain 0.0"), std::string::npos) << refused.problem.fix;
 }
 
 TEST(Comparison, ABiasedMachineIsRefused) {
