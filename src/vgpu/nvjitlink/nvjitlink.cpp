@@ -100,13 +100,21 @@ Answer no_lto(Link* link) {
 
 // Each function under its own name and under those that the headers of CUDA 13.0, 13.1, ... call.
 #define EXPORTED extern "C" __attribute__((visibility("default")))
+// clang-format does not come to rest here.
+// clang-format off
 #define VERSION(name, minor, ...) EXPORTED Answer __##name##_13_##minor(__VA_ARGS__) __attribute__((alias(#name)));
-#define VERSIONS(name, ...)                                                                     \
-  VERSION(name, 0, __VA_ARGS__)                                                                 \
-  VERSION(name, 1, __VA_ARGS__)                                                                 \
-  VERSION(name, 2, __VA_ARGS__) VERSION(name, 3, __VA_ARGS__) VERSION(name, 4, __VA_ARGS__)     \
-      VERSION(name, 5, __VA_ARGS__) VERSION(name, 6, __VA_ARGS__) VERSION(name, 7, __VA_ARGS__) \
-          VERSION(name, 8, __VA_ARGS__) VERSION(name, 9, __VA_ARGS__)
+#define VERSIONS(name, ...)     \
+  VERSION(name, 0, __VA_ARGS__) \
+  VERSION(name, 1, __VA_ARGS__) \
+  VERSION(name, 2, __VA_ARGS__) \
+  VERSION(name, 3, __VA_ARGS__) \
+  VERSION(name, 4, __VA_ARGS__) \
+  VERSION(name, 5, __VA_ARGS__) \
+  VERSION(name, 6, __VA_ARGS__) \
+  VERSION(name, 7, __VA_ARGS__) \
+  VERSION(name, 8, __VA_ARGS__) \
+  VERSION(name, 9, __VA_ARGS__)
+// clang-format on
 
 EXPORTED Answer nvJitLinkCreate(Link** out, std::uint32_t count, const char* const* options) {
   if (out == nullptr || (count != 0 && options == nullptr)) return null_input;
