@@ -46,6 +46,7 @@ fms_status refuse_problem(const fms_error& why, fms_error* error) {
 
 fms_status compare(const fms_attention_plan& plan, fms_attention_plan& again, fms_error* error) {
   again.fingerprint = plan.fingerprint;
+  // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): bit by bit is meant, and the struct has no padding
   if (std::memcmp(&plan, &again, sizeof plan) == 0) return FMS_OK;
   const auto differs = [&](const Field& field) {
     return std::memcmp(reinterpret_cast<const char*>(&plan) + field.offset,

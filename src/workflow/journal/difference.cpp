@@ -23,7 +23,7 @@ void flatten(const Json& json, const std::string& path, std::map<std::string, Js
   if (json.is_object()) {
     for (const auto& [key, value] : json.items()) {
       if (path.empty() && is_bookkeeping(key)) continue;
-      flatten(value, path.empty() ? key : path + "." + key, into);
+      flatten(value, path.empty() ? key : fmt::format("{}.{}", path, key), into);
     }
   } else if (json.is_array()) {
     if (json.size() > longest_compared_array || path.ends_with("samples")) return;

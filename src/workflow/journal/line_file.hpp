@@ -15,6 +15,8 @@ class LockedLines {
  public:
   // Makes file and directory when they are missing.
   [[nodiscard]] static Result<LockedLines> open(const std::string& path);
+  LockedLines(const LockedLines&) = delete;
+  LockedLines& operator=(const LockedLines&) = delete;
   LockedLines(LockedLines&& other) noexcept;
   LockedLines& operator=(LockedLines&& other) = delete;
   ~LockedLines();

@@ -11,8 +11,8 @@
 #include "support/json_text.hpp"
 #include "support/process.hpp"
 #include "support/process_tree.hpp"
-#include "workflow/runner/element.hpp"
 #include "workflow/runner/confine_kernel.hpp"
+#include "workflow/runner/element.hpp"
 #include "workflow/runner/hardening.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/runner/launch_text.hpp"
@@ -166,7 +166,7 @@ struct Session::State {
     return talk.stop();
   }
 
-  struct Exchange {
+  struct Exchange {  // NOLINT(bugprone-exception-escape): to make a null value throws nothing
     Json reply;
     double seconds = 0;
     double cpu_seconds = -1;
@@ -266,11 +266,8 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
   // A CUDA kernel runs on its device; a reference and a baseline are the user's own.
   if (!trusted && runnable.kind != CallableKind::cuda) command.confinement = confinement_of(project, runnable);
   // Threads that spin after their work would look like work left running.
-  command.environment = {"OMP_NUM_THREADS=" + threads,
-                         "OMP_WAIT_POLICY=passive",
-                         "MKL_NUM_THREADS=" + threads,
-                         "OPENBLAS_NUM_THREADS=" + threads,
-                         "LD_PRELOAD"};
+  command.environment = {"OMP_NUM_THREADS=" + threads, "OMP_WAIT_POLICY=passive", "MKL_NUM_THREADS=" + threads,
+                         "OPENBLAS_NUM_THREADS=" + threads, "LD_PRELOAD"};
   command.environment.insert(command.environment.end(), runnable.environment.begin(), runnable.environment.end());
   auto talk = Conversation::start(command, {state.inputs.fd(), state.outputs.fd()});
   if (!talk) {
