@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
 #include "vgpu/driver/cuda_abi.hpp"
@@ -36,7 +35,7 @@ class JitOptions {
   static void put(char* log, unsigned bytes, void** size, std::string_view text) {
     if (log == nullptr || bytes == 0) return;
     const auto written = std::min<std::size_t>(text.size(), bytes - 1);
-    std::memcpy(log, text.data(), written);
+    std::copy_n(text.begin(), written, log);
     log[written] = '\0';
     if (size != nullptr) *size = reinterpret_cast<void*>(written);
   }
