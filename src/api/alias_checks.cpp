@@ -17,11 +17,21 @@ std::uintptr_t address(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
+// Where an element lies behind the first. Unsigned: the stride of an axis of one element may be anything.
+std::uintptr_t offset(int64_t index, int64_t stride, int64_t bytes) {
+  return static_cast<std::uintptr_t>(index) * static_cast<std::uintptr_t>(stride) * static_cast<std::uintptr_t>(bytes);
+}
+
+// The stride of a single element leads nowhere.
+StridedAxis axis_of(int64_t count, int64_t stride, int64_t bytes) {
+  return {count, count > 1 ? stride * bytes : 0};
+}
+
 StridedBytes rows_of(const void* base, int64_t bytes, int64_t inner, const fms_strides& s, int64_t batch, int64_t heads,
                      plan::RowRange rows) {
-  return {address(base) + static_cast<std::uintptr_t>(rows.first * s.seq * bytes),
+  return {address(base) + offset(rows.first, s.seq, bytes),
           inner * bytes,
-          {{batch, s.batch * bytes}, {heads, s.head * bytes}, {rows.count, s.seq * bytes}, {1, 0}}};
+          {axis_of(batch, s.batch, bytes), axis_of(heads, s.head, bytes), axis_of(rows.count, s.seq, bytes), {1, 0}}};
 }
 
 fms_status refuse(const char* written, const char* read, const char* exception, fms_error* error) {
@@ -111,7 +121,7 @@ class Memory {
     const fms_strides& s = which == k ? p_.k : p_.v;
     const int64_t bytes = element_bytes(p_.dtype);
     StridedBytes keys = rows_of(which == k ? args_.k : args_.v, bytes, p_.head_dim, s, batch, p_.kv_heads, rows);
-    keys.base += static_cast<std::uintptr_t>(first_batch * s.batch * bytes);
+    keys.base += offset(first_batch, s.batch, bytes);
     return keys;
   }
 
@@ -140,16 +150,15 @@ class Memory {
     const int64_t bytes = element_bytes(p_.bias_dtype);
     return {address(args_.bias),
             bytes,
-            {{p_.batch, p_.bias.batch * bytes},
-             {p_.q_heads, p_.bias.head * bytes},
-             {p_.q_len, p_.bias.q * bytes},
-             {p_.kv_len, p_.bias.kv * bytes}}};
+            {axis_of(p_.batch, p_.bias.batch, bytes), axis_of(p_.q_heads, p_.bias.head, bytes),
+             axis_of(p_.q_len, p_.bias.q, bytes), axis_of(p_.kv_len, p_.bias.kv, bytes)}};
   }
 
   // The last sequence's row of the table may be cut off behind its pages.
   [[nodiscard]] StridedBytes table_entries() const {
     const int64_t pages = (p_.kv_len + p_.page_size - 1) / p_.page_size;
-    return {address(args_.block_table), pages * 4, {{p_.batch, p_.block_table_stride * 4}, {1, 0}, {1, 0}, {1, 0}}};
+    return {
+        address(args_.block_table), pages * 4, {axis_of(p_.batch, p_.block_table_stride, 4), {1, 0}, {1, 0}, {1, 0}}};
   }
 
   const fms_attention_plan& plan_;
