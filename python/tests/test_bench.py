@@ -265,6 +265,19 @@ def test_a_low_mean_fails_without_any_slow_cell() -> None:
     assert failing == ["prefill geometric mean, fp16, 1 and 2 threads"]
 
 
+def test_where_tiles_multiply_fp16_prefill_may_not_be_slower_than_torch() -> None:
+    def results(ratio: float) -> list[Any]:
+        rows = synthetic_results()
+        return synthetic_results({row.key: ratio for row in rows if row.dtype == "fp16" and row.cell.kind == "prefill"})
+
+    def outcome(ratio: float) -> Any:
+        return targets.overall(targets.must_verdicts(results(ratio), fp16_tiles=True))
+
+    assert outcome(1.05) is targets.Outcome.HOLDS
+    assert outcome(0.9) is targets.Outcome.FAILS
+    assert outcome_of(results(1.05)) is targets.Outcome.FAILS
+
+
 def test_a_margin_lowers_every_must() -> None:
     rows = synthetic_results({row.key: 2.0 for row in synthetic_results() if row.dtype == "fp16"})
     assert targets.overall(targets.must_verdicts(rows, margin=0.75)) is targets.Outcome.HOLDS

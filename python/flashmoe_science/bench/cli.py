@@ -160,6 +160,7 @@ def measure_and_report(
     threads: Sequence[int],
 ) -> int:
     from . import memory, report
+    from .torch_side import torch_has_fp16_tiles
 
     rows: list[Row] = []
     memory_figures = None
@@ -172,7 +173,7 @@ def measure_and_report(
     except KeyboardInterrupt:
         print(f"\ninterrupted after {len(rows)} of {len(jobs)} rows; reporting those", file=sys.stderr)
     measured = [row.measured() for row in rows]
-    musts = must_verdicts(measured, options.margin) if options.check else []
+    musts = must_verdicts(measured, options.margin, torch_has_fp16_tiles()) if options.check else []
     verdicts = musts + goal_verdicts(measured, python_calls=ours.name == PACKAGE_NAME)
     out = sys.stderr if options.json == "-" else sys.stdout
     print(report.table(rows, ours), file=out)

@@ -17,6 +17,12 @@ def as_tensor(output: object) -> torch.Tensor:
     return cast(torch.Tensor, output)
 
 
+def torch_has_fp16_tiles() -> bool:
+    """Whether torch multiplies fp16 by AMX-FP16 on this CPU."""
+    asked = getattr(torch.cpu, "_is_amx_fp16_supported", None)  # of torch >= 2.6
+    return asked is not None and bool(asked())
+
+
 class TorchSdpa:
     name = "torch"
     version = str(torch.__version__)
