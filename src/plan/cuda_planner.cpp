@@ -206,10 +206,7 @@ fms_status finish_cuda_plan(const CudaKernel& kernel, int64_t splits, int32_t sm
   plan.kv_tile = kernel.kv_tile;
   plan.kv_splits = static_cast<int32_t>(splits);
   plan.work_items = ctas;
-  if (splits > 1) {
-    plan.workspace_bytes =
-        static_cast<uint64_t>(ctas * kernel.split_bytes) + static_cast<uint64_t>(tiles) * sizeof(uint32_t);
-  }
+  plan.workspace_bytes = cuda_workspace_bytes(tiles, splits, kernel.split_bytes);
   return FMS_OK;
 }
 

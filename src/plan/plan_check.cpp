@@ -143,7 +143,7 @@ fms_status check_plan(const fms_attention_plan& plan, fms_error* error) {
 
 fms_status holds_kernel(const fms_attention_plan& plan, const CudaKernel& kernel, fms_error* error) {
   const int64_t tiles = plan.work_items / plan.kv_splits;
-  const int64_t states = plan.kv_splits > 1 ? plan.work_items * kernel.split_bytes + tiles * int64_t{4} : 0;
+  const auto states = static_cast<int64_t>(cuda_workspace_bytes(tiles, plan.kv_splits, kernel.split_bytes));
   const auto same = [](const char* name, int64_t value, int64_t wanted) { return Choice{name, value, wanted, wanted}; };
   const Choice choices[] = {same("kernel_head_dim", plan.kernel_head_dim, kernel.head_dim),
                             same("q_tile", plan.q_tile, kernel.q_tile),

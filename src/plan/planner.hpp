@@ -53,6 +53,12 @@ struct DeviceCaps {
 // Whether a GPU's checked plan is one for this kernel.
 [[nodiscard]] fms_status holds_kernel(const fms_attention_plan& plan, const CudaKernel& kernel, fms_error* error);
 
+// What splits keep in the workspace: a state for each CTA and a counter for each tile.
+[[nodiscard]] inline uint64_t cuda_workspace_bytes(int64_t tiles, int64_t splits, int64_t split_bytes) {
+  if (splits <= 1) return 0;
+  return static_cast<uint64_t>(tiles * splits * split_bytes) + static_cast<uint64_t>(tiles) * sizeof(uint32_t);
+}
+
 // The steps of make_plan, for check_plan; problems and options are checked before them.
 // A plan of nothing.
 void begin_plan(const DeviceCaps& caps, const fms_attention_problem& problem, fms_attention_plan& plan);

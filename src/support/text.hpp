@@ -1,8 +1,10 @@
 // Small things about texts.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace flashmoe {
 
@@ -12,6 +14,17 @@ namespace flashmoe {
   const auto begin = text.find_first_not_of(blank);
   if (begin == std::string_view::npos) return {};
   return std::string(text.substr(begin, text.find_last_not_of(blank) - begin + 1));
+}
+
+// The parts of a list of paths, as PATH is one; empty parts are left out.
+[[nodiscard]] inline std::vector<std::string> colon_separated(std::string_view list) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(':', begin), list.size());
+    if (end > begin) parts.emplace_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
 
 // What a terminal may be shown of a text that somebody else wrote: control characters, which could move the cursor or

@@ -8,6 +8,7 @@
 
 #include "support/json_fields.hpp"
 #include "support/json_text.hpp"
+#include "support/text.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -73,9 +74,8 @@ std::string find_program(const std::vector<std::string>& names) {
       if (is_program(name)) return absolute_path(name).string();
       continue;
     }
-    std::istringstream path(variable("PATH"));
-    for (std::string directory; std::getline(path, directory, ':');)
-      if (!directory.empty() && is_program(fs::path(directory) / name)) return (fs::path(directory) / name).string();
+    for (const std::string& directory : colon_separated(variable("PATH")))
+      if (is_program(fs::path(directory) / name)) return (fs::path(directory) / name).string();
   }
   return {};
 }

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include "images/elf.hpp"
+#include "support/text.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {
@@ -22,9 +22,7 @@ std::vector<fs::path> search_directories(const fs::path& package) {
   for (const auto& part : fs::directory_iterator(package.parent_path() / "nvidia", ignored))
     directories.push_back(part.path() / "lib");
   if (const char* path = std::getenv("LD_LIBRARY_PATH")) {
-    std::istringstream parts(path);
-    for (std::string part; std::getline(parts, part, ':');)
-      if (!part.empty()) directories.emplace_back(part);
+    for (const std::string& part : colon_separated(path)) directories.emplace_back(part);
   }
   for (const auto& file : fs::directory_iterator("/etc/ld.so.conf.d", ignored)) {
     std::ifstream lines(file.path());

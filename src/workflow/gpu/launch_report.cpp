@@ -21,8 +21,8 @@ std::optional<ReportedParty> party_in(const Json& finding, const char* key) {
                       .source_line = integer_in(*json, "source_line"),
                       .ptx_line = integer_in(*json, "ptx_line"),
                       .instruction = text_in(*json, "instruction")};
-  if (const Json* block = field_in(*json, "block")) party.block = block->dump();
-  if (const Json* thread = field_in(*json, "thread")) party.thread = thread->dump();
+  if (const Json* block = field_in(*json, "block")) party.block = one_line(*block);
+  if (const Json* thread = field_in(*json, "thread")) party.thread = one_line(*thread);
   return party;
 }
 

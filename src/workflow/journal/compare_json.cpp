@@ -98,15 +98,11 @@ void read_body(const Json& from, CompareRecord& body) {
 }  // namespace journal_json
 
 Json to_json(const Gain& gain) {
-  Json json;
-  journal_json::write(json, gain);
-  return json;
+  return journal_json::json_of(gain);
 }
 
 Json to_json(const PairSample& sample) {
-  Json json;
-  journal_json::write(json, sample);
-  return json;
+  return journal_json::json_of(sample);
 }
 
 bool pair_from(const Json& json, PairSample& sample) {

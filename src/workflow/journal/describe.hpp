@@ -137,6 +137,13 @@ void write(Json& to, const Named<T>& values) {
   write_named(to, values);
 }
 
+template <class T>
+[[nodiscard]] Json json_of(const T& value) {
+  Json json;
+  write(json, value);
+  return json;
+}
+
 // ---- reading: true when the JSON was of the right kind -----------------------------------------------------------
 
 template <class T>

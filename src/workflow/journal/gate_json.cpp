@@ -379,15 +379,11 @@ void read_body(const Json& from, GateRecord& body) {
 }  // namespace journal_json
 
 Json to_json(const Finding& finding) {
-  Json json;
-  journal_json::write(json, finding);
-  return json;
+  return journal_json::json_of(finding);
 }
 
 Json to_json(const GateResult& result) {
-  Json json;
-  journal_json::write(json, result);
-  return json;
+  return journal_json::json_of(result);
 }
 
 std::vector<std::string> differences(const BaselineFacts& then, const BaselineFacts& now) {

@@ -164,21 +164,15 @@ std::vector<std::string> record_kinds() {
 }
 
 Json to_json(const MachineFacts& facts) {
-  Json json;
-  journal_json::write(json, facts);
-  return json;
+  return journal_json::json_of(facts);
 }
 
 Json to_json(const Evidence& evidence) {
-  Json json;
-  journal_json::write(json, evidence);
-  return json;
+  return journal_json::json_of(evidence);
 }
 
 Json to_json(const Difference& difference) {
-  Json json;
-  journal_json::write(json, difference);
-  return json;
+  return journal_json::json_of(difference);
 }
 
 Json to_json(const Record& record) {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "support/process.hpp"
+#include "support/text.hpp"
 #include "workflow/runner/session.hpp"
 
 namespace flashmoe::workflow {
@@ -47,10 +48,7 @@ Confinement confinement_of(const Project& project, const Runnable& runnable) {
   may.readable.push_back(program.string());
   may.readable.push_back((program.parent_path().parent_path() / "lib").string());
   if (const char* paths = std::getenv("LD_LIBRARY_PATH")) {
-    std::istringstream list(paths);
-    for (std::string path; std::getline(list, path, ':');) {
-      if (!path.empty()) may.readable.push_back(path);
-    }
+    for (std::string& path : colon_separated(paths)) may.readable.push_back(std::move(path));
   }
   if (runnable.kind == CallableKind::python) {
     may.readable.insert(may.readable.end(), python_paths().begin(), python_paths().end());
