@@ -24,7 +24,17 @@ struct Flags {
   bool quiet = false;
 };
 
+void print_counters(const CompareReport& report) {
+  const auto& compared = std::get<workflow::CompareRecord>(report.record.body);
+  fmt::print("{}  {} against {}, workload {} on {}\n", report.word(), compared.candidate->name, compared.base->name,
+             *compared.workload, report.record.device);
+  fmt::print("{}", counters_text(*report.counters));
+  if (report.record.evidence) fmt::print("evidence    {}\n", text_of(*report.record.evidence));
+  fmt::print("record      {}  {:.1f} s  ${:.4f}\n", report.record.id, report.record.seconds, report.record.cost.total);
+}
+
 void print_report(const CompareReport& report) {
+  if (report.counters) return print_counters(report);
   const auto& comparison = report.comparison;
   const auto& measured = std::get<workflow::CompareRecord>(report.record.body);
   const auto& policy = *measured.policy;
@@ -70,7 +80,7 @@ int run(Flags flags) {
   } else {
     print_report(*report);
   }
-  return report->comparison.exit_code();
+  return report->exit_code();
 }
 
 constexpr const char* manual =
@@ -97,63 +107,65 @@ Command compare_command() {
   return {.name = "compare",
           .about = "Is a candidate faster than the base, by enough, for sure?",
           .manual = manual,
-          .options = {{.names = "--base",
-                       .value = &request.base,
-                       .about = "Commit, or directory of a kernel project",
-                       .shows_default = true},
-                      {.names = "--candidate",
-                       .value = &request.candidate,
-                       .about = "Commit, directory, or . for the working tree",
-                       .shows_default = true},
-                      {.names = "project,--project",
-                       .value = &request.project,
-                       .about = "Directory with cudadent.toml",
-                       .shows_default = true},
-                      {.names = "--workload",
-                       .value = &request.workload,
-                       .about = "Workload to time (default: the project's target)"},
-                      {.names = "--phase",
-                       .value = &request.phase,
-                       .about = "Takes this phase's least gain from the project",
-                       .shows_default = true},
-                      {.names = "--min-gain",
-                       .value = &request.min_gain,
-                       .about = "Least gain worth keeping, 0.02 for 2 % (instead of --phase)",
-                       .range = {{0.0, 100.0}}},
-                      {.names = "--index",
-                       .value = &request.index,
-                       .about = "Which comparison of its run this is (default: counted)",
-                       .range = {{1, 1000000}}},
-                      {.names = "--run",
-                       .value = &request.run,
-                       .about = "Name of the run (default: CUDADENT_RUN, else the UTC day)"},
-                      {.names = "--note", .value = &request.note, .about = "What the change is about, for the summary"},
-                      {.names = "--block-ms",
-                       .value = &flags->block_ms,
-                       .about = "Shortest timed block in milliseconds",
-                       .shows_default = true,
-                       .range = {{2.0, 1000.0}}},
-                      {.names = "--max-pairs",
-                       .value = &request.max_pairs,
-                       .about = "Most pairs",
-                       .shows_default = true,
-                       .range = {{6, 24}}},
-                      {.names = "--limit",
-                       .value = &request.limit_seconds,
-                       .about = "Most seconds to measure",
-                       .shows_default = true,
-                       .range = {{1.0, 1e6}}},
-                      {.names = "--seed", .value = &request.seed, .about = "Seed of the inputs (default: a new one)"},
-                      {.names = "--final",
-                       .value = &request.final_claim,
-                       .about = "A final claim: KEEP needs the lower bound to reach the least gain"},
-                      {.names = "--resume",
-                       .value = &request.resume,
-                       .about = "Go on with an unfinished comparison of the same two versions"},
-                      {.names = "--json",
-                       .value = &flags->json,
-                       .about = "The record with every sample, as JSON on stdout"},
-                      {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
+          .options =
+              {{.names = "--base",
+                .value = &request.base,
+                .about = "Commit, or directory of a kernel project",
+                .shows_default = true},
+               {.names = "--candidate",
+                .value = &request.candidate,
+                .about = "Commit, directory, or . for the working tree",
+                .shows_default = true},
+               {.names = "project,--project",
+                .value = &request.project,
+                .about = "Directory with cudadent.toml",
+                .shows_default = true},
+               {.names = "--device",
+                .value = &request.device,
+                .about = "cpu or virtual:<gpu>, which has counters and no clock (default: FLASHMOE_DEVICE, else cpu)"},
+               {.names = "--workload",
+                .value = &request.workload,
+                .about = "Workload to time (default: the project's target)"},
+               {.names = "--phase",
+                .value = &request.phase,
+                .about = "Takes this phase's least gain from the project",
+                .shows_default = true},
+               {.names = "--min-gain",
+                .value = &request.min_gain,
+                .about = "Least gain worth keeping, 0.02 for 2 % (instead of --phase)",
+                .range = {{0.0, 100.0}}},
+               {.names = "--index",
+                .value = &request.index,
+                .about = "Which comparison of its run this is (default: counted)",
+                .range = {{1, 1000000}}},
+               {.names = "--run",
+                .value = &request.run,
+                .about = "Name of the run (default: CUDADENT_RUN, else the UTC day)"},
+               {.names = "--note", .value = &request.note, .about = "What the change is about, for the summary"},
+               {.names = "--block-ms",
+                .value = &flags->block_ms,
+                .about = "Shortest timed block in milliseconds",
+                .shows_default = true,
+                .range = {{2.0, 1000.0}}},
+               {.names = "--max-pairs",
+                .value = &request.max_pairs,
+                .about = "Most pairs",
+                .shows_default = true,
+                .range = {{6, 24}}},
+               {.names = "--limit",
+                .value = &request.limit_seconds,
+                .about = "Most seconds to measure",
+                .shows_default = true,
+                .range = {{1.0, 1e6}}},
+               {.names = "--seed", .value = &request.seed, .about = "Seed of the inputs (default: a new one)"},
+               {.names = "--final",
+                .value = &request.final_claim,
+                .about = "A final claim: KEEP needs the lower bound to reach the least gain"},
+               {.names = "--resume",
+                .value = &request.resume,
+                .about = "Go on with an unfinished comparison of the same two versions"},
+               {.names = "--json", .value = &flags->json, .about = "The record with every sample, as JSON on stdout"},
+               {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
           .run = [flags] { return run(*flags); }};
 }
 

@@ -13,6 +13,7 @@
 #include "support/process.hpp"
 #include "workflow/compare/measure.hpp"
 #include "workflow/compare/versions.hpp"
+#include "workflow/device/selector.hpp"
 #include "workflow/gates/correctness.hpp"
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/journal.hpp"
@@ -244,7 +245,67 @@ Record record_of(const CompareRequest& request, const Project& project, const Pr
   return record;
 }
 
+// On a device without a clock: the counters of both.
+Result<CompareReport> count_both(const CompareRequest& request, const Project& project, const DeviceSelector& device,
+                                 Progress& progress) {
+  const auto began = std::chrono::steady_clock::now();
+  progress.step("versions", 2);
+  const auto base = resolve_version(project, request.base);
+  if (!base) return base.error();
+  const auto candidate = resolve_version(project, request.candidate);
+  if (!candidate) return candidate.error();
+  const auto workload = workload_of(project, request.workload);
+  if (!workload) return workload.error();
+  if (const auto same = check_comparable(*base, *candidate, *workload); !same) return same.error();
+  const std::uint64_t seed = request.seed.value_or(fresh_seed());
+  auto counted = compare_counters(*base, *candidate, device, workload->name, seed, progress);
+  if (!counted) return counted.error();
+
+  CompareReport report{.counters = std::move(*counted)};
+  const auto version = [](const Version& of, const std::string& hash) {
+    return VersionRecord{.name = of.name,
+                         .commit = of.commit.empty() ? std::nullopt : std::optional(of.commit),
+                         .dirty = of.dirty,
+                         .library_sha256 = hash};
+  };
+  Record record;
+  record.run = run_of(request);
+  record.project = project.name;
+  record.commit = candidate->commit;
+  record.dirty = candidate->dirty;
+  record.device = device.to_string();
+  record.verdict = report.counters->word();
+  record.seconds = seconds_since(began);
+  record.body = CompareRecord{
+      .cost_per_hour = Prices{project.cost.machine_per_hour, project.cost.agent_per_hour},
+      .note = request.note,
+      .base = version(*base, report.counters->base_hash),
+      .candidate = version(*candidate, report.counters->candidate_hash),
+      .workload = workload->name,
+      .seed = seed,
+      .recipe = Recipe{.exact = !candidate->dirty && !candidate->commit.empty() && !base->dirty,
+                       .argv = {"compare", "--device", device.to_string(), "--base",
+                                base->commit.empty() ? base->name : base->commit, "--candidate",
+                                candidate->commit.empty() ? candidate->name : candidate->commit, "--workload",
+                                workload->name, "--seed", std::to_string(seed)}},
+      .counters = report.counters->changes,
+      .problem = report.counters->correctness.outcome == Outcome::holds ? "" : report.counters->correctness.summary};
+  auto written = Journal(project.directory).append(std::move(record));
+  if (!written) return written.error();
+  report.record = std::move(*written);
+  progress.done();
+  return report;
+}
+
 }  // namespace
+
+std::string CompareReport::word() const {
+  return counters ? counters->word() : comparison.word();
+}
+
+int CompareReport::exit_code() const {
+  return counters ? counters->exit_code() : comparison.exit_code();
+}
 
 Result<double> least_gain_of(const Project& project, const std::string& phase) {
   const auto& gains = project.thresholds.least_gain;
@@ -289,6 +350,11 @@ Result<CompareReport> run_compare(const CompareRequest& request, Progress& progr
   const auto machine = ask_machine(project->machine, project->directory);
   if (!machine) return machine.error();
   if (machine->state == MachineState::stopped) return machine_is_stopped(project->machine, *machine);
+
+  const auto device = select_device(request.device);
+  if (!device) return device.error();
+  if (const auto available = device_available(*device); !available) return available.error();
+  if (!has_clock(*device)) return count_both(request, *project, *device, progress);
 
   auto prepared = prepare(request, *project, progress);
   if (!prepared) return prepared.error();

@@ -8,6 +8,7 @@
 
 #include "support/progress.hpp"
 #include "support/result.hpp"
+#include "workflow/compare/counters.hpp"
 #include "workflow/journal/record.hpp"
 #include "workflow/project/project.hpp"
 #include "workflow/statistics/comparison.hpp"
@@ -18,6 +19,7 @@ struct CompareRequest {
   std::string project = ".";
   std::string base = "HEAD";
   std::string candidate = ".";
+  std::string device{};    // empty: FLASHMOE_DEVICE, else cpu
   std::string workload{};  // empty: the project's target
   std::string phase = "tuning";
   std::optional<double> min_gain{};  // else the phase's least gain
@@ -34,11 +36,15 @@ struct CompareRequest {
 
 struct CompareReport {
   Comparison comparison{};
+  std::optional<CounterComparison> counters{};  // instead, on a device without a clock
   Record record{};
   std::vector<std::string> notes{};
+
+  [[nodiscard]] std::string word() const;  // "KEEP", ..., "COUNTERS MOVED"
+  [[nodiscard]] int exit_code() const;
 };
 
-inline constexpr int compare_steps = 5;
+inline constexpr int compare_steps = 6;
 
 [[nodiscard]] Result<CompareReport> run_compare(const CompareRequest& request, Progress& progress);
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "support/process.hpp"
+#include "workflow/compare/git.hpp"
 #include "workflow/gates/runnable.hpp"
 #include "workflow/journal/facts.hpp"
 
@@ -16,22 +16,6 @@ namespace flashmoe::workflow {
 namespace {
 
 namespace fs = std::filesystem;
-
-Result<std::string> git(const std::string& directory, std::vector<std::string> arguments) {
-  std::vector<std::string> argv{"git", "-C", directory};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  const auto finished = run_process({.argv = std::move(argv), .limit = std::chrono::seconds(120)});
-  if (!finished) return finished.error();
-  if (!finished->ok()) {
-    std::string said = finished->err;
-    while (!said.empty() && said.back() == '\n') said.pop_back();
-    return Diagnostic{.message =
-                          "git " + arguments.front() + ": " + finished->describe() + (said.empty() ? "" : ": " + said)};
-  }
-  std::string out = finished->out;
-  while (!out.empty() && out.back() == '\n') out.pop_back();
-  return out;
-}
 
 // "<commit>-<pid>": whose it is can be told after a crash.
 bool owner_is_gone(const std::string& name) {
@@ -69,13 +53,13 @@ void remove_left_behind(const fs::path& parent) {
 Result<std::unique_ptr<Worktree>> Worktree::make(const std::string& project, const std::string& commit) {
   std::error_code error;
   const std::string directory = fs::weakly_canonical(project, error).string();
-  const auto top = git(directory, {"rev-parse", "--show-toplevel"});
+  const auto top = run_git(directory, {"rev-parse", "--show-toplevel"});
   if (!top) {
     return Diagnostic{.message = "'" + commit + "' is no directory with a cudadent.toml, and " + directory +
                                  " is in no git repository (" + top.error().message + ")",
                       .fix = "give a directory, or run git init and commit the project"};
   }
-  const auto full = git(directory, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}"});
+  const auto full = run_git(directory, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}"});
   if (!full) {
     return Diagnostic{.message = "'" + commit + "' is neither a directory with a cudadent.toml nor a commit of " + *top,
                       .fix = "git log --oneline shows the commits"};
@@ -93,7 +77,7 @@ Result<std::unique_ptr<Worktree>> Worktree::make(const std::string& project, con
     made->path_ =
         (parent / (full->substr(0, 12) + "." + std::to_string(again) + "-" + std::to_string(::getpid()))).string();
   }
-  const auto added = git(directory, {"worktree", "add", "--detach", "--quiet", made->path_, *full});
+  const auto added = run_git(directory, {"worktree", "add", "--detach", "--quiet", made->path_, *full});
   if (!added) {
     return Diagnostic{.message = "no worktree for " + commit + ": " + added.error().message,
                       .fix = "git worktree prune; then try again"};

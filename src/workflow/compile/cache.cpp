@@ -10,8 +10,10 @@
 namespace flashmoe::workflow {
 
 std::filesystem::path cache_root(const Project& project, const BuildOptions& options) {
-  return options.output_root.empty() ? std::filesystem::path(project.directory) / ".cudadent" / "build"
-                                     : absolute_path(options.output_root);
+  if (!options.output_root.empty()) return absolute_path(options.output_root);
+  // A version in a worktree of ours: its owner keeps what was built when the worktree is gone.
+  const auto worktree = project.directory.find("/.cudadent/worktrees/");
+  return std::filesystem::path(project.directory.substr(0, worktree)) / ".cudadent" / "build";
 }
 
 std::optional<std::string> cached_hash(const std::filesystem::path& product, const std::filesystem::path& note) {

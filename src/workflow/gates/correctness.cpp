@@ -291,6 +291,7 @@ GateResult run_correctness_gate(const Project& project, const Runnable& kernel, 
     result.summary =
         fmt::format("{} cases right: {} workloads, random shapes, hard values", cases.size(), project.workloads.size());
   }
+  if (!options.report.empty()) add_virtual_findings(virtual_findings(read_launches(options.report)), result);
   result.seconds = seconds_since(start);
   return result;
 }
@@ -304,11 +305,9 @@ const Gate correctness_gate{
     .expected_seconds = [](const Project&) { return 20.0; },
     .run =
         [](GateContext& context) {
-          const CorrectnessOptions options{.seed = mix_seed(context.seed, 1), .repeat_with = context.seed};
-          GateResult result =
-              run_correctness_gate(context.project, context.kernel, context.reference, options, context.progress);
-          add_virtual_findings(virtual_findings(read_launches(context.report.path())), result);
-          return result;
+          const CorrectnessOptions options{
+              .seed = mix_seed(context.seed, 1), .repeat_with = context.seed, .report = context.report.path()};
+          return run_correctness_gate(context.project, context.kernel, context.reference, options, context.progress);
         },
     .judges_kernel = true};
 

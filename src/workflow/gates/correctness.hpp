@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "support/progress.hpp"
 #include "workflow/gates/gate.hpp"
@@ -16,6 +17,7 @@ struct CorrectnessOptions {
   std::uint64_t seed = 0;
   std::uint64_t repeat_with = 0;  // what --seed takes to get the same inputs; 0: there is no such flag
   double limit_seconds = 600;     // for all cases together
+  std::string report{};           // where a virtual GPU leaves its findings: they count; empty: there is none
 };
 
 [[nodiscard]] GateResult run_correctness_gate(const Project& project, const Runnable& kernel, const Runnable& reference,

@@ -51,7 +51,10 @@ Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& opt
   session.stop();
   progress.done();
 
-  ProfileRun run{.project = project.name, .device = options.device, .workload = workload->name};
+  ProfileRun run{.project = project.name,
+                 .device = options.device,
+                 .workload = workload->name,
+                 .image_hash = kernel->content_hash};
   auto launches = read_launches(report.path());
   run.findings = virtual_findings(launches).findings;
   if (!block.ok() && run.findings.empty()) return block.error.diagnostic;

@@ -30,6 +30,7 @@ struct ProfileRun {
   std::string project{};
   std::string device{};
   std::string workload{};
+  std::string image_hash{};  // SHA-256 of what ran
   std::vector<LaunchProfile> launches{};
   std::vector<Finding> findings{};  // of the checks, which run with it
 };

@@ -9,6 +9,7 @@ namespace flashmoe::workflow::journal_json {
 void write_body(Json& to, const OtherRecord& body);
 void write_body(Json& to, const GateRecord& body);
 void write_body(Json& to, const CompareRecord& body);
+void write_body(Json& to, const IterationRecord& body);
 void write_body(Json& to, const SelftestRecord& body);
 void write_body(Json& to, const KnownGoodRecord& body);
 void write_body(Json& to, const ReproduceRecord& body);
@@ -16,6 +17,7 @@ void write_body(Json& to, const ReproduceRecord& body);
 void read_body(const Json& from, OtherRecord& body);
 void read_body(const Json& from, GateRecord& body);
 void read_body(const Json& from, CompareRecord& body);
+void read_body(const Json& from, IterationRecord& body);
 void read_body(const Json& from, SelftestRecord& body);
 void read_body(const Json& from, KnownGoodRecord& body);
 void read_body(const Json& from, ReproduceRecord& body);
@@ -42,6 +44,13 @@ template <class Io>
 void describe(Io& io, Of<Recipe> auto& recipe) {
   io.if_any("exact", recipe.exact);
   io("argv", recipe.argv);
+}
+
+template <class Io>
+void describe(Io& io, Of<CounterChange> auto& change) {
+  io("name", change.name);
+  io("from", change.from);
+  io("to", change.to);
 }
 
 template <class Io>

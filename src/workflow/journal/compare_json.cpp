@@ -84,6 +84,7 @@ void describe(Io& io, Of<CompareRecord> auto& record) {
   io("calibration", record.calibration);
   io("samples", record.samples);
   io("calibration_samples", record.calibration_samples);
+  io.if_any("counters", record.counters);
   io.if_any("problem", record.problem);
   if (!record.problem.empty()) io("fix", record.fix);
 }

@@ -19,6 +19,10 @@ std::string detail(const CompareRecord& compare) {
   return text;
 }
 
+std::string detail(const IterationRecord& iteration) {
+  return iteration.hypothesis.empty() ? iteration.summary : iteration.hypothesis + ": " + iteration.summary;
+}
+
 std::string detail(const GateRecord& run) {
   std::string text;
   for (const GateResult& gate : run.gates) {

@@ -11,6 +11,7 @@
 #include "workflow/journal/gpu_json.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/json.hpp"
+#include "workflow/trial/trial.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -96,6 +97,20 @@ std::string program_json(const ProgramRun& run) {
 
 std::string compare_json(const CompareReport& report) {
   Json json = parse_json(report.record.line);
+  json["notes"] = report.notes;
+  return indented(json);
+}
+
+std::string trial_json(const TrialReport& report) {
+  Json json = parse_json(report.record.line);
+  json["exit_code"] = report.exit_code;
+  json["next"] = report.next;
+  json["patch"] = report.snapshot.patch;
+  json["gates"] = Json::array();
+  for (const GateResult& gate : report.gates.gates) {
+    if (!gate.not_run) json["gates"].push_back(to_json(gate));
+  }
+  json["comparison_record"] = report.comparison ? parse_json(report.comparison->record.line) : Json();
   json["notes"] = report.notes;
   return indented(json);
 }

@@ -18,6 +18,7 @@ struct ProgramRun;
 struct Record;
 struct RunSummary;
 struct SideBySide;
+struct TrialReport;
 
 // A command that could not run: {"<key>": "<word>", "problem", "fix"}; no word when `key` is empty.
 [[nodiscard]] std::string problem_json(const std::string& key, const std::string& word, const Diagnostic& problem);
@@ -30,6 +31,8 @@ struct SideBySide;
 [[nodiscard]] std::string profile_json(const ProfileRun& run);
 [[nodiscard]] std::string program_json(const ProgramRun& run);
 [[nodiscard]] std::string compare_json(const CompareReport& report);
+// The record of the trial, with "comparison" (its record), "gates", "patch" and "next".
+[[nodiscard]] std::string trial_json(const TrialReport& report);
 [[nodiscard]] std::string selftest_json(const Record& record);
 [[nodiscard]] std::string record_json(const Record& record);
 [[nodiscard]] std::string records_json(const std::vector<Record>& records);

@@ -1,0 +1,74 @@
+#include "workflow/compare/counters.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "workflow/gates/correctness.hpp"
+#include "workflow/gpu/counters.hpp"
+#include "workflow/gpu/launches.hpp"
+#include "workflow/gpu/profile.hpp"
+#include "workflow/runner/inputs.hpp"
+
+namespace flashmoe::workflow {
+
+bool CounterComparison::moved() const {
+  return std::any_of(changes.begin(), changes.end(),
+                     [](const CounterChange& change) { return movement_of(change) != Movement::none; });
+}
+
+std::string CounterComparison::word() const {
+  if (correctness.outcome == Outcome::fails) return name_of(Decision::revert);
+  if (correctness.outcome != Outcome::holds) return name_of(Decision::inconclusive);
+  return moved() ? counters_moved : counters_not_moved;
+}
+
+int CounterComparison::exit_code() const {
+  if (correctness.outcome != Outcome::holds) return workflow::exit_code(correctness.outcome);
+  return moved() ? 0 : 3;
+}
+
+Result<CounterComparison> compare_counters(const Version& base, const Version& candidate, const DeviceSelector& device,
+                                           const std::string& workload, std::uint64_t seed, Progress& progress) {
+  CounterComparison comparison;
+  progress.step("correctness of the candidate", 20);
+  const ReportFile report;
+  const auto kernel =
+      gpu_runnable(candidate.project, device, {.report = report.path(), .seed = mix_seed(seed, 3)}, progress);
+  if (!kernel) return kernel.error();
+  // The base's reference, workloads and tolerances: a candidate is not judged by rules of its own.
+  const auto reference = make_runnable(base.project, base.project.reference, "reference", "reference", {});
+  if (!reference) return reference.error();
+  comparison.candidate_hash = kernel->content_hash;
+  comparison.correctness =
+      run_correctness_gate(base.project, *kernel, *reference,
+                           {.seed = mix_seed(seed, 0xC0), .repeat_with = seed, .report = report.path()}, progress);
+  if (comparison.correctness.outcome != Outcome::holds) return comparison;
+
+  const ProfileOptions options{.device = device.to_string(), .workload = workload, .seed = seed};
+  const auto base_counts = run_profile(base.project, options, progress);
+  if (!base_counts) return base_counts.error();
+  comparison.base_hash = base_counts->image_hash;
+  const auto candidate_counts = run_profile(candidate.project, options, progress);
+  if (!candidate_counts) return candidate_counts.error();
+  comparison.changes = counter_changes(*base_counts, *candidate_counts);
+  return comparison;
+}
+
+std::string counters_text(const CounterComparison& comparison) {
+  std::string text = fmt::format("  {:<11} {}: {}\n", "correctness", name_of(comparison.correctness.outcome),
+                                 comparison.correctness.summary);
+  if (comparison.changes.empty()) return text;
+  text += fmt::format("  {:<34} {:>16} {:>16}  {}\n", "counter, of one call", "base", "candidate", "change");
+  for (const CounterChange& change : comparison.changes) {
+    const Counter* counter = find_counter(change.name);
+    const Movement movement = movement_of(change);
+    const char* judged = movement == Movement::none ? "" : movement == Movement::better ? "  better" : "  worse";
+    text +=
+        fmt::format("  {:<34} {:>16.0f} {:>16.0f}  {}{}\n", counter != nullptr ? counter->about : change.name.c_str(),
+                    change.from, change.to, change_text(change), judged);
+  }
+  return text;
+}
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,37 @@
+// Two versions where there is no clock: is the candidate right, and which of its counters differ from the base's?
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/progress.hpp"
+#include "support/result.hpp"
+#include "workflow/compare/versions.hpp"
+#include "workflow/device/selector.hpp"
+#include "workflow/verdict/counter_change.hpp"
+#include "workflow/verdict/gate_result.hpp"
+
+namespace flashmoe::workflow {
+
+struct CounterComparison {
+  GateResult correctness{};                   // of the candidate, by the base's rules
+  std::vector<CounterChange> changes{};       // empty: the candidate is not right
+  std::string base_hash{}, candidate_hash{};  // of their images; the base's is unset when nothing was counted
+
+  [[nodiscard]] bool moved() const;
+  [[nodiscard]] std::string word() const;  // "COUNTERS MOVED", "COUNTERS NOT MOVED"; REVERT when it is not right
+  [[nodiscard]] int exit_code() const;     // 0 moved, 1 not right, 3 not moved or not decided
+};
+
+inline constexpr const char* counters_moved = "COUNTERS MOVED";
+inline constexpr const char* counters_not_moved = "COUNTERS NOT MOVED";
+
+[[nodiscard]] Result<CounterComparison> compare_counters(const Version& base, const Version& candidate,
+                                                         const DeviceSelector& device, const std::string& workload,
+                                                         std::uint64_t seed, Progress& progress);
+
+// For people: whether it is right, and the counters side by side.
+[[nodiscard]] std::string counters_text(const CounterComparison& comparison);
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,144 @@
+#include "workflow/trial/trial.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "support/clock.hpp"
+#include "workflow/compare/versions.hpp"
+#include "workflow/device/selector.hpp"
+#include "workflow/journal/journal.hpp"
+#include "workflow/journal/listing.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+// As a word of a shell's command line.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// Files of the patch that judge, and so do not count: HEAD's are used.
+std::vector<std::string> judges_in(const Project& project, const Snapshot& snapshot) {
+  std::vector<std::string> found;
+  for (const Callable* callable : {&project.reference, &project.baseline}) {
+    for (const std::string& file : snapshot.files) {
+      const bool same =
+          !callable->source.empty() && (file == callable->source || file.ends_with("/" + callable->source));
+      if (same && std::find(found.begin(), found.end(), file) == found.end()) found.push_back(file);
+    }
+  }
+  return found;
+}
+
+std::string next_command(const TrialReport& report, const TrialRequest& request) {
+  const std::string at = request.project == "." ? "" : " -C " + quoted(request.project);
+  const std::string device = request.device.empty() ? "" : " --device " + request.device;
+  const std::string project = request.project == "." ? "" : " " + quoted(request.project);
+  if (report.word == name_of(Decision::keep)) {
+    return fmt::format("git{} add --all . && git{} commit -m {}", at, at,
+                       quoted(request.because.empty() ? "say what it is" : request.because));
+  }
+  if (report.word == counters_moved || report.word == counters_not_moved) {
+    return fmt::format("cudadent profile{}{}", project, device);
+  }
+  if (report.word == name_of(Decision::revert)) {
+    std::string files;
+    for (const std::string& file : report.snapshot.files) files += " " + quoted(":/" + file);
+    return fmt::format("git{} stash push --include-untracked --{}", at, files);
+  }
+  return fmt::format("cudadent try{}{}", project, device);
+}
+
+Record record_of(const TrialRequest& request, const Project& project, const TrialReport& report, double seconds) {
+  const Snapshot& snapshot = report.snapshot;
+  IterationRecord iteration{.cost_per_hour = Prices{project.cost.machine_per_hour, project.cost.agent_per_hour},
+                            .hypothesis = request.because,
+                            .parent = snapshot.base,
+                            .candidate = snapshot.commit,
+                            .patch_sha256 = snapshot.patch_sha256,
+                            .files = snapshot.files,
+                            .lines_added = snapshot.lines_added,
+                            .lines_removed = snapshot.lines_removed,
+                            .summary = report.gates.summary};
+  if (report.comparison) {
+    const auto& compared = std::get<CompareRecord>(report.comparison->record.body);
+    iteration.workload = compared.workload.value_or("");
+    iteration.comparison = report.comparison->record.id;
+    iteration.gain = compared.gain;
+    iteration.seen = compared.counters;
+    iteration.summary = report.word;
+    if (compared.gain) iteration.summary += " " + gain_text(*compared.gain);
+    if (!compared.problem.empty()) iteration.summary = compared.problem;
+    iteration.fix = compared.fix;
+  }
+  Record record;
+  record.run = request.run.empty() ? current_run() : request.run;
+  record.project = project.name;
+  record.commit = snapshot.commit;
+  record.dirty = false;
+  record.device = report.gates.device;
+  record.verdict = report.word;
+  record.seconds = seconds;
+  record.body = std::move(iteration);
+  return record;
+}
+
+// What a gate that does not hold says about the edit.
+void judge_gates(TrialReport& report) {
+  const bool fails = report.gates.outcome == Outcome::fails;
+  report.word = name_of(fails ? Decision::revert : Decision::inconclusive);
+  report.exit_code = exit_code(report.gates.outcome);
+}
+
+}  // namespace
+
+Result<TrialReport> run_trial(const TrialRequest& request, Progress& progress) {
+  const auto began = std::chrono::steady_clock::now();
+  const auto project = load_project(request.project);
+  if (!project) return project.error();
+  auto snapshot = take_snapshot(*project);
+  if (!snapshot) return snapshot.error();
+  TrialReport report{.snapshot = std::move(*snapshot)};
+  for (const std::string& file : judges_in(*project, report.snapshot)) {
+    report.notes.push_back(file +
+                           " is changed too: what is right is still judged by HEAD's; commit it by itself first");
+  }
+  {
+    const auto candidate = resolve_version(*project, report.snapshot.commit);
+    if (!candidate) return candidate.error();
+    report.gates =
+        run_gates(candidate->project, {.device = request.device, .until = "build", .record = false}, progress);
+  }
+  if (report.gates.outcome == Outcome::holds || report.gates.outcome == Outcome::inconclusive) {
+    auto compared = run_compare({.project = project->directory,
+                                 .base = report.snapshot.base,
+                                 .candidate = report.snapshot.commit,
+                                 .device = request.device,
+                                 .workload = request.workload,
+                                 .phase = request.phase,
+                                 .min_gain = request.min_gain,
+                                 .run = request.run,
+                                 .note = request.because,
+                                 .limit_seconds = request.limit_seconds,
+                                 .seed = request.seed},
+                                progress);
+    if (!compared) return compared.error();
+    report.word = compared->word();
+    report.exit_code = compared->exit_code();
+    report.comparison = std::move(*compared);
+  } else {
+    judge_gates(report);
+  }
+  report.next = next_command(report, request);
+  auto record = Journal(project->directory).append(record_of(request, *project, report, seconds_since(began)));
+  if (!record) return record.error();
+  report.record = std::move(*record);
+  progress.done();
+  return report;
+}
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,47 @@
+// `cudadent try` without its flags: an edit of the working tree, from its diff to a verdict. The gates run on a
+// worktree, then the edit is compared with HEAD. The user's tree is read, never written.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/progress.hpp"
+#include "support/result.hpp"
+#include "workflow/compare/run_compare.hpp"
+#include "workflow/gates/gates.hpp"
+#include "workflow/journal/record.hpp"
+#include "workflow/trial/snapshot.hpp"
+
+namespace flashmoe::workflow {
+
+struct TrialRequest {
+  std::string project = ".";
+  std::string device{};              // empty: FLASHMOE_DEVICE, else cpu
+  std::string because{};             // why it should help
+  std::string workload{};            // empty: the project's target
+  std::string phase = "tuning";      // whose least gain holds
+  std::optional<double> min_gain{};  // instead of the phase's
+  std::string run{};                 // empty: current_run()
+  std::optional<std::uint64_t> seed{};
+  double limit_seconds = 1800;  // of measuring
+};
+
+struct TrialReport {
+  Snapshot snapshot{};
+  GateRun gates{};                            // environment and build of the edit
+  std::optional<CompareReport> comparison{};  // unset: a gate did not hold
+  Record record{};
+  std::vector<std::string> notes{};
+  std::string word{};  // KEEP, REVERT, INCONCLUSIVE, COUNTERS MOVED, COUNTERS NOT MOVED
+  int exit_code = 3;
+  std::string next{};  // the command to type now
+};
+
+inline constexpr int trial_steps = 2 + compare_steps;
+
+[[nodiscard]] Result<TrialReport> run_trial(const TrialRequest& request, Progress& progress);
+[[nodiscard]] std::string trial_text(const TrialReport& report);
+
+}  // namespace flashmoe::workflow
