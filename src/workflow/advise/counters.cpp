@@ -1,0 +1,86 @@
+#include "workflow/advise/counters.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace flashmoe::workflow {
+namespace {
+
+double metric(const LaunchReport& launch, const char* name, double missing = 0) {
+  const auto found = launch.metrics.find(name);
+  return found != launch.metrics.end() ? found->second : missing;
+}
+
+double global_requests(const LaunchReport& launch) {
+  return metric(launch, "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum") +
+         metric(launch, "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum") +
+         metric(launch, "vgpu__async_copy_requests_mem_global.sum");
+}
+
+double global_sectors(const LaunchReport& launch) {
+  return metric(launch, "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum") +
+         metric(launch, "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum") +
+         metric(launch, "vgpu__async_copy_sectors_mem_global.sum");
+}
+
+using Launch = LaunchReport;
+constexpr std::array names{
+    CounterName{"sms", "SMs of the GPU", [](const Launch& l) { return l.sms; }},
+    CounterName{"ctas", "CTAs of the grid", [](const Launch& l) { return static_cast<double>(l.ctas()); }},
+    CounterName{"working_ctas", "CTAs that did work", [](const Launch& l) { return l.working_ctas; }},
+    CounterName{"working_sms", "SMs that did work", [](const Launch& l) { return l.working_sms; }},
+    CounterName{"waves", "waves of CTAs that did work", [](const Launch& l) { return l.waves; }},
+    CounterName{"largest_cta_over_mean", "instructions of the largest CTA over the mean",
+                [](const Launch& l) { return l.largest_cta_over_mean; }},
+    CounterName{"occupancy", "per cent of the warps an SM can hold",
+                [](const Launch& l) { return l.occupancy_percent; }},
+    CounterName{"ctas_per_sm", "CTAs that an SM holds", [](const Launch& l) { return l.ctas_per_sm; }},
+    CounterName{"instructions", "PTX instructions executed by warps",
+                [](const Launch& l) { return metric(l, "vgpu__ptx_inst_executed.sum"); }},
+    CounterName{"fma_instructions", "of these, scalar multiply-adds and their like (pipe fma)",
+                [](const Launch& l) { return metric(l, "vgpu__ptx_inst_executed_pipe_fma.sum"); }},
+    CounterName{"tensor_instructions", "of these, matrix products (pipe tensor)",
+                [](const Launch& l) { return metric(l, "vgpu__ptx_inst_executed_pipe_tensor.sum"); }},
+    CounterName{"shared_wavefronts", "passes over the banks of shared memory",
+                [](const Launch& l) { return metric(l, "vgpu__shared_wavefronts.sum"); }},
+    CounterName{"bank_conflicts", "of these, caused by conflicts",
+                [](const Launch& l) { return metric(l, "vgpu__shared_bank_conflicts.sum"); }},
+    CounterName{"shared_stores", "wavefronts of stores into shared memory",
+                [](const Launch& l) { return metric(l, "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"); }},
+    CounterName{"async_copies", "requests of cp.async",
+                [](const Launch& l) { return metric(l, "vgpu__async_copy_requests_mem_global.sum"); }},
+    CounterName{"global_requests", "requests to global memory by warps", global_requests},
+    CounterName{"global_sectors", "sectors of 32 bytes that these touch", global_sectors},
+    CounterName{"sectors_per_request", "the ratio of the two",
+                [](const Launch& l) { return global_sectors(l) / std::max(global_requests(l), 1.0); }},
+    CounterName{"coalescing", "per cent of the sectors that would be needed",
+                [](const Launch& l) { return metric(l, "vgpu__coalescing_efficiency.pct", 100); }},
+    CounterName{"local_bytes", "bytes of spills and local arrays",
+                [](const Launch& l) { return metric(l, "vgpu__local_bytes.sum"); }},
+    CounterName{"dram_bytes", "bytes read from DRAM (modelled)",
+                [](const Launch& l) { return metric(l, "vgpu__dram_bytes_read.sum"); }},
+    CounterName{"divergent_branches", "branches that split a warp",
+                [](const Launch& l) { return metric(l, "vgpu__ptx_divergent_branches.sum"); }},
+    CounterName{"registers", "registers a thread (0: unknown)",
+                [](const Launch& l) { return metric(l, "launch__registers_per_thread"); }},
+};
+
+}  // namespace
+
+std::span<const CounterName> counter_names() {
+  return names;
+}
+
+const CounterName* find_counter_name(const std::string& name) {
+  const auto found =
+      std::find_if(names.begin(), names.end(), [&](const CounterName& counter) { return name == counter.name; });
+  return found == names.end() ? nullptr : &*found;
+}
+
+Values counters_of(const LaunchReport& launch) {
+  Values values;
+  for (const CounterName& counter : names) values[counter.name] = counter.of(launch);
+  return values;
+}
+
+}  // namespace flashmoe::workflow

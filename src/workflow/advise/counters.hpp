@@ -1,0 +1,22 @@
+// The counters of a launch under the names that rules use.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "workflow/gpu/launch_report.hpp"
+#include "workflow/project/project.hpp"
+
+namespace flashmoe::workflow {
+
+struct CounterName {
+  const char* name;   // in rules: "bank_conflicts"
+  const char* about;  // for people
+  double (*of)(const LaunchReport& launch);
+};
+
+[[nodiscard]] std::span<const CounterName> counter_names();
+[[nodiscard]] const CounterName* find_counter_name(const std::string& name);
+[[nodiscard]] Values counters_of(const LaunchReport& launch);
+
+}  // namespace flashmoe::workflow
