@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "support/sha256.hpp"
@@ -59,6 +60,48 @@ void read_numstat(const std::string& numstat, Snapshot& snapshot) {
   }
 }
 
+// The tree in `index` as a commit, child of snapshot.base.
+Result<Snapshot> committed(const std::string& directory, const PrivateIndex& index, Snapshot snapshot) {
+  const auto tree = run_git(directory, {"write-tree"}, index.environment());
+  if (!tree) return tree.error();
+  const std::string& base = snapshot.base;
+  const auto numstat = run_git(directory, {"diff-tree", "-r", "-z", "--numstat", "--no-renames", base, *tree});
+  if (!numstat) return numstat.error();
+  read_numstat(*numstat, snapshot);
+  if (snapshot.files.empty()) {
+    return Diagnostic{.message = "nothing to try: there is no difference from " + base.substr(0, 12),
+                      .fix = "edit the kernel, then run the same command again"};
+  }
+  const auto patch = run_git(directory, {"diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames",
+                                         "--no-ext-diff", "--no-textconv", base, *tree});
+  if (!patch) return patch.error();
+  snapshot.patch = *patch + "\n";
+  snapshot.patch_sha256 = sha256_hex(snapshot.patch);
+  const auto date = run_git(directory, {"show", "--no-patch", "--format=%cI", base});
+  if (!date) return date.error();
+  const auto commit = run_git(directory, {"commit-tree", *tree, "-p", base, "-m", "cudadent try"}, as_cudadent(*date));
+  if (!commit) return commit.error();
+  snapshot.commit = *commit;
+  const auto kept = run_git(directory, {"update-ref", "refs/cudadent/" + commit->substr(0, 12), *commit});
+  if (!kept) return kept.error();
+  return snapshot;
+}
+
+Result<Done> run_steps(const std::string& directory, const PrivateIndex& index,
+                       const std::vector<std::vector<std::string>>& steps) {
+  for (const auto& step : steps) {
+    if (const auto done = run_git(directory, step, index.environment()); !done) return done.error();
+  }
+  return Done{};
+}
+
+fs::path state_directory(const std::string& project) {
+  std::error_code ignored;
+  fs::path state = fs::path(project) / ".cudadent";
+  fs::create_directories(state, ignored);
+  return state;
+}
+
 }  // namespace
 
 Result<Snapshot> take_snapshot(const Project& project) {
@@ -73,37 +116,33 @@ Result<Snapshot> take_snapshot(const Project& project) {
     return Diagnostic{.message = "the repository " + *top + " has no commit yet, so there is nothing to compare with",
                       .fix = "git add -A && git commit -m start"};
   }
-  std::error_code error;
-  const fs::path state = fs::path(directory) / ".cudadent";
-  fs::create_directories(state, error);
+  const PrivateIndex index(state_directory(directory));
+  const auto read =
+      run_steps(directory, index,
+                {{"read-tree", *head}, {"add", "--update", ":/"}, {"add", "--all", "--", ".", ":(exclude).cudadent"}});
+  if (!read) return read.error();
+  return committed(directory, index, {.base = *head});
+}
+
+Result<Snapshot> snapshot_of(const Project& project, const std::string& parent, const FileChanges& files) {
+  const std::string& directory = project.directory;
+  const fs::path state = state_directory(directory);
   const PrivateIndex index(state);
-  for (const std::vector<std::string>& step : std::vector<std::vector<std::string>>{
-           {"read-tree", *head}, {"add", "--update", ":/"}, {"add", "--all", "--", ".", ":(exclude).cudadent"}}) {
-    if (const auto done = run_git(directory, step, index.environment()); !done) return done.error();
+  if (const auto read = run_steps(directory, index, {{"read-tree", parent}}); !read) return read.error();
+  const auto prefix = run_git(directory, {"rev-parse", "--show-prefix"});
+  if (!prefix) return prefix.error();
+  for (const auto& [path, content] : files) {
+    const fs::path blob = state / ("blob-" + std::to_string(::getpid()));
+    std::ofstream(blob, std::ios::binary) << content;
+    const auto hash = run_git(directory, {"hash-object", "-w", "--no-filters", blob.string()});
+    std::error_code ignored;
+    fs::remove(blob, ignored);
+    if (!hash) return hash.error();
+    const auto added = run_steps(directory, index,
+                                 {{"update-index", "--add", "--cacheinfo", "100644," + *hash + "," + *prefix + path}});
+    if (!added) return added.error();
   }
-  const auto tree = run_git(directory, {"write-tree"}, index.environment());
-  if (!tree) return tree.error();
-  Snapshot snapshot{.base = *head};
-  const auto numstat = run_git(directory, {"diff-tree", "-r", "-z", "--numstat", "--no-renames", *head, *tree});
-  if (!numstat) return numstat.error();
-  read_numstat(*numstat, snapshot);
-  if (snapshot.files.empty()) {
-    return Diagnostic{.message = "nothing to try: the working tree is as HEAD (" + head->substr(0, 12) + ") has it",
-                      .fix = "edit the kernel, then run the same command again"};
-  }
-  const auto patch = run_git(directory, {"diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames",
-                                         "--no-ext-diff", "--no-textconv", *head, *tree});
-  if (!patch) return patch.error();
-  snapshot.patch = *patch + "\n";
-  snapshot.patch_sha256 = sha256_hex(snapshot.patch);
-  const auto date = run_git(directory, {"show", "--no-patch", "--format=%cI", *head});
-  if (!date) return date.error();
-  const auto commit = run_git(directory, {"commit-tree", *tree, "-p", *head, "-m", "cudadent try"}, as_cudadent(*date));
-  if (!commit) return commit.error();
-  snapshot.commit = *commit;
-  const auto kept = run_git(directory, {"update-ref", "refs/cudadent/" + commit->substr(0, 12), *commit});
-  if (!kept) return kept.error();
-  return snapshot;
+  return committed(directory, index, {.base = parent});
 }
 
 }  // namespace flashmoe::workflow

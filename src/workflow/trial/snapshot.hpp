@@ -2,6 +2,7 @@
 // tried and named in a record, while tree, index and branch stay as they are.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,13 @@ struct Snapshot {
   int lines_added = 0, lines_removed = 0;
 };
 
+// Files by their path in the project, with their new content.
+using FileChanges = std::map<std::string, std::string>;
+
 // Changes of tracked files anywhere in the repository, and files of the project that git does not know yet but would
 // not ignore. The same edit gives the same commit.
 [[nodiscard]] Result<Snapshot> take_snapshot(const Project& project);
+// `parent` with these files changed or added: what somebody proposes. The working tree is not looked at.
+[[nodiscard]] Result<Snapshot> snapshot_of(const Project& project, const std::string& parent, const FileChanges& files);
 
 }  // namespace flashmoe::workflow

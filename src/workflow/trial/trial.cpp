@@ -56,7 +56,10 @@ std::string next_command(const TrialReport& report, const TrialRequest& request)
 Record record_of(const TrialRequest& request, const Project& project, const TrialReport& report, double seconds) {
   const Snapshot& snapshot = report.snapshot;
   IterationRecord iteration{.cost_per_hour = Prices{project.cost.machine_per_hour, project.cost.agent_per_hour},
+                            .proposer = request.proposer,
                             .hypothesis = request.because,
+                            .rule = request.rule,
+                            .predicted = request.predicted,
                             .parent = snapshot.base,
                             .candidate = snapshot.commit,
                             .patch_sha256 = snapshot.patch_sha256,
@@ -97,24 +100,29 @@ void judge_gates(TrialReport& report) {
 }  // namespace
 
 Result<TrialReport> run_trial(const TrialRequest& request, Progress& progress) {
-  const auto began = std::chrono::steady_clock::now();
   const auto project = load_project(request.project);
   if (!project) return project.error();
   auto snapshot = take_snapshot(*project);
   if (!snapshot) return snapshot.error();
-  TrialReport report{.snapshot = std::move(*snapshot)};
-  for (const std::string& file : judges_in(*project, report.snapshot)) {
+  return try_change(*project, std::move(*snapshot), request, progress);
+}
+
+Result<TrialReport> try_change(const Project& project, Snapshot change, const TrialRequest& request,
+                               Progress& progress) {
+  const auto began = std::chrono::steady_clock::now();
+  TrialReport report{.snapshot = std::move(change)};
+  for (const std::string& file : judges_in(project, report.snapshot)) {
     report.notes.push_back(file +
                            " is changed too: what is right is still judged by HEAD's; commit it by itself first");
   }
   {
-    const auto candidate = resolve_version(*project, report.snapshot.commit);
+    const auto candidate = resolve_version(project, report.snapshot.commit);
     if (!candidate) return candidate.error();
     report.gates =
         run_gates(candidate->project, {.device = request.device, .until = "build", .record = false}, progress);
   }
   if (report.gates.outcome == Outcome::holds || report.gates.outcome == Outcome::inconclusive) {
-    auto compared = run_compare({.project = project->directory,
+    auto compared = run_compare({.project = project.directory,
                                  .base = report.snapshot.base,
                                  .candidate = report.snapshot.commit,
                                  .device = request.device,
@@ -134,7 +142,7 @@ Result<TrialReport> run_trial(const TrialRequest& request, Progress& progress) {
     judge_gates(report);
   }
   report.next = next_command(report, request);
-  auto record = Journal(project->directory).append(record_of(request, *project, report, seconds_since(began)));
+  auto record = Journal(project.directory).append(record_of(request, project, report, seconds_since(began)));
   if (!record) return record.error();
   report.record = std::move(*record);
   progress.done();

@@ -26,6 +26,10 @@ struct TrialRequest {
   std::string run{};                 // empty: current_run()
   std::optional<std::uint64_t> seed{};
   double limit_seconds = 1800;  // of measuring
+  // Of a change that was proposed by something: who, by which rule, and what it foretold.
+  std::string proposer = "person";
+  std::string rule{};
+  std::optional<CounterChange> predicted{};
 };
 
 struct TrialReport {
@@ -41,7 +45,11 @@ struct TrialReport {
 
 inline constexpr int trial_steps = 2 + compare_steps;
 
+// The edit in the working tree.
 [[nodiscard]] Result<TrialReport> run_trial(const TrialRequest& request, Progress& progress);
+// A change that is a commit already.
+[[nodiscard]] Result<TrialReport> try_change(const Project& project, Snapshot change, const TrialRequest& request,
+                                             Progress& progress);
 [[nodiscard]] std::string trial_text(const TrialReport& report);
 
 }  // namespace flashmoe::workflow
