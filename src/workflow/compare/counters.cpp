@@ -46,12 +46,14 @@ Result<CounterComparison> compare_counters(const Version& base, const Version& c
   if (comparison.correctness.outcome != Outcome::holds) return comparison;
 
   const ProfileOptions options{.device = device.to_string(), .workload = workload, .seed = seed};
-  const auto base_counts = run_profile(base.project, options, progress);
+  auto base_counts = run_profile(base.project, options, progress);
   if (!base_counts) return base_counts.error();
-  comparison.base_hash = base_counts->image_hash;
-  const auto candidate_counts = run_profile(candidate.project, options, progress);
+  auto candidate_counts = run_profile(candidate.project, options, progress);
   if (!candidate_counts) return candidate_counts.error();
-  comparison.changes = counter_changes(*base_counts, *candidate_counts);
+  comparison.base = std::move(*base_counts);
+  comparison.candidate = std::move(*candidate_counts);
+  comparison.base_hash = comparison.base.image_hash;
+  comparison.changes = counter_changes(comparison.base, comparison.candidate);
   return comparison;
 }
 

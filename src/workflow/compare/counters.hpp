@@ -9,6 +9,7 @@
 #include "support/result.hpp"
 #include "workflow/compare/versions.hpp"
 #include "workflow/device/selector.hpp"
+#include "workflow/gpu/profile.hpp"
 #include "workflow/verdict/counter_change.hpp"
 #include "workflow/verdict/gate_result.hpp"
 
@@ -17,6 +18,7 @@ namespace flashmoe::workflow {
 struct CounterComparison {
   GateResult correctness{};                   // of the candidate, by the base's rules
   std::vector<CounterChange> changes{};       // empty: the candidate is not right
+  ProfileRun base{}, candidate{};           // empty: the candidate is not right
   std::string base_hash{}, candidate_hash{};  // of their images; the base's is unset when nothing was counted
 
   [[nodiscard]] bool moved() const;

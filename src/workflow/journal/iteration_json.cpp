@@ -20,6 +20,8 @@ void describe(Io& io, Of<IterationRecord> auto& record) {
   io("workload", record.workload);
   io.if_any("comparison", record.comparison);
   io.if_any("gain", record.gain);
+  io.if_any("decision", record.decision);
+  io.if_any("ground", record.ground);
   io("summary", record.summary);
   io.if_any("fix", record.fix);
 }

@@ -1,0 +1,53 @@
+// The loop: profile, name the one bottleneck, make one change, pass the gates, compare, keep or leave, until there is
+// a reason to stop. Every iteration is a record when it is decided, so that a loop that was killed goes on from there.
+// The user's tree is never written: versions are commits under refs/cudadent.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/progress.hpp"
+#include "support/result.hpp"
+#include "workflow/journal/record.hpp"
+
+namespace flashmoe::workflow {
+
+struct OptimizeRequest {
+  std::string project = ".";
+  std::string device{};                   // empty: FLASHMOE_DEVICE, else cpu
+  std::string run{};                      // goes on with a run of this name; empty: a new one
+  std::optional<int> max_iterations{};    // else the project's
+  std::optional<double> max_minutes{};    // else the project's
+  std::optional<double> max_dollars{};    // of what [cost] says an hour costs
+  std::uint64_t seed = 0;
+  bool quiet = false;
+};
+
+struct Iteration {
+  int number = 0;
+  std::string proposer{}, rule{}, hypothesis{};
+  std::optional<CounterChange> predicted{}, seen{};
+  std::string verdict{};
+  bool advanced = false;
+  std::string ground{};
+  double seconds = 0;
+};
+
+struct OptimizeReport {
+  std::string run{};
+  std::string device{};
+  std::string start{}, end{};  // commits; end is under refs/cudadent unless nothing was kept
+  std::vector<Iteration> iterations{};
+  std::string stopped{};  // why
+  std::vector<std::string> bottlenecks{};  // that were named, in order
+  double cycles_at_start = 0, cycles_at_end = 0;  // virtual: of the busiest SM at least, estimated from counts
+  double seconds = 0;
+  std::string next{};
+};
+
+[[nodiscard]] Result<OptimizeReport> run_optimize(const OptimizeRequest& request);
+[[nodiscard]] std::string optimize_text(const OptimizeReport& report);
+
+}  // namespace flashmoe::workflow
