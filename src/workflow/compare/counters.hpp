@@ -18,7 +18,7 @@ namespace flashmoe::workflow {
 struct CounterComparison {
   GateResult correctness{};                   // of the candidate, by the base's rules
   std::vector<CounterChange> changes{};       // empty: the candidate is not right
-  ProfileRun base{}, candidate{};           // empty: the candidate is not right
+  ProfileRun base{}, candidate{};             // empty: the candidate is not right
   std::string base_hash{}, candidate_hash{};  // of their images; the base's is unset when nothing was counted
 
   [[nodiscard]] bool moved() const;

@@ -16,11 +16,11 @@ namespace flashmoe::workflow {
 
 struct OptimizeRequest {
   std::string project = ".";
-  std::string device{};                   // empty: FLASHMOE_DEVICE, else cpu
-  std::string run{};                      // goes on with a run of this name; empty: a new one
-  std::optional<int> max_iterations{};    // else the project's
-  std::optional<double> max_minutes{};    // else the project's
-  std::optional<double> max_dollars{};    // of what [cost] says an hour costs
+  std::string device{};                 // empty: FLASHMOE_DEVICE, else cpu
+  std::string run{};                    // goes on with a run of this name; empty: a new one
+  std::optional<int> max_iterations{};  // else the project's
+  std::optional<double> max_minutes{};  // else the project's
+  std::optional<double> max_dollars{};  // of what [cost] says an hour costs
   std::uint64_t seed = 0;
   bool quiet = false;
 };
@@ -40,8 +40,8 @@ struct OptimizeReport {
   std::string device{};
   std::string start{}, end{};  // commits; end is under refs/cudadent unless nothing was kept
   std::vector<Iteration> iterations{};
-  std::string stopped{};  // why
-  std::vector<std::string> bottlenecks{};  // that were named, in order
+  std::string stopped{};                          // why
+  std::vector<std::string> bottlenecks{};         // that were named, in order
   double cycles_at_start = 0, cycles_at_end = 0;  // virtual: of the busiest SM at least, estimated from counts
   double seconds = 0;
   std::string next{};

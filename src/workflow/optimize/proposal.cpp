@@ -61,7 +61,8 @@ Result<Done> check_allowed(const Project& project, const FileChanges& files) {
   };
   for (const auto& [path, content] : files) {
     const fs::path normal = fs::path(path).lexically_normal();
-    if (path.empty() || normal.is_absolute() || *normal.begin() == "..") return refused(path, "it is outside the project");
+    if (path.empty() || normal.is_absolute() || *normal.begin() == "..")
+      return refused(path, "it is outside the project");
     for (const fs::path& part : normal) {
       if (part == ".git" || part == ".cudadent") return refused(path, "it is the tool's own");
       if (part == ".gitattributes" || part == ".gitmodules") return refused(path, "git would act on it");
@@ -69,7 +70,8 @@ Result<Done> check_allowed(const Project& project, const FileChanges& files) {
     const std::string name = normal.string();
     if (name == "cudadent.toml" || name == project_rules_file) return refused(path, "it says what is judged, and how");
     for (const Callable* judge : {&project.reference, &project.baseline}) {
-      const bool is_judge = name == judge->source || std::find(judge->sources.begin(), judge->sources.end(), name) != judge->sources.end();
+      const bool is_judge = name == judge->source ||
+                            std::find(judge->sources.begin(), judge->sources.end(), name) != judge->sources.end();
       if (is_judge) return refused(path, "it judges");
     }
   }

@@ -32,8 +32,8 @@ struct Position {
 // Moves of one tunable each, those that the advice asks for first, in its order; then all others.
 [[nodiscard]] std::vector<Proposal> propose_moves(const Position& position);
 
-// A proposal may change the kernel and the point, nothing that judges: the reference, the baseline, cudadent.toml, rules,
-// anything outside the project or of the tool's own. Refused before it is built.
+// A proposal may change the kernel and the point, nothing that judges: the reference, the baseline, cudadent.toml,
+// rules, anything outside the project or of the tool's own. Refused before it is built.
 [[nodiscard]] Result<Done> check_allowed(const Project& project, const FileChanges& files);
 
 }  // namespace flashmoe::workflow

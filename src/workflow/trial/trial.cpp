@@ -78,6 +78,13 @@ Record record_of(const TrialRequest& request, const Project& project, const Tria
     if (!compared.problem.empty()) iteration.summary = compared.problem;
     iteration.fix = compared.fix;
   }
+  if (request.decide) {
+    const TrialDecision decision =
+        report.comparison ? request.decide(*report.comparison) : TrialDecision{.ground = report.gates.summary};
+    iteration.decision = decision.advance ? "advance" : "leave";
+    iteration.ground = decision.ground;
+    if (decision.seen) iteration.seen.insert(iteration.seen.begin(), *decision.seen);
+  }
   Record record;
   record.run = request.run.empty() ? current_run() : request.run;
   record.project = project.name;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,13 @@
 #include "workflow/trial/snapshot.hpp"
 
 namespace flashmoe::workflow {
+
+// What a loop makes of a comparison.
+struct TrialDecision {
+  bool advance = false;
+  std::string ground{};
+  std::optional<CounterChange> seen{};  // of the counter that was foretold
+};
 
 struct TrialRequest {
   std::string project = ".";
@@ -30,6 +38,8 @@ struct TrialRequest {
   std::string proposer = "person";
   std::string rule{};
   std::optional<CounterChange> predicted{};
+  // Of a loop: whether to go on from here. Unset: a person decides.
+  std::function<TrialDecision(const CompareReport& compared)> decide{};
 };
 
 struct TrialReport {

@@ -1,0 +1,33 @@
+// A loop for people: what was tried, why, and what came of it.
+#include <fmt/format.h>
+
+#include "workflow/optimize/optimize.hpp"
+
+namespace flashmoe::workflow {
+
+std::string optimize_text(const OptimizeReport& report) {
+  std::string text = fmt::format("{} on {}\n", report.run, report.device);
+  int kept = 0;
+  for (const Iteration& iteration : report.iterations) {
+    kept += iteration.advanced ? 1 : 0;
+    text += fmt::format("  {:>2} {} {}\n       {}, {:.0f} s; {}\n", iteration.number, iteration.advanced ? "+" : "-",
+                        iteration.hypothesis, iteration.verdict, iteration.seconds, iteration.ground);
+  }
+  if (report.iterations.empty()) text += "  nothing was tried\n";
+  if (!report.bottlenecks.empty()) {
+    text += "  bottlenecks: ";
+    for (std::size_t i = 0; i < report.bottlenecks.size(); ++i)
+      text += (i == 0 ? "" : "; then ") + report.bottlenecks[i];
+    text += "\n";
+  }
+  if (report.cycles_at_start > 0 && report.cycles_at_end > 0) {
+    text += fmt::format(
+        "  busiest SM: {:.4g} -> {:.4g} cycles at least, estimated from exact counts ({:.1f}x); no time is claimed\n",
+        report.cycles_at_start, report.cycles_at_end, report.cycles_at_start / report.cycles_at_end);
+  }
+  text += fmt::format("  stopped: {}; {} of {} changes kept, {:.0f} s\n", report.stopped, kept,
+                      report.iterations.size(), report.seconds);
+  return text + fmt::format("{}    next: {}\n", kept > 0 ? "IMPROVED" : "NOTHING KEPT", report.next);
+}
+
+}  // namespace flashmoe::workflow
