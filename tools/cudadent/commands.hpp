@@ -12,7 +12,9 @@ namespace flashmoe::tools {
 [[nodiscard]] Command gate_command();
 [[nodiscard]] Command profile_command();
 [[nodiscard]] Command run_command();
+[[nodiscard]] Command advise_command();
 [[nodiscard]] Command try_command();
+[[nodiscard]] Command optimize_command();
 [[nodiscard]] Command compare_command();
 [[nodiscard]] Command journal_command();
 [[nodiscard]] Command reproduce_command();
@@ -23,9 +25,9 @@ namespace flashmoe::tools {
 
 // In the order in which a newcomer meets them: --help lists them so.
 [[nodiscard]] inline std::vector<Command> all_commands() {
-  return {doctor_command(), new_command(),        gate_command(),    profile_command(),   run_command(),
-          try_command(),    compare_command(),    journal_command(), reproduce_command(), selftest_command(),
-          schema_command(), completion_command(), worker_command()};
+  return {doctor_command(),    new_command(),      gate_command(),     profile_command(),    advise_command(),
+          run_command(),       try_command(),      optimize_command(), compare_command(),    journal_command(),
+          reproduce_command(), selftest_command(), schema_command(),   completion_command(), worker_command()};
 }
 
 }  // namespace flashmoe::tools

@@ -9,10 +9,12 @@
 
 namespace flashmoe::workflow {
 
+struct Advice;
 struct CompareReport;
 struct DoctorReport;
 struct GateRun;
 struct JournalState;
+struct OptimizeReport;
 struct ProfileRun;
 struct ProgramRun;
 struct Record;
@@ -33,6 +35,8 @@ struct TrialReport;
 [[nodiscard]] std::string compare_json(const CompareReport& report);
 // The record of the trial, with "comparison" (its record), "gates", "patch" and "next".
 [[nodiscard]] std::string trial_json(const TrialReport& report);
+[[nodiscard]] std::string advice_json(const ProfileRun& run, const std::vector<Advice>& advice);
+[[nodiscard]] std::string optimize_json(const OptimizeReport& report);
 [[nodiscard]] std::string selftest_json(const Record& record);
 [[nodiscard]] std::string record_json(const Record& record);
 [[nodiscard]] std::string records_json(const std::vector<Record>& records);

@@ -1,0 +1,66 @@
+// The --json of what tries changes: advice, and the loop.
+#include "support/json_text.hpp"
+#include "workflow/advise/advise.hpp"
+#include "workflow/journal/json.hpp"
+#include "workflow/optimize/optimize.hpp"
+#include "workflow/output/output.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+Json to_json(const CounterChange& change) {
+  return {{"name", change.name}, {"from", change.from}, {"to", change.to}};
+}
+
+Json to_json(const std::optional<CounterChange>& change) {
+  return change ? to_json(*change) : Json();
+}
+
+}  // namespace
+
+std::string advice_json(const ProfileRun& run, const std::vector<Advice>& advice) {
+  Json list = Json::array();
+  for (const Advice& one : advice) {
+    list.push_back({{"rule", one.rule},
+                    {"kernel", one.kernel},
+                    {"bottleneck", one.bottleneck},
+                    {"evidence", one.evidence},
+                    {"where", one.where},
+                    {"change", one.change},
+                    {"phase", one.phase},
+                    {"expected", to_json(one.expected)},
+                    {"stays_when_fake", one.stays_when_fake},
+                    {"expected_gain", one.gain}});
+  }
+  return indented({{"project", run.project}, {"device", run.device}, {"workload", run.workload}, {"advice", list}});
+}
+
+std::string optimize_json(const OptimizeReport& report) {
+  Json iterations = Json::array();
+  for (const Iteration& one : report.iterations) {
+    iterations.push_back({{"number", one.number},
+                          {"proposer", one.proposer},
+                          {"rule", one.rule},
+                          {"hypothesis", one.hypothesis},
+                          {"predicted", to_json(one.predicted)},
+                          {"seen", to_json(one.seen)},
+                          {"verdict", one.verdict},
+                          {"advanced", one.advanced},
+                          {"ground", one.ground},
+                          {"seconds", one.seconds}});
+  }
+  return indented({{"run", report.run},
+                   {"device", report.device},
+                   {"start", report.start},
+                   {"end", report.end},
+                   {"iterations", iterations},
+                   {"bottlenecks", report.bottlenecks},
+                   {"cycles_at_start", report.cycles_at_start},
+                   {"cycles_at_end", report.cycles_at_end},
+                   {"stopped", report.stopped},
+                   {"seconds", report.seconds},
+                   {"exit_code", report.end == report.start ? 3 : 0},
+                   {"next", report.next}});
+}
+
+}  // namespace flashmoe::workflow

@@ -1,0 +1,86 @@
+// cudadent advise: the one bottleneck, and what to change.
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+
+#include "commands.hpp"
+#include "support/progress.hpp"
+#include "workflow/advise/advise.hpp"
+#include "workflow/advise/builtin.hpp"
+#include "workflow/advise/counters.hpp"
+#include "workflow/device/selector.hpp"
+#include "workflow/gpu/profile.hpp"
+#include "workflow/output/output.hpp"
+
+namespace flashmoe::tools {
+namespace {
+
+struct Flags {
+  std::string project = ".";
+  workflow::ProfileOptions options;
+  bool rules = false, counters = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+int run(const Flags& flags) {
+  if (flags.rules) {
+    std::cout << workflow::builtin_rules_text();
+    return 0;
+  }
+  if (flags.counters) {
+    for (const auto& counter : workflow::counter_names()) fmt::print("{:<24} {}\n", counter.name, counter.about);
+    return 0;
+  }
+  const auto fail = [&](const Diagnostic& problem, int code) {
+    if (flags.json) std::cout << workflow::problem_json("", "", problem);
+    std::cerr << "cudadent advise: " << problem.to_string() << "\n";
+    return code;
+  };
+  const auto project = workflow::load_project(flags.project);
+  if (!project) return fail(project.error(), 2);
+  const auto rules = workflow::rules_for(*project);
+  if (!rules) return fail(rules.error(), 2);
+  Progress progress(workflow::profile_steps, flags.quiet);
+  const auto profile = workflow::run_profile(*project, flags.options, progress);
+  if (!profile) return fail(profile.error(), 1);
+  const auto advice = workflow::advise(*profile, *rules);
+  if (!advice) return fail(advice.error(), 2);
+  std::cout << (flags.json ? workflow::advice_json(*profile, *advice) : advice_text(*advice));
+  return 0;
+}
+
+constexpr const char* manual =
+    R"(Runs one call on a virtual GPU and holds its exact counters against rules: a condition, the bottleneck it means, the
+one change, the counter that has to move and how far. The rule with the largest expected gain is the primary
+bottleneck. Rules are data: --rules prints the built-in ones, and an advice.toml beside cudadent.toml adds to them.
+
+Examples:
+  cudadent advise examples/attention_naive
+  cudadent advise --rules > advice.toml       a start for rules of your own)";
+
+}  // namespace
+
+Command advise_command() {
+  auto flags = std::make_shared<Flags>();
+  workflow::ProfileOptions& options = flags->options;
+  return {
+      .name = "advise",
+      .about = "The one bottleneck of a kernel, and what to change",
+      .manual = manual,
+      .options = {{.names = "project",
+                   .value = &flags->project,
+                   .about = "Directory with cudadent.toml",
+                   .shows_default = true},
+                  {.names = "--device", .value = &options.device, .about = "virtual:<gpu>", .shows_default = true},
+                  {.names = "--workload", .value = &options.workload, .about = "Which workload (default: the target)"},
+                  {.names = "--seed", .value = &options.seed, .about = "Seed of the inputs (default: a new one)"},
+                  {.names = "--rules", .value = &flags->rules, .about = "Print the built-in rules"},
+                  {.names = "--counters", .value = &flags->counters, .about = "List the counters that rules may name"},
+                  {.names = "--json", .value = &flags->json, .about = "All advice as JSON on stdout"},
+                  {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
+      .run = [flags] { return run(*flags); }};
+}
+
+}  // namespace flashmoe::tools
