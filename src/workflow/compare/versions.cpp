@@ -157,8 +157,14 @@ Result<Done> check_comparable(const Version& base, const Version& candidate, con
                       .fix = "compare versions with the same tensors and workloads",
                       .file = candidate.project.file};
   };
-  const auto& a = base.project.tensors;
-  const auto& b = candidate.project.tensors;
+  // Scratch is the kernel's own affair.
+  const auto judged = [](const Project& project) {
+    std::vector<TensorSpec> tensors = project.tensors;
+    std::erase_if(tensors, [](const TensorSpec& tensor) { return tensor.role == TensorRole::scratch; });
+    return tensors;
+  };
+  const std::vector<TensorSpec> a = judged(base.project);
+  const std::vector<TensorSpec> b = judged(candidate.project);
   const bool same = std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const TensorSpec& x, const TensorSpec& y) {
     return x.name == y.name && x.role == y.role && x.dtype == y.dtype && x.shape == y.shape && x.stride == y.stride &&
            x.tolerance == y.tolerance;

@@ -16,6 +16,7 @@
 #include "workflow/compile/cpu_build.hpp"
 #include "workflow/compile/scratch.hpp"
 #include "workflow/compile/symbols.hpp"
+#include "workflow/project/point.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -25,12 +26,13 @@ namespace fs = std::filesystem;
 struct Plan {
   CxxCompiler compiler;
   std::vector<std::string> sources{};        // relative to the project
-  std::vector<std::string> compile_flags{};  // without the output
+  std::vector<std::string> own_flags{};      // the point's and the project's
+  std::vector<std::string> compile_flags{};  // all, without the output
   std::vector<std::string> link_flags{};
   std::map<std::string, std::string> libraries{};  // path -> SHA-256, of those that are files of ours or the project's
 };
 
-Result<Plan> plan_build(const Project& project, const Callable& callable) {
+Result<Plan> plan_build(const Project& project, const Callable& callable, const std::string& role) {
   auto compiler = find_cxx_compiler();
   if (!compiler) return compiler.error();
   Plan plan{.compiler = std::move(*compiler), .sources = {callable.source}};
@@ -47,7 +49,10 @@ Result<Plan> plan_build(const Project& project, const Callable& callable) {
     plan.compile_flags.emplace_back("-isystem");
     plan.compile_flags.push_back(directory);
   }
-  plan.compile_flags.insert(plan.compile_flags.end(), project.cpu_flags.begin(), project.cpu_flags.end());
+  // What is right, and what to beat, are the same at every point.
+  if (role == "kernel") plan.own_flags = point_flags(project);
+  plan.own_flags.insert(plan.own_flags.end(), project.cpu_flags.begin(), project.cpu_flags.end());
+  plan.compile_flags.insert(plan.compile_flags.end(), plan.own_flags.begin(), plan.own_flags.end());
 
   for (const std::string& library : callable.libraries) {
     std::string path;
@@ -91,7 +96,7 @@ Command compiler_command(const Plan& plan, const Project& project, const BuildOp
 Result<std::string> hash_build(const Plan& plan, const Project& project, const Callable& callable,
                                const BuildOptions& options) {
   std::string everything = plan.compiler.version + "\n" + callable.entry + "\n";
-  for (const std::string& flag : project.cpu_flags) everything += flag + "\n";
+  for (const std::string& flag : plan.own_flags) everything += flag + "\n";
   for (const std::string& flag : plan.link_flags) everything += flag + "\n";
   for (const auto& [path, hash] : plan.libraries) everything += hash + "\n";
   for (const std::string& source : plan.sources) {
@@ -171,7 +176,7 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
     return Diagnostic{.message = fmt::format("the {} is not a C++ callable: there is nothing to build", role),
                       .file = project.file,
                       .line = callable.line};
-  const auto plan = plan_build(project, callable);
+  const auto plan = plan_build(project, callable, role);
   if (!plan) return plan.error();
   const auto hash = hash_build(*plan, project, callable, options);
   if (!hash) return hash.error();

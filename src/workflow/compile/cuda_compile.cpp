@@ -22,6 +22,7 @@
 #include "workflow/compile/confine_compiler.hpp"
 #include "workflow/compile/ptx_facts.hpp"
 #include "workflow/compile/scratch.hpp"
+#include "workflow/project/point.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -35,6 +36,7 @@ Command nvcc_command(const Project& project, const CudaToolkit& toolkit, const C
   confine_compiler(command, project, scratch);
   for (const std::string& directory : project.include_directories) command.argv.push_back("-I" + directory);
   for (const std::string& directory : own_include_directories()) command.argv.push_back("-I" + directory);
+  for (const std::string& flag : point_flags(project)) command.argv.push_back(flag);
   command.argv.insert(command.argv.end(), project.cuda_flags.begin(), project.cuda_flags.end());
   command.limit = options.compile_limit;
   return command;
@@ -103,6 +105,8 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
     return;
   }
   std::string identity = toolkit.version + "\n" + target.architecture + "\n" + sha256_hex(text->out);
+  // Preprocessed is the host's side alone; a macro may be asked for on the device's.
+  for (const std::string& flag : point_flags(project)) identity += "\n" + flag;
   for (const std::string& flag : project.cuda_flags) identity += "\n" + flag;
   const fs::path directory = cache_root(project, options) / sha256_hex(identity);
   const fs::path cubin = directory / fmt::format("{}.{}.cubin", stem, target.architecture);

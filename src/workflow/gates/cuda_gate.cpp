@@ -14,6 +14,7 @@
 #include "devices/occupancy.hpp"
 #include "images/elf.hpp"
 #include "workflow/compile/kernel_name.hpp"
+#include "workflow/project/point.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -201,7 +202,9 @@ InstanceFacts check_instance(const InstanceCheck& check, const Gpu* gpu) {
   check_spills(check);
   double least = 1;
   for (const Workload& workload : check.project.workloads) {
-    const auto launch = launch_of(check.instance, workload.values);
+    const Values values = with_point(check.project, workload.values);
+    if (const auto when = evaluate(check.instance.when, values); when && *when == 0) continue;
+    const auto launch = launch_of(check.instance, values);
     if (!launch) {
       check.add(Severity::error, "launch geometry: " + launch.error().message, launch.error().fix, workload.name);
       continue;

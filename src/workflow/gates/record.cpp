@@ -113,6 +113,7 @@ Record gate_record(const GateContext& context, const GateRun& run) {
                            .cost_per_hour = Prices{project.cost.machine_per_hour, project.cost.agent_per_hour},
                            .seed = context.seed,
                            .threads = context.options.threads,
+                           .point = project.point,
                            .recipe = recipe_of(context, run),
                            .baselines = accepted_baselines(context, run),
                            .gates = run.gates};

@@ -14,6 +14,7 @@
 #include "support/sha256.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/compile/kernel_name.hpp"
+#include "workflow/project/point.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -86,11 +87,15 @@ Result<std::string> image_of(const CudaToolkit& toolkit, const CompiledTarget& t
 }  // namespace
 
 Result<std::vector<Launch>> launches_of(const Project& project, const std::vector<CompiledTarget>& targets,
-                                        const Values& values) {
+                                        const Values& workload) {
+  const Values values = with_point(project, workload);
   std::vector<Launch> launches;
   for (const std::string& name : project.cuda_launch) {
     const CudaInstance* instance = find_instance(project, name);
     if (instance == nullptr) return Diagnostic{.message = fmt::format("no instance is called {}", name)};
+    const auto when = evaluate(instance->when, values);
+    if (!when) return when.error();
+    if (*when == 0) continue;
     const auto target = std::find_if(targets.begin(), targets.end(), [&](const CompiledTarget& compiled) {
       return compiled.target.source == instance->source;
     });

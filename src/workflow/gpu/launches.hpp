@@ -25,8 +25,9 @@ struct VirtualOptions {
 [[nodiscard]] Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& device,
                                             const VirtualOptions& options, Progress& progress);
 
-// The launches of one call for these values.
+// The launches of one call for this workload, at the project's point.
 [[nodiscard]] Result<std::vector<Launch>> launches_of(const Project& project,
-                                                      const std::vector<CompiledTarget>& targets, const Values& values);
+                                                      const std::vector<CompiledTarget>& targets,
+                                                      const Values& workload);
 
 }  // namespace flashmoe::workflow

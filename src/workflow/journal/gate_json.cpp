@@ -364,6 +364,7 @@ void describe(Io& io, Of<GateRecord> auto& record) {
   io.if_any("cost_per_hour", record.cost_per_hour);
   io.if_any("seed", record.seed);
   io.if_any("threads", record.threads);
+  io.if_any("point", record.point);
   io.if_any("recipe", record.recipe);
   io("baselines", record.baselines);
   io("gates", record.gates);

@@ -159,7 +159,7 @@ TEST(Partial, TheKeyIsWhatItWas) {
 }
 
 TEST(RecordJson, FactsOfEveryKindSurvive) {
-  GateRecord run{.summary = "s", .seed = 7, .threads = 2};
+  GateRecord run{.summary = "s", .seed = 7, .threads = 2, .point = {{"stages", 2}}};
   GateResult environment{.gate = EnvironmentFacts::gate, .outcome = Outcome::inconclusive, .summary = "x"};
   environment.findings = {{Severity::warning, "gpu", "what", "where", "fix"}};
   environment.facts = EnvironmentFacts{

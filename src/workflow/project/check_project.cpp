@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "workflow/project/point.hpp"
 #include "workflow/project/suggest.hpp"
 
 namespace flashmoe::workflow {
@@ -20,7 +21,17 @@ using Failure = std::optional<Diagnostic>;
 constexpr double most_elements = 1e12;  // of one tensor: a typo, not a workload
 
 const char* group_of(TensorRole role) {
-  return role == TensorRole::input ? "inputs" : role == TensorRole::output ? "outputs" : "stages";
+  switch (role) {
+    case TensorRole::input:
+      return "inputs";
+    case TensorRole::output:
+      return "outputs";
+    case TensorRole::stage:
+      return "stages";
+    case TensorRole::scratch:
+      break;
+  }
+  return "scratch";
 }
 
 class Check {
@@ -30,7 +41,7 @@ class Check {
   Failure all() const {
     for (auto step :
          {&Check::names, &Check::domains, &Check::expressions, &Check::smallest_first, &Check::architectures,
-          &Check::kernels, &Check::launches, &Check::thresholds, &Check::hypotheses}) {
+          &Check::kernels, &Check::launches, &Check::something_is_launched, &Check::thresholds, &Check::hypotheses}) {
       if (Failure failure = (this->*step)()) return failure;
     }
     return {};
@@ -46,15 +57,19 @@ class Check {
     }
     std::map<std::string, std::string> used;  // name -> key
     for (const ParamSpec& param : project_.params) used[param.name] = "params." + param.name;
+    const auto add = [&](const std::string& name, const std::string& key) -> Failure {
+      const auto [place, fresh] = used.emplace(name, key);
+      if (fresh) return {};
+      return locations_.error(
+          key,
+          fmt::format("'{}' is already the name of {} (line {})", name, place->second, locations_.of(place->second).line),
+          "rename one of them");
+    };
+    for (const Tunable& tunable : project_.tunables) {
+      if (Failure failure = add(tunable.name, "tunables." + tunable.name)) return failure;
+    }
     for (const TensorSpec& tensor : project_.tensors) {
-      const std::string key = fmt::format("{}.{}", group_of(tensor.role), tensor.name);
-      const auto [place, fresh] = used.emplace(tensor.name, key);
-      if (!fresh) {
-        return locations_.error(key,
-                                fmt::format("'{}' is already the name of {} (line {})", tensor.name, place->second,
-                                            locations_.of(place->second).line),
-                                "rename one of them");
-      }
+      if (Failure failure = add(tensor.name, fmt::format("{}.{}", group_of(tensor.role), tensor.name))) return failure;
     }
     return {};
   }
@@ -118,16 +133,47 @@ class Check {
 
   Failure expressions() const {
     for (const Case& at : cases()) {
+      // The problem is the same at every point; what the kernel needs on the way is not.
+      const Case at_point{at.name, with_point(project_, at.values)};
       for (const TensorSpec& tensor : project_.tensors) {
-        if (Failure failure = shape(tensor, at)) return failure;
+        if (Failure failure = shape(tensor, tensor.role == TensorRole::scratch ? at_point : at)) return failure;
       }
     }
     // A launch is made for declared workloads only.
     for (const Workload& workload : project_.workloads) {
-      for (std::size_t i = 0; i < project_.instances.size(); ++i) {
-        const Case at{"workload '" + workload.name + "'", workload.values};
-        if (Failure failure = geometry(project_.instances[i], fmt::format("cuda.instances[{}]", i), at)) return failure;
+      const Case at{"workload '" + workload.name + "'", with_point(project_, workload.values)};
+      if (Failure failure = launched(at)) return failure;
+    }
+    return {};
+  }
+
+  Failure launched(const Case& at) const {
+    for (std::size_t i = 0; i < project_.instances.size(); ++i) {
+      const CudaInstance& instance = project_.instances[i];
+      const std::string key = fmt::format("cuda.instances[{}]", i);
+      const Result<double> when = evaluate(instance.when, at.values);
+      if (!when) {
+        return locations_.error(key + ".when", when.error().message, when.error().fix, when.error().column - 1);
       }
+      if (*when == 0) continue;
+      if (Failure failure = geometry(instance, key, at)) return failure;
+    }
+    return {};
+  }
+
+  Failure something_is_launched() const {
+    if (project_.instances.empty()) return {};
+    for (const Workload& workload : project_.workloads) {
+      const Values values = with_point(project_, workload.values);
+      const auto is_launched = [&](const CudaInstance& instance) {
+        const auto& names = project_.cuda_launch;
+        return std::find(names.begin(), names.end(), instance.name) != names.end() &&
+               *evaluate(instance.when, values) != 0;
+      };
+      if (std::any_of(project_.instances.begin(), project_.instances.end(), is_launched)) continue;
+      return locations_.error("cuda.launch",
+                              fmt::format("nothing is launched in workload '{}': no `when` holds", workload.name),
+                              "let one of the instances be launched for every workload");
     }
     return {};
   }
@@ -179,6 +225,7 @@ class Check {
   double elements_of(const Workload& workload) const {
     double total = 0;
     for (const TensorSpec& tensor : project_.tensors) {
+      if (tensor.role == TensorRole::scratch) continue;
       double elements = 1;
       for (const std::string& axis : tensor.shape) elements *= *evaluate(axis, workload.values);
       total += elements;
@@ -243,11 +290,11 @@ class Check {
         const auto argument = parse_argument(project_, text);
         if (!argument)
           return locations_.error(key, fmt::format("\"{}\" is neither a tensor nor a type and an expression", text),
-                                  "name a tensor of [inputs], [outputs] or [stages], or write \"i64 n\" (i32, i64, u8, "
-                                  "f32, f64)");
+                                  "name a tensor of [inputs], [outputs], [stages] or [scratch], or write \"i64 n\" (i32, "
+                                  "i64, u8, f32, f64)");
         if (argument->tensor) continue;
         for (const Workload& workload : project_.workloads) {
-          const Result<double> value = evaluate(argument->expression, workload.values);
+          const Result<double> value = evaluate(argument->expression, with_point(project_, workload.values));
           const int offset = static_cast<int>(argument->type.size()) + 1;
           if (!value)
             return locations_.error(key, value.error().message, value.error().fix, offset + value.error().column - 1);

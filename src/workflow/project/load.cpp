@@ -1,4 +1,4 @@
-// load_project: text -> TOML -> checked keys -> values -> checked project.
+// load_project: text -> TOML -> checked keys -> values -> the point -> checked project.
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
@@ -8,8 +8,10 @@
 
 #include "workflow/project/check_keys.hpp"
 #include "workflow/project/check_project.hpp"
+#include "workflow/project/point.hpp"
 #include "workflow/project/project.hpp"
 #include "workflow/project/read.hpp"
+#include "workflow/project/tunables.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -22,6 +24,22 @@ Diagnostic unreadable(const std::string& file, const std::string& message, const
   diagnostic.fix = fix;
   diagnostic.file = file;
   return diagnostic;
+}
+
+Result<std::string> text_in(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream) return unreadable(file.string(), "cannot be read", fmt::format("chmod u+r {}", file.string()));
+  return text;
+}
+
+Result<Values> read_point(const Project& project) {
+  const fs::path file = fs::path(project.directory) / point_file_name;
+  std::error_code error;
+  if (!fs::exists(file, error)) return project.point;
+  const auto text = text_in(file);
+  if (!text) return text.error();
+  return parse_point(project, *text, file.string());
 }
 
 Result<Project> parse(const std::string& text, const std::string& file, bool with_files) {
@@ -40,6 +58,13 @@ Result<Project> parse(const std::string& text, const std::string& file, bool wit
   if (!project) return project;
   project->file = file;
   project->directory = fs::path(file).parent_path().string();
+  if (auto tuned = read_tunables(root, locations, *project); !tuned) return tuned.error();
+  if (with_files) {
+    auto point = read_point(*project);
+    if (!point) return point.error();
+    project->point = std::move(*point);
+  }
+  if (auto named = put_point_into_names(*project, locations); !named) return named.error();
   if (auto checked = check_project(*project, locations); !checked) return checked.error();
   if (with_files) {
     if (auto checked = check_files(*project, locations); !checked) return checked.error();
@@ -61,10 +86,9 @@ Result<Project> load_project(const std::string& path) {
     return unreadable(file.string(), "there is no kernel project here",
                       "name a directory with a cudadent.toml, or make one: cudadent new");
   }
-  std::ifstream stream(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) return unreadable(file.string(), "cannot be read", fmt::format("chmod u+r {}", file.string()));
-  return parse(text, file.string(), true);
+  const auto text = text_in(file);
+  if (!text) return text.error();
+  return parse(*text, file.string(), true);
 }
 
 }  // namespace flashmoe::workflow

@@ -206,7 +206,7 @@ class Reader {
 
   Failure tensors() {
     for (const auto& [group, role] : {std::pair{"inputs", TensorRole::input}, std::pair{"outputs", TensorRole::output},
-                                      std::pair{"stages", TensorRole::stage}}) {
+                                      std::pair{"stages", TensorRole::stage}, std::pair{"scratch", TensorRole::scratch}}) {
       const toml::table* table = at(group).as_table();
       if (!table) continue;
       for (const Entry& entry : in_written_order(*table)) {
@@ -227,6 +227,7 @@ class Reader {
     if (Failure failure = type_and_shape(text_of(is_long ? view["type"] : view), where, tensor)) return failure;
     tensor.stride = expressions_of(view["stride"]);
     tensor.init = text_of(view["init"], "normal");
+    tensor.zeroed = view["zeroed"].value_or(false);
     // One given without the other: the one left out is 0, so that what is written is the whole rule.
     const auto absolute = view["absolute"].value<double>();
     const auto relative = view["relative"].value<double>();
@@ -314,6 +315,7 @@ class Reader {
       return failure;
     instance.args = texts_of(view["args"]);
     if (view["shared_bytes"]) instance.dynamic_shared_bytes = expression_of(view["shared_bytes"]);
+    if (view["when"]) instance.when = expression_of(view["when"]);
     instance.max_spill_bytes = view["max_spill_bytes"].value_or(instance.max_spill_bytes);
     instance.min_occupancy = view["min_occupancy"].value_or(instance.min_occupancy);
     return {};

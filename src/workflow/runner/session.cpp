@@ -311,7 +311,8 @@ RunError Session::bind(const Project& project, const Values& values, const std::
   for (const TensorLayout& tensor : state.layout.tensors) {
     const char* role = tensor.role == TensorRole::input    ? "input"
                        : tensor.role == TensorRole::output ? "output"
-                                                           : "stage";
+                       : tensor.role == TensorRole::stage  ? "stage"
+                                                           : "scratch";
     tensors.push_back({{"name", tensor.name},
                        {"role", role},
                        {"dtype", static_cast<int>(tensor.dtype)},
@@ -369,7 +370,11 @@ void Session::seal_inputs_and_poison() {
     for (std::size_t i = 0; i < state.layout.tensors.size(); ++i) {
       const TensorLayout& tensor_layout = state.layout.tensors[i];
       if (tensor_layout.role == TensorRole::input || tensor_layout.absent) continue;
-      poison(tensor(set, i), tensor_layout.dtype, state.poison_salt);
+      if (state.specs[i].zeroed) {
+        std::memset(state.at(set, i), 0, tensor_layout.bytes);
+      } else {
+        poison(tensor(set, i), tensor_layout.dtype, state.poison_salt);
+      }
       std::memset(state.at(set, i) + tensor_layout.bytes, static_cast<int>(canary), canary_bytes);
     }
   }
