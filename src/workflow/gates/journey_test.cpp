@@ -25,7 +25,7 @@ Project journey() {
   const fs::path from = fs::path(JOURNEY_EXAMPLES) / "attention_journey";
   const fs::path to = fs::path(JOURNEY_SCRATCH) / "attention_journey";
   fs::create_directories(to);
-  for (const char* name : {"cudadent.toml", "point.toml", "attention.cu", "reference.cpp"}) {
+  for (const char* name : {"cudadent.toml", "point.toml", "attention.cu", "tile.cuh", "reference.cpp"}) {
     fs::copy_file(from / name, to / name, fs::copy_options::overwrite_existing);
   }
   auto project = load_project(to.string());

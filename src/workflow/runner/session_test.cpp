@@ -89,6 +89,39 @@ TEST(Session, RunsEverySetOnItsOwnInputs) {
   }
 }
 
+// What a kernel leaves in its scratch is gone before it is called again, or it could keep results there.
+TEST(Session, ScratchIsZeroedOrPoisonedBeforeEveryCall) {
+  DoublingProject doubling(
+      "int32_t* seen = (int32_t*)cudadent_find_tensor(call, \"seen\")->data;\n"
+      "const cudadent_tensor* part = cudadent_find_tensor(call, \"part\");\n"
+      "float* parts = (float*)part->data;\n"
+      "if (part->shape[0] != 3) return 1;\n"
+      "for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i] + seen[i]++;\n"
+      "for (int64_t i = 0; i < 3; ++i) { if (parts[i] == parts[i]) return 2; parts[i] = 1; }");
+  doubling.project.tunables = {{.name = "splits", .choices = {1, 3}}};
+  doubling.project.point = {{"splits", 3}};
+  doubling.project.tensors.resize(4);
+  for (std::size_t i : {2U, 3U}) doubling.project.tensors[i].role = TensorRole::scratch;
+  doubling.project.tensors[2].name = "seen";
+  doubling.project.tensors[2].shape = {"n"};
+  doubling.project.tensors[2].dtype = CUDADENT_I32;
+  doubling.project.tensors[2].zeroed = true;
+  doubling.project.tensors[3].name = "part";
+  doubling.project.tensors[3].shape = {"splits"};
+  Session session;
+  const RunError started = doubling.start(session);
+  ASSERT_EQ(started.failure, Failure::none) << started.diagnostic.to_string();
+  for (int block = 0; block < 2; ++block) {
+    for (int set = 0; set < 2; ++set) session.fill(set, 7 + static_cast<std::uint64_t>(set));
+    session.seal_inputs_and_poison();
+    const Block ran = session.run(0, 2, milliseconds(30'000));
+    ASSERT_TRUE(ran.ok()) << ran.error.diagnostic.to_string();
+    EXPECT_EQ(session.audit().failure, Failure::none);
+    const double x = load_element(session.tensor(1, 0).data(), CUDADENT_F32);
+    EXPECT_EQ(load_element(session.tensor(1, 1).data(), CUDADENT_F32), 2 * x);
+  }
+}
+
 TEST(Session, KillsAndNamesAHang) {
   const Block block = DoublingProject("for (volatile int forever = 1; forever;) {}").run(milliseconds(500));
   EXPECT_EQ(block.error.failure, Failure::hung);
