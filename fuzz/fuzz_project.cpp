@@ -53,7 +53,8 @@ void check_project_file(const std::string& text) {
   }
   // What is written for the point is what is read, and the defaults are legal.
   const auto again = parse_point(*project, point_text(*project, project->point), "point.toml");
-  if (!again || *again != project->point) violated("a point that does not come back", point_text(*project, project->point));
+  if (!again || *again != project->point)
+    violated("a point that does not come back", point_text(*project, project->point));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Forward attention, o = softmax(q k^T / 8) v, with every choice left open. The tunables of cudadent.toml arrive as
-// macros, and `if constexpr` takes one way for each of them: from a thread a row and loads of 2 bytes to tensor cores on
-// swizzled tiles that are copied ahead. One change in point.toml is one step of the journey.
+// macros, and `if constexpr` takes one way for each of them: from a thread a row and loads of 2 bytes to tensor cores
+// on swizzled tiles that are copied ahead. One change in point.toml is one step of the journey.
 //
 //   CTA    ROWS query rows of one head, and one of SPLITS shares of its keys
 //   tile   KEYS keys and their values in shared memory, in STAGES places
@@ -82,14 +82,12 @@ class ScalarRow {
   static constexpr int owners = 1;  // states of a row after the walk
 
   FMS_DEVICE void load_queries(const unsigned char* shared, const Call& call, int first) {
-    if constexpr (queries == Queries::in_shared) return;
-    const bool is_there = first + row_ < call.length;
 #pragma unroll
     for (int d = 0; d < depth; d += piece_values) {
       Values values{};
       if constexpr (queries == Queries::staged) {
         values = values_at(shared + place(row_, 2 * d));
-      } else if (is_there) {
+      } else if (queries == Queries::direct && first + row_ < call.length) {
         values = values_at(call.q + static_cast<int64>(first + row_) * row_bytes + 2 * d);
       }
 #pragma unroll
@@ -154,18 +152,17 @@ class ScalarRow {
 
 class MatrixRows {
   static constexpr int row_warps = rows / 16, key_warps = warps / row_warps > 0 ? warps / row_warps : 1;
-  static constexpr int warp_keys = keys / key_warps, key_tiles = warp_keys / 8, depth_tiles = depth / 8;
+  static constexpr int warp_keys = keys / key_warps, depth_tiles = depth / 8;
+  static constexpr int key_tiles = warp_keys >= 16 ? warp_keys / 8 : 2;  // fewer only where this class is not used
 
  public:
   static constexpr int owners = key_warps;
 
   FMS_DEVICE void load_queries(const unsigned char* shared, const Call& call, int first) {
-    if constexpr (queries == Queries::in_shared) return;
 #pragma unroll
     for (int d = 0; d < depth / 16; ++d) {
-      if constexpr (queries == Queries::staged) {
-        load_query(q_[d], shared, d);
-      } else {
+      if constexpr (queries == Queries::staged) load_query(q_[d], shared, d);
+      if constexpr (queries == Queries::direct) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int row = first + row_of(i % 2), column = 16 * d + i / 2 * 8 + lane_ % 4 * 2;
@@ -224,7 +221,9 @@ class MatrixRows {
   }
 
  private:
-  FMS_DEVICE int row_of(int half) const { return row_warp_ * 16 + lane_ / 4 + 8 * half; }
+  FMS_DEVICE int row_of(int half) const {
+    return row_warp_ * 16 + lane_ / 4 + 8 * half;
+  }
 
   FMS_DEVICE void load_query(uint32 (&q)[4], const unsigned char* shared, int d) const {
     load_matrices(q, shared_address(shared + place(row_warp_ * 16 + lane_ % 16, 32 * d + lane_ / 16 * 16)));
@@ -259,8 +258,8 @@ class MatrixRows {
 #pragma unroll
       for (int d = 0; d < depth_tiles; d += 2) {
         uint32 b[4];
-        load_matrices_transposed(
-            b, shared_address(v + place(first_key_ + 8 * n + lane_ % 16, 16 * d + lane_ / 16 * 16)));
+        load_matrices_transposed(b,
+                                 shared_address(v + place(first_key_ + 8 * n + lane_ % 16, 16 * d + lane_ / 16 * 16)));
         mma_16x8x16<Half>(o_[d], a, b[0], b[1], o_[d]);
         mma_16x8x16<Half>(o_[d + 1], a, b[2], b[3], o_[d + 1]);
       }
@@ -269,8 +268,8 @@ class MatrixRows {
 
   const int lane_ = static_cast<int>(threadIdx.x) % warp_lanes, warp_ = static_cast<int>(threadIdx.x) / warp_lanes;
   const int row_warp_ = warp_ % row_warps, key_warp_ = warp_ / row_warps, first_key_ = key_warp_ * warp_keys;
-  uint32 q_[depth / 16][4];        // (16, depth)
-  float o_[depth_tiles][4] = {};   // (16, depth)
+  uint32 q_[depth / 16][4];       // (16, depth)
+  float o_[depth_tiles][4] = {};  // (16, depth)
   float top_[2] = {minus_infinity, minus_infinity}, sum_[2] = {};
 };
 
@@ -313,7 +312,7 @@ FMS_DEVICE void walk(Rows& mine, const Call& call, unsigned char* tiles, const u
       copy(first + (stages - 1) * keys, (stage + stages - 1) % stages);
     }
     const unsigned char* const tile = tiles + stage * 2 * tile_bytes;
-    mine.take(shared_q, tile, tile + tile_bytes, end - first);
+    mine.take(shared_q, tile, tile + tile_bytes, min(end - first, keys));
     stage = (stage + 1) % stages;
   }
 }
@@ -399,7 +398,6 @@ extern "C" __global__ void __launch_bounds__(threads)
 }
 
 // Grid: (16 rows, heads); where the splits are not combined by the last of them.
-extern "C" __global__ void __launch_bounds__(256)
-    combine(void* o, float* partial, float2* levels, int length) {
+extern "C" __global__ void __launch_bounds__(256) combine(void* o, float* partial, float2* levels, int length) {
   combine_splits(call_of(nullptr, nullptr, nullptr, o, partial, levels, length), static_cast<int>(blockIdx.x) * 16, 16);
 }

@@ -1,5 +1,5 @@
-// What is right: o = softmax(q k^T / sqrt(D)) v in fp64, row by row. A row with NaN or +infinity among its scores is NaN,
-// and so is one whose scores are all -infinity: 0 / 0.
+// What is right: o = softmax(q k^T / sqrt(D)) v in fp64, row by row. A row with NaN or +infinity among its scores is
+// NaN, and so is one whose scores are all -infinity: 0 / 0.
 #include <cudadent/kernel.h>
 
 #include <algorithm>

@@ -11,7 +11,7 @@ namespace journey {
 
 using namespace flashmoe::cuda;
 
-enum class Layout { plain, padded, swizzled };    // of a row in shared memory
+enum class Layout { plain, padded, swizzled };     // of a row in shared memory
 enum class Queries { direct, in_shared, staged };  // from global memory to registers; in shared memory; both in turn
 enum class Exp { precise, base_2, approximate };
 

@@ -60,10 +60,10 @@ class Check {
     const auto add = [&](const std::string& name, const std::string& key) -> Failure {
       const auto [place, fresh] = used.emplace(name, key);
       if (fresh) return {};
-      return locations_.error(
-          key,
-          fmt::format("'{}' is already the name of {} (line {})", name, place->second, locations_.of(place->second).line),
-          "rename one of them");
+      return locations_.error(key,
+                              fmt::format("'{}' is already the name of {} (line {})", name, place->second,
+                                          locations_.of(place->second).line),
+                              "rename one of them");
     };
     for (const Tunable& tunable : project_.tunables) {
       if (Failure failure = add(tunable.name, "tunables." + tunable.name)) return failure;
@@ -289,9 +289,10 @@ class Check {
         const std::string key = fmt::format("cuda.instances[{}].args[{}]", i, k);
         const auto argument = parse_argument(project_, text);
         if (!argument)
-          return locations_.error(key, fmt::format("\"{}\" is neither a tensor nor a type and an expression", text),
-                                  "name a tensor of [inputs], [outputs], [stages] or [scratch], or write \"i64 n\" (i32, "
-                                  "i64, u8, f32, f64)");
+          return locations_.error(
+              key, fmt::format("\"{}\" is neither a tensor nor a type and an expression", text),
+              "name a tensor of [inputs], [outputs], [stages] or [scratch], or write \"i64 n\" (i32, "
+              "i64, u8, f32, f64)");
         if (argument->tensor) continue;
         for (const Workload& workload : project_.workloads) {
           const Result<double> value = evaluate(argument->expression, with_point(project_, workload.values));

@@ -77,7 +77,8 @@ std::vector<KeySpec> make_table() {
       {"stages.*.absolute", T::number, false, absolute_text, "", {}, 0, inf},
       {"stages.*.relative", T::number, false, absolute_text, "", {}, 0, inf},
 
-      {"scratch", T::named, false, "The kernel's own between its launches: partial results, semaphores. Nobody judges it."},
+      {"scratch", T::named, false,
+       "The kernel's own between its launches: partial results, semaphores. Nobody judges it."},
       {"scratch.*", T::tensor, false, "Type and shape (over parameters and tunables), or a table."},
       {"scratch.*.type", T::tensor, true, "Element type and shape; the shape may use tunables."},
       {"scratch.*.zeroed", T::boolean, false, "Zeros before every call; else it is poisoned.", "false"},
@@ -87,7 +88,8 @@ std::vector<KeySpec> make_table() {
       {"workloads.*.*", T::scalar, false, "Value of this parameter."},
 
       {"tunables", T::named, false,
-       "What the kernel leaves open; point.toml beside this file holds the current values. The kernel's compiler gets them "
+       "What the kernel leaves open; point.toml beside this file holds the current values. The kernel's compiler gets "
+       "them "
        "as -DNAME=value (upper case), launch geometry, arguments and scratch shapes as names."},
       {"tunables.*", T::group, false, "Its domain (choices or range), and what changing it is for."},
       {"tunables.*.choices", T::scalar_list, false, "The whole domain: integers, or false and true."},

@@ -34,7 +34,8 @@ bool mentions(const std::string& expression, const std::string& name) {
   const auto in_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   for (std::size_t at = expression.find(name); at != std::string::npos; at = expression.find(name, at + 1)) {
     const std::size_t end = at + name.size();
-    if ((at == 0 || !in_name(expression[at - 1])) && (end == expression.size() || !in_name(expression[end]))) return true;
+    if ((at == 0 || !in_name(expression[at - 1])) && (end == expression.size() || !in_name(expression[end])))
+      return true;
   }
   return false;
 }
@@ -102,8 +103,9 @@ Result<Values> parse_point(const Project& project, const std::string& text, cons
     key = entry.name;
     break;
   }
-  return locations.error_at(where, key, fmt::format("the point breaks {}", rule_text(*rule)),
-                            fmt::format("change one of its tunables; the rule is in line {} of cudadent.toml", rule->line));
+  return locations.error_at(
+      where, key, fmt::format("the point breaks {}", rule_text(*rule)),
+      fmt::format("change one of its tunables; the rule is in line {} of cudadent.toml", rule->line));
 }
 
 std::string point_text(const Project& project, const Values& point) {

@@ -37,8 +37,8 @@ inline constexpr const char* point_file_name = "point.toml";
 // "attention<{rows}>" becomes "attention<64>" in the names of instances and launches.
 [[nodiscard]] Result<Done> put_point_into_names(Project& project, const Locations& locations);
 
-[[nodiscard]] std::string macro_of(const Tunable& tunable);                // "STAGES"
+[[nodiscard]] std::string macro_of(const Tunable& tunable);                  // "STAGES"
 [[nodiscard]] std::string value_text(const Tunable& tunable, double value);  // "2", "true"
-[[nodiscard]] std::string choices_text(const Tunable& tunable);            // "1, 2, 4"
+[[nodiscard]] std::string choices_text(const Tunable& tunable);              // "1, 2, 4"
 
 }  // namespace flashmoe::workflow

@@ -93,14 +93,15 @@ TEST(Point, MistakesAreToldWithTheirPlace) {
       {"width = 8\n",
        "point.toml:1:1: width: is 8; the choices of 'width' are 2, 4, 16 (fix: use one of them, or add it to "
        "tunables.width)"},
-      {"async = 1\n",
-       "point.toml:1:1: async: is not true or false (fix: the choices of 'async' are false, true)"},
+      {"async = 1\n", "point.toml:1:1: async: is not true or false (fix: the choices of 'async' are false, true)"},
       {"width = 2.0\n", "point.toml:1:1: width: is not an integer (fix: the choices of 'width' are 2, 4, 16)"},
       {"width = 16\nstages = 2\n",
-       "point.toml:2:1: stages: the point breaks tunable_rules[0]: where stages > 1, async must hold (one buffer cannot "
+       "point.toml:2:1: stages: the point breaks tunable_rules[0]: where stages > 1, async must hold (one buffer "
+       "cannot "
        "be filled while it is read) (fix: change one of its tunables; the rule is in line 22 of cudadent.toml)"},
       {"async = true\n",
-       "point.toml:1:1: async: the point breaks tunables.async.requires: width >= 4 or not async must hold (fix: change "
+       "point.toml:1:1: async: the point breaks tunables.async.requires: width >= 4 or not async must hold (fix: "
+       "change "
        "one of its tunables; the rule is in line 19 of cudadent.toml)"},
       {"width = \n",
        "point.toml:1:9: is not TOML: Error while parsing key-value pair: expected value, saw '\\n' (fix: write lines "

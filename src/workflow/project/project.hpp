@@ -171,8 +171,8 @@ struct Project {
 // Their names, for people: "tiny, small, target".
 [[nodiscard]] std::string workload_names(const Project& project);
 
-// Reads and checks `path` (a directory or a cudadent.toml) and the point.toml beside it. Errors carry file, line, column
-// and key.
+// Reads and checks `path` (a directory or a cudadent.toml) and the point.toml beside it. Errors carry file, line,
+// column and key.
 [[nodiscard]] Result<Project> load_project(const std::string& path);
 
 // The same from text, with `file` as its name; the files it names are not looked for.

@@ -205,8 +205,9 @@ class Reader {
   // ---- tensors
 
   Failure tensors() {
-    for (const auto& [group, role] : {std::pair{"inputs", TensorRole::input}, std::pair{"outputs", TensorRole::output},
-                                      std::pair{"stages", TensorRole::stage}, std::pair{"scratch", TensorRole::scratch}}) {
+    for (const auto& [group, role] :
+         {std::pair{"inputs", TensorRole::input}, std::pair{"outputs", TensorRole::output},
+          std::pair{"stages", TensorRole::stage}, std::pair{"scratch", TensorRole::scratch}}) {
       const toml::table* table = at(group).as_table();
       if (!table) continue;
       for (const Entry& entry : in_written_order(*table)) {

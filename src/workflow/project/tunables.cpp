@@ -55,9 +55,9 @@ class TunableReader {
     const View view(entry.value);
     Tunable tunable{.name = entry.name, .choices = {}, .line = entry.position.line};
     if (const auto [place, fresh] = macros_.emplace(macro_of(tunable), entry.name); !fresh) {
-      return locations_.error(key,
-                              fmt::format("'{}' and '{}' are the same macro {}", place->second, entry.name, place->first),
-                              "rename one of them: compilers get the names in upper case");
+      return locations_.error(
+          key, fmt::format("'{}' and '{}' are the same macro {}", place->second, entry.name, place->first),
+          "rename one of them: compilers get the names in upper case");
     }
     if (Failure failure = domain(view, key, tunable)) return failure;
     tunable.default_value = tunable.choices.front();
@@ -92,10 +92,12 @@ class TunableReader {
       if (!fits(least) || !fits(largest) || *least > *largest ||
           static_cast<double>(*largest - *least) >= most_choices) {
         return locations_.error(
-            key + ".range", fmt::format("is not [least, largest] of two integers with at most {:g} between", most_choices),
+            key + ".range",
+            fmt::format("is not [least, largest] of two integers with at most {:g} between", most_choices),
             "write range = [1, 8]");
       }
-      for (std::int64_t value = *least; value <= *largest; ++value) tunable.choices.push_back(static_cast<double>(value));
+      for (std::int64_t value = *least; value <= *largest; ++value)
+        tunable.choices.push_back(static_cast<double>(value));
       return {};
     }
     if (choices->empty()) return locations_.error(key + ".choices", "is empty", "name at least one value");

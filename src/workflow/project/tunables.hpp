@@ -1,5 +1,5 @@
-// [tunables] and [[tunable_rules]] of a file that passed check_keys: read, and checked as far as they go alone (domains,
-// defaults, and that the defaults are a legal point).
+// [tunables] and [[tunable_rules]] of a file that passed check_keys: read, and checked as far as they go alone
+// (domains, defaults, and that the defaults are a legal point).
 #pragma once
 
 #include <toml++/toml.h>
