@@ -7,6 +7,7 @@ namespace flashmoe::vgpu::observe {
 
 struct Watch::WarpShadow {
   WarpPoison poison{};
+  std::uint64_t instructions = 0;
   PartialArrival arrival{};
 };
 
@@ -93,6 +94,11 @@ void Watch::cta_ends(exec::Cta& cta) {
     for (const exec::Warp& warp : cta.warps) synccheck_.ends(warp, shadow_of(warp).arrival);
   }
   if (options_.racecheck) races_.cta_ends(std::move(shadow_of(cta).race));
+  if (options_.counters) {
+    std::uint64_t instructions = 0;
+    for (const WarpShadow& warp : shadow_of(cta).warps) instructions += warp.instructions;
+    counters_.cta_ended(cta.sm, instructions);
+  }
   ctas_.erase(cta.shadow);
   cta.shadow = nullptr;
   for (exec::Warp& warp : cta.warps) warp.shadow = nullptr;
@@ -103,7 +109,10 @@ void Watch::before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) {
   pc_ = pc;
   WarpShadow& shadow = shadow_of(warp);
   // A branch is executed by those who do not take it, too.
-  if (options_.counters && !note.is_pseudo) counters_.instruction(pc, note.is_branch ? warp.active : warp.exec);
+  if (options_.counters && !note.is_pseudo) {
+    counters_.instruction(pc, note.is_branch ? warp.active : warp.exec);
+    ++shadow.instructions;
+  }
   if (options_.initcheck) initcheck_.instruction(warp, inst, pc, shadow.poison);
 }
 

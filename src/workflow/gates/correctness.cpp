@@ -243,7 +243,8 @@ class Checker {
 
 // What the checks of a virtual GPU found is a failure, also where the numbers came out right.
 void add_virtual_findings(VirtualFindings found, GateResult& result) {
-  result.findings.insert(result.findings.end(), found.findings.begin(), found.findings.end());
+  for (const auto* const some : {&found.findings, &found.warnings})
+    result.findings.insert(result.findings.end(), some->begin(), some->end());
   auto& facts = result.facts_as<CorrectnessFacts>();
   facts.virtual_faults = std::move(found.faults);
   facts.virtual_findings = std::move(found.as_reported);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <set>
 #include <utility>
 
@@ -17,6 +18,29 @@ std::string describe(const ReportedFinding& finding) {
         fmt::format("; against {} at {} ({})", finding.other->what, finding.other->place(), finding.other->runner());
   }
   return text;
+}
+
+// CTAs that fill a machine on paper. Of each kernel the launch that executed most: small workloads may well leave CTAs
+// without work.
+std::vector<Finding> idle_ctas(const std::vector<LaunchReport>& launches) {
+  std::map<std::string, const LaunchReport*> largest;
+  for (const LaunchReport& launch : launches) {
+    const LaunchReport*& known = largest[launch.kernel];
+    if (known == nullptr || launch.instructions() > known->instructions()) known = &launch;
+  }
+  std::vector<Finding> found;
+  for (const auto& [kernel, launch] : largest) {
+    if (static_cast<double>(launch->ctas()) < launch->sms || launch->working_ctas >= launch->sms) continue;
+    found.push_back(
+        {.severity = Severity::warning,
+         .group = "waves",
+         .what = fmt::format("{}: {:.0f} of {} CTAs do work, on {:.0f} of {:.0f} SMs: {:.3f} waves, not {:.2f}", kernel,
+                             launch->working_ctas, launch->ctas(), launch->working_sms, launch->sms, launch->waves,
+                             launch->waves_of_grid),
+         .where = {},
+         .fix = "spread the work over the grid, or launch the CTAs that do it and no others"});
+  }
+  return found;
 }
 
 }  // namespace
@@ -43,6 +67,7 @@ VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches) {
       }
     }
   }
+  found.warnings = idle_ctas(launches);
   return found;
 }
 

@@ -11,6 +11,7 @@ namespace flashmoe::workflow {
 
 struct VirtualFindings {
   std::vector<Finding> findings{};         // each place once
+  std::vector<Finding> warnings{};         // nothing wrong, but not what it looks like
   std::vector<std::string> faults{};       // why launches did not end
   std::vector<std::string> as_reported{};  // the checks' findings, one JSON object each
   std::string first{};                     // of the checks, in one line; empty: they found nothing

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <numeric>
 
 #include "support/json_fields.hpp"
 #include "support/json_text.hpp"
@@ -31,6 +33,10 @@ LaunchReport launch_from(const Json& json) {
                       .fault = text_in(json, "fault"),
                       .sms = number_in(json, "sms"),
                       .waves = number_in(json, "waves"),
+                      .waves_of_grid = number_in(json, "waves_of_grid"),
+                      .working_ctas = number_in(json, "working_ctas"),
+                      .working_sms = number_in(json, "working_sms"),
+                      .largest_cta_over_mean = number_in(json, "largest_cta_over_mean"),
                       .occupancy_percent = number_in(json, "occupancy_percent"),
                       .ctas_per_sm = number_in(json, "ctas_per_sm"),
                       .occupancy_limiter = text_in(json, "occupancy_limiter"),
@@ -77,6 +83,15 @@ std::string ReportedParty::place() const {
 
 std::string ReportedParty::runner() const {
   return fmt::format("block {} thread {}", block, thread);
+}
+
+std::int64_t LaunchReport::ctas() const {
+  return std::accumulate(grid.begin(), grid.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+double LaunchReport::instructions() const {
+  const auto found = metrics.find("vgpu__ptx_inst_executed.sum");
+  return found != metrics.end() ? found->second : 0;
 }
 
 std::vector<LaunchReport> read_launches(const std::string& path) {

@@ -54,7 +54,12 @@ struct LaunchReport {
   std::string kernel{};  // empty: what the context says at its end
   std::string fault{};   // why the launch did not end
   std::vector<std::int64_t> grid{};
-  double sms = 0, waves = 0;
+  double sms = 0;
+  double waves = 0;                  // of CTAs that did work
+  double waves_of_grid = 0;          // of all CTAs, whatever they do
+  double working_ctas = 0;           // what that is: vgpu/observe/counters/work_spread.hpp
+  double working_sms = 0;            // that ran one of them
+  double largest_cta_over_mean = 0;  // instructions
   double occupancy_percent = 0, ctas_per_sm = 0;
   std::string occupancy_limiter{};
   std::map<std::string, double> metrics{};
@@ -63,6 +68,9 @@ struct LaunchReport {
   std::vector<std::string> annotated_sources{};
   std::vector<ReportedFinding> findings{};
   std::string json{};  // as reported, with everything that is not read here
+
+  [[nodiscard]] std::int64_t ctas() const;
+  [[nodiscard]] double instructions() const;  // PTX, executed by warps
 };
 
 // The launches in the order they were made; lines that do not read are left out.

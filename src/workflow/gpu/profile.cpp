@@ -20,6 +20,13 @@ Result<Workload> chosen_workload(const Project& project, const std::string& name
   return Diagnostic{.message = fmt::format("no workload is called {}; there are {}", name, workload_names(project))};
 }
 
+void weigh(std::vector<LaunchProfile>& launches) {
+  double total = 0;
+  for (const LaunchProfile& launch : launches) total += launch.report.instructions();
+  if (total == 0) return;
+  for (LaunchProfile& launch : launches) launch.share = launch.report.instructions() / total;
+}
+
 }  // namespace
 
 Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& options, Progress& progress) {
@@ -60,12 +67,16 @@ Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& opt
     auto advice = advise(launch);
     run.launches.push_back({.report = std::move(launch), .advice = std::move(advice)});
   }
+  weigh(run.launches);
   return run;
 }
 
 std::string profile_text(const ProfileRun& run) {
   std::string text = fmt::format("{}, workload {}, on {}\n\n", run.project, run.workload, run.device);
   for (const LaunchProfile& launch : run.launches) {
+    if (run.launches.size() > 1)
+      text += fmt::format("Launch {} of {}, {:.1f} % of the instructions executed\n", &launch - run.launches.data() + 1,
+                          run.launches.size(), 100 * launch.share);
     text += launch.report.summary;
     for (const std::string& source : launch.report.annotated_sources) text += "\n" + source;
     text += "\n";

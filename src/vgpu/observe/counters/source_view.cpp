@@ -115,8 +115,12 @@ std::string summary(const Report& report) {
   const Occupancy& held = report.fit.held;
   const bool known = report.image.registers_per_thread.has_value();
   std::string text = fmt::format("{} on {} (virtual)\n", report.kernel, report.machine.name);
-  text += fmt::format("  grid        {} CTAs of {} threads on {} SMs: {}{:.3f} waves\n", report.grid.count(),
-                      report.block.count(), report.machine.sms, known ? "" : "at least ", report.fit.waves);
+  const WorkSpread& work = report.work;
+  text += fmt::format("  grid        {} CTAs of {} threads on {} SMs: {}{:.3f} waves{}\n", report.grid.count(),
+                      report.block.count(), report.machine.sms, known ? "" : "at least ", report.working_waves(),
+                      work.working_ctas == report.grid.count() ? "" : " of CTAs that did work");
+  text += fmt::format("  work        {} CTAs on {} SMs did some; the largest CTA executed {:.1f}x the mean\n",
+                      work.working_ctas, work.working_sms, work.largest_over_mean);
   text += fmt::format("  occupancy   {}{:.0f} %, {} CTAs an SM, limited by {}{}\n", known ? "" : "at most ",
                       100 * held.share_of_warps, held.ctas_per_sm, name_of(held.limited_by),
                       known ? "" : "; registers unknown");
