@@ -82,6 +82,12 @@ Result<Machine*> make() {
 
 }  // namespace
 
+std::uint64_t budget_now(const Watching& watching) {
+  if (watching.budget == 0) return 0;
+  const auto again = number("VGPU_BUDGET", environment("VGPU_BUDGET"));
+  return again && *again != 0 ? *again : watching.budget;
+}
+
 Result<Machine*> machine() {
   static const auto& one = *new Result<Machine*>(make());
   return one;

@@ -19,7 +19,7 @@ struct Watching {
   bool memcheck = false, initcheck = false, racecheck = false, synccheck = false;
   std::string report{};
   exec::Schedule schedule{};
-  std::uint64_t budget = 0;  // 0: exec's own
+  std::uint64_t budget = 0;  // when the driver started; 0: exec's own
   [[nodiscard]] bool checks() const { return memcheck || initcheck || racecheck || synccheck; }
   // Observed runs have one host thread and tell everything; else they are fast.
   [[nodiscard]] bool observed() const { return checks() || !report.empty(); }
@@ -33,6 +33,9 @@ struct Machine {
   [[nodiscard]] int sm() const { return architecture.sm(); }
   [[nodiscard]] std::uint64_t memory_bytes() const { return static_cast<std::uint64_t>(gpu.memory_gb.value) << 30U; }
 };
+
+// Warp instructions of the next launch; 0: exec's own. Who has set a budget may set another one between launches.
+[[nodiscard]] std::uint64_t budget_now(const Watching& watching);
 
 // Made at the first cuInit. An environment that cannot be followed is an error with a text, not a default.
 [[nodiscard]] Result<Machine*> machine();

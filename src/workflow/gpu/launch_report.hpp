@@ -75,5 +75,7 @@ struct LaunchReport {
 
 // The launches in the order they were made; lines that do not read are left out.
 [[nodiscard]] std::vector<LaunchReport> read_launches(const std::string& path);
+// Those behind `from`, which is moved behind the last.
+[[nodiscard]] std::vector<LaunchReport> read_launches(const std::string& path, std::uint64_t& from);
 
 }  // namespace flashmoe::workflow

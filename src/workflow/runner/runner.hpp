@@ -35,6 +35,7 @@ struct Launch {
   std::array<std::int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   std::int64_t shared_bytes = 0;
   std::vector<LaunchValue> args{};
+  std::uint64_t instruction_budget = 0;  // warp instructions on a virtual GPU; 0: as its driver has it
 };
 
 // What to run: a built shared library with an entry, a Python callable, or CUDA kernels.
