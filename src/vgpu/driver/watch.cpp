@@ -36,8 +36,10 @@ class Observation {
     const observe::LaunchCounts& counts = watch_.counts();
     result.dram_bytes =
         static_cast<double>(counts.traffic.dram_sectors_read + counts.traffic.dram_sectors_written) * bytes_per_sector;
+    watch_.log().locate(
+        [&](std::uint64_t address) { return observe::buffer_place(launch, *machine_.memory, address); });
+    for (const observe::Finding* finding : watch_.log().by_cause()) log_line(finding->to_text());
     for (const observe::Finding& finding : watch_.log().findings()) {
-      log_line(finding.to_text());
       if (finding.check != observe::Check::memcheck) continue;
       if (!result.has_memory_finding)
         result.is_misaligned = finding.is_misaligned;  // the first one ends a device's run

@@ -70,6 +70,7 @@ void Watch::report_fault(const exec::Grid& grid) {
   }
   if (!log_.is_new(Check::memcheck, fault.pc, ir::no_slot, 1000)) return;
   Finding finding{.check = Check::memcheck, .kernel = grid.kernel->name, .message = fault.message};
+  finding.cause = Cause::access;
   finding.at = party(*grid.kernel, fault.pc, fault.block, fault.thread);
   if (fault.kind != Kind::stack_overflow) {
     finding.address = fault.address;

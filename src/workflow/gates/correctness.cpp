@@ -308,7 +308,8 @@ const Gate correctness_gate{
           const CorrectnessOptions options{.seed = mix_seed(context.seed, 1), .repeat_with = context.seed};
           GateResult result =
               run_correctness_gate(context.project, context.kernel, context.reference, options, context.progress);
-          add_virtual_findings(virtual_findings(read_launches(context.report.path())), result);
+          const auto launches = read_launches(context.report.path());
+          add_virtual_findings(virtual_findings(launches, context.kernel.argument_names), result);
           return result;
         },
     .judges_kernel = true};

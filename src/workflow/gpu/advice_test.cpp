@@ -13,6 +13,7 @@ constexpr double sms = 58, ctas_at_once = 348;
 
 LaunchReport launch_of(std::int64_t ctas, double working, double largest_over_mean, double instructions = 1e6) {
   LaunchReport launch{.kernel = "k",
+                      .name = "k",
                       .grid = {ctas, 1, 1},
                       .sms = sms,
                       .waves = working / ctas_at_once,

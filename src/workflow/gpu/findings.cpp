@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <utility>
@@ -9,15 +11,59 @@
 namespace flashmoe::workflow {
 namespace {
 
-// One line what and who, and a second for the other party of a race.
-std::string describe(const ReportedFinding& finding) {
+// 4096 -> "4,096".
+std::string grouped(std::int64_t value) {
+  std::string text = std::to_string(value);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<std::size_t>(at), 1, ',');
+  return text;
+}
+
+// The project's own name of the buffer, empty when it is not an argument's.
+std::string buffer_name(const ReportedFinding& finding, const std::vector<std::string>* arguments) {
+  if (!finding.buffer || !finding.buffer->argument || arguments == nullptr) return {};
+  return *finding.buffer->argument < arguments->size() ? (*arguments)[*finding.buffer->argument] : "";
+}
+
+// The message, with that name in the place of the driver's.
+std::string named_message(const ReportedFinding& finding, const std::string& buffer) {
   std::string text = finding.message;
+  if (buffer.empty()) return text;
+  if (const std::size_t at = text.find(finding.buffer->what); at != std::string::npos)
+    text.replace(at, finding.buffer->what.size(), "'" + buffer + "'");
+  return text;
+}
+
+// What and who, and the other party of a race.
+std::string describe(const ReportedFinding& finding, const std::string& message, const std::string& buffer) {
+  std::string text = message;
+  if (!buffer.empty()) text += fmt::format(", at {} + {} bytes", buffer, grouped(finding.buffer->offset));
   if (finding.at) text += fmt::format(" ({}, {})", finding.kernel, finding.at->runner());
   if (finding.other) {
     text +=
         fmt::format("; against {} at {} ({})", finding.other->what, finding.other->place(), finding.other->runner());
   }
   return text;
+}
+
+constexpr std::array causes{"access", "order", "lanes", "value", "standstill"};
+
+// A finding with the launch it is of.
+struct Told {
+  const ReportedFinding* finding;
+  const std::vector<std::string>* arguments;
+  [[nodiscard]] auto rank() const { return std::find(causes.begin(), causes.end(), finding->cause); }
+};
+
+std::vector<Told> by_cause(const std::vector<LaunchReport>& launches, const ArgumentNames& arguments) {
+  std::vector<Told> all;
+  for (const LaunchReport& launch : launches) {
+    const auto known = arguments.find(launch.kernel);
+    for (const ReportedFinding& finding : launch.findings)
+      all.push_back({&finding, known != arguments.end() ? &known->second : nullptr});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Told& a, const Told& b) { return a.rank() < b.rank(); });
+  return all;
 }
 
 // CTAs that fill a machine on paper. Of each kernel the launch that executed most: small workloads may well leave CTAs
@@ -45,27 +91,30 @@ std::vector<Finding> idle_ctas(const std::vector<LaunchReport>& launches) {
 
 }  // namespace
 
-VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches) {
+VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches, const ArgumentNames& arguments) {
   VirtualFindings found;
   std::set<std::pair<std::string, std::string>> seen;  // what and where: threads differ from launch to launch
+  for (const Told& told : by_cause(launches, arguments)) {
+    const ReportedFinding& finding = *told.finding;
+    const std::string where = finding.at ? finding.at->place() : "";
+    const std::string buffer = buffer_name(finding, told.arguments);
+    const std::string message = named_message(finding, buffer);
+    if (!seen.emplace(finding.check + message, where).second) continue;
+    found.findings.push_back({.severity = Severity::error,
+                              .group = finding.check,
+                              .what = describe(finding, message, buffer),
+                              .where = where,
+                              .fix = finding.advice});
+    found.as_reported.push_back(finding.json);
+    if (found.first.empty())
+      found.first = fmt::format("{}: {}{}", finding.check, message, where.empty() ? "" : " at " + where);
+  }
   for (const LaunchReport& launch : launches) {
-    if (!launch.fault.empty() && seen.emplace("fault", launch.fault).second) {
-      found.findings.push_back({.severity = Severity::error, .group = "fault", .what = launch.fault});
-      found.faults.push_back(launch.fault);
-    }
-    for (const ReportedFinding& finding : launch.findings) {
-      const std::string where = finding.at ? finding.at->place() : "";
-      if (!seen.emplace(finding.check + finding.message, where).second) continue;
-      found.findings.push_back({.severity = Severity::error,
-                                .group = finding.check,
-                                .what = describe(finding),
-                                .where = where,
-                                .fix = finding.advice});
-      found.as_reported.push_back(finding.json);
-      if (found.first.empty()) {
-        found.first = fmt::format("{}: {}{}", finding.check, finding.message, where.empty() ? "" : " at " + where);
-      }
-    }
+    if (launch.fault.empty() || !seen.emplace("fault", launch.fault).second) continue;
+    found.faults.push_back(launch.fault);
+    const bool is_told = std::any_of(launch.findings.begin(), launch.findings.end(),
+                                     [](const ReportedFinding& finding) { return finding.cause == causes.back(); });
+    if (!is_told) found.findings.push_back({.severity = Severity::error, .group = "fault", .what = launch.fault});
   }
   found.warnings = idle_ctas(launches);
   return found;

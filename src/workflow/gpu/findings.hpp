@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "workflow/gpu/launch_report.hpp"
+#include "workflow/runner/runner.hpp"
 #include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
@@ -17,6 +18,8 @@ struct VirtualFindings {
   std::string first{};                     // of the checks, in one line; empty: they found nothing
 };
 
-[[nodiscard]] VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches);
+// Those first that explain others. Buffers have the names of `arguments`, where it knows them.
+[[nodiscard]] VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches,
+                                               const ArgumentNames& arguments = {});
 
 }  // namespace flashmoe::workflow

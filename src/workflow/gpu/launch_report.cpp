@@ -28,8 +28,18 @@ std::optional<ReportedParty> party_in(const Json& finding, const char* key) {
   return party;
 }
 
+std::optional<ReportedBuffer> buffer_in(const Json& finding) {
+  const Json* json = field_in(finding, "buffer");
+  if (json == nullptr) return std::nullopt;
+  ReportedBuffer buffer{.what = text_in(*json, "what"),
+                        .offset = static_cast<std::int64_t>(number_in(*json, "offset"))};
+  if (field_in(*json, "argument") != nullptr) buffer.argument = static_cast<std::size_t>(integer_in(*json, "argument"));
+  return buffer;
+}
+
 LaunchReport launch_from(const Json& json) {
   LaunchReport launch{.kernel = text_in(json, "kernel"),
+                      .name = text_in(json, "name"),
                       .fault = text_in(json, "fault"),
                       .sms = number_in(json, "sms"),
                       .waves = number_in(json, "waves"),
@@ -55,11 +65,13 @@ LaunchReport launch_from(const Json& json) {
     if (source.is_string()) launch.annotated_sources.push_back(source.get<std::string>());
   for (const Json& finding : list_in(json, "findings"))
     launch.findings.push_back({.check = text_in(finding, "check"),
+                               .cause = text_in(finding, "cause"),
                                .kernel = text_in(finding, "kernel"),
                                .message = text_in(finding, "message"),
                                .advice = text_in(finding, "advice"),
                                .at = party_in(finding, "at"),
                                .other = party_in(finding, "other"),
+                               .buffer = buffer_in(finding),
                                .json = one_line(finding)});
   return launch;
 }

@@ -34,12 +34,21 @@ struct ReportedParty {
   [[nodiscard]] std::string runner() const;  // "block [0,0,0] thread [3,0,0]"
 };
 
+// The memory that a finding is about.
+struct ReportedBuffer {
+  std::string what{};  // "cuMemAlloc #3"
+  std::int64_t offset = 0;
+  std::optional<std::size_t> argument{};  // of the kernel, that points into it
+};
+
 struct ReportedFinding {
   std::string check{};  // "memcheck"
+  std::string cause{};  // "access", "order", "lanes", "value", "standstill": the earlier explains the later
   std::string kernel{};
   std::string message{};
   std::string advice{};
   std::optional<ReportedParty> at{}, other{};
+  std::optional<ReportedBuffer> buffer{};
   std::string json{};  // as reported
 };
 
@@ -51,7 +60,8 @@ struct ReportedLine {
 };
 
 struct LaunchReport {
-  std::string kernel{};  // empty: what the context says at its end
+  std::string kernel{};  // its symbol; empty: what the context says at its end
+  std::string name{};    // as it stands in the source
   std::string fault{};   // why the launch did not end
   std::vector<std::int64_t> grid{};
   double sms = 0;

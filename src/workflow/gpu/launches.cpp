@@ -83,6 +83,24 @@ Result<std::string> image_of(const CudaToolkit& toolkit, const CompiledTarget& t
 
 }  // namespace
 
+ArgumentNames argument_names(const Project& project, const std::vector<CompiledTarget>& targets) {
+  ArgumentNames names;
+  for (const CudaInstance& instance : project.instances) {
+    for (const CompiledTarget& target : targets) {
+      const CubinKernel* kernel =
+          target.target.source == instance.source ? find_kernel(target.cubin, instance.name) : nullptr;
+      if (kernel == nullptr) continue;
+      std::vector<std::string>& list = names[kernel->name];
+      list.clear();
+      for (const std::string& text : instance.args) {
+        const auto argument = parse_argument(project, text);
+        list.push_back(argument && argument->tensor ? project.tensors[*argument->tensor].name : "");
+      }
+    }
+  }
+  return names;
+}
+
 Result<std::vector<Launch>> launches_of(const Project& project, const std::vector<CompiledTarget>& targets,
                                         const Values& values) {
   std::vector<Launch> launches;
@@ -145,6 +163,7 @@ Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& devi
     runnable.library = *image;  // what the gate watches for changes
     runnable.content_hash = *hash;
   }
+  runnable.argument_names = argument_names(project, *targets);
   auto driver = runtime::virtual_driver_library();
   if (!driver) return driver.error();
   runnable.driver = *driver;

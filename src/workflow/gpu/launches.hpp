@@ -25,6 +25,9 @@ struct VirtualOptions {
 [[nodiscard]] Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& device,
                                             const VirtualOptions& options, Progress& progress);
 
+// What the arguments of the project's kernels are, for messages.
+[[nodiscard]] ArgumentNames argument_names(const Project& project, const std::vector<CompiledTarget>& targets);
+
 // The launches of one call for these values.
 [[nodiscard]] Result<std::vector<Launch>> launches_of(const Project& project,
                                                       const std::vector<CompiledTarget>& targets, const Values& values);

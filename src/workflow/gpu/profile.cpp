@@ -60,7 +60,7 @@ Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& opt
 
   ProfileRun run{.project = project.name, .device = options.device, .workload = workload->name};
   auto launches = read_launches(report.path());
-  run.findings = virtual_findings(launches).findings;
+  run.findings = virtual_findings(launches, kernel->argument_names).findings;
   if (!block.ok() && run.findings.empty()) return block.error.diagnostic;
   for (LaunchReport& launch : launches) {
     if (launch.kernel.empty()) continue;  // what the context says at its end

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "vgpu/ir/readable_name.hpp"
 #include "vgpu/observe/counters/report.hpp"
 
 namespace flashmoe::vgpu::observe {
@@ -41,6 +42,7 @@ Json number(double value) {
 
 nlohmann::ordered_json Report::to_json() const {
   Json json = {{"kernel", kernel},
+               {"name", ir::readable_name(kernel)},
                {"device", machine.name},
                {"grid", observe::to_json(grid)},
                {"block", observe::to_json(block)},

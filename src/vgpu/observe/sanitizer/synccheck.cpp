@@ -49,6 +49,9 @@ void Synccheck::problem(const exec::Warp& warp, exec::SyncProblem problem, std::
   Finding finding{.check = Check::synccheck, .kernel = warp.kernel->name};
   finding.message = detail.empty() ? message : fmt::format("{}: {}", message, detail);
   finding.at = party(*warp.kernel, pc, warp.cta->block, thread_of(warp.cta->grid->launch->block, number));
+  const bool stands_still = problem == exec::SyncProblem::deadlock || problem == exec::SyncProblem::polling ||
+                            problem == exec::SyncProblem::endless_loop;
+  finding.cause = stands_still ? Cause::standstill : Cause::order;
   if (problem == exec::SyncProblem::polling) {
     finding.address = warp.repetition.read_address;
     finding.space = ir::name_of(warp.repetition.read_space);
