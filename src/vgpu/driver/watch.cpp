@@ -52,6 +52,7 @@ class Observation {
       report["annotated_sources"] = annotated_sources(counted);
       report["launch"] = ++launches_;
       report["seed"] = launch.schedule.seed;
+      report["schedule"] = launch.schedule.parts_warps ? "adversarial" : "natural";
       report.update(watch_.log().to_json());
       if (result.outcome.fault.kind != exec::Fault::Kind::none) report["fault"] = result.outcome.fault.message;
       write(report);

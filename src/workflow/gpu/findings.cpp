@@ -50,17 +50,23 @@ constexpr std::array causes{"access", "order", "lanes", "value", "standstill"};
 
 // A finding with the launch it is of.
 struct Told {
+  const LaunchReport* launch;
   const ReportedFinding* finding;
   const std::vector<std::string>* arguments;
   [[nodiscard]] auto rank() const { return std::find(causes.begin(), causes.end(), finding->cause); }
 };
+
+// A finding that the gate's own schedule did not bring.
+std::string schedule_text(const LaunchReport& launch) {
+  return launch.schedule == "adversarial" ? fmt::format("; under schedule adversarial, seed {}", launch.seed) : "";
+}
 
 std::vector<Told> by_cause(const std::vector<LaunchReport>& launches, const ArgumentNames& arguments) {
   std::vector<Told> all;
   for (const LaunchReport& launch : launches) {
     const auto known = arguments.find(launch.kernel);
     for (const ReportedFinding& finding : launch.findings)
-      all.push_back({&finding, known != arguments.end() ? &known->second : nullptr});
+      all.push_back({&launch, &finding, known != arguments.end() ? &known->second : nullptr});
   }
   std::stable_sort(all.begin(), all.end(), [](const Told& a, const Told& b) { return a.rank() < b.rank(); });
   return all;
@@ -102,7 +108,7 @@ VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches, cons
     if (!seen.emplace(finding.check + message, where).second) continue;
     found.findings.push_back({.severity = Severity::error,
                               .group = finding.check,
-                              .what = describe(finding, message, buffer),
+                              .what = describe(finding, message, buffer) + schedule_text(*told.launch),
                               .where = where,
                               .fix = finding.advice});
     found.as_reported.push_back(finding.json);

@@ -41,6 +41,8 @@ LaunchReport launch_from(const Json& json) {
   LaunchReport launch{.kernel = text_in(json, "kernel"),
                       .name = text_in(json, "name"),
                       .fault = text_in(json, "fault"),
+                      .schedule = text_in(json, "schedule"),
+                      .seed = static_cast<std::uint64_t>(number_in(json, "seed")),
                       .sms = number_in(json, "sms"),
                       .waves = number_in(json, "waves"),
                       .waves_of_grid = number_in(json, "waves_of_grid"),

@@ -60,9 +60,11 @@ struct ReportedLine {
 };
 
 struct LaunchReport {
-  std::string kernel{};  // its symbol; empty: what the context says at its end
-  std::string name{};    // as it stands in the source
-  std::string fault{};   // why the launch did not end
+  std::string kernel{};    // its symbol; empty: what the context says at its end
+  std::string name{};      // as it stands in the source
+  std::string fault{};     // why the launch did not end
+  std::string schedule{};  // "natural", "adversarial"
+  std::uint64_t seed = 0;  // of it
   std::vector<std::int64_t> grid{};
   double sms = 0;
   double waves = 0;                  // of CTAs that did work
