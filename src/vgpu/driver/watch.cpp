@@ -84,6 +84,7 @@ class Observation {
             .racecheck = asked.racecheck,
             .synccheck = asked.synccheck,
             .counters = !asked.report.empty(),
+            .leftovers = asked.leftovers,
             .global = shadow_.get(),
             .machine = shape_};
   }
@@ -128,6 +129,11 @@ class Observation {
   std::uint64_t launches_ = 0;
 };
 
+nlohmann::ordered_json finding_without_place(const std::string& message, const std::string& advice) {
+  return {{"findings", nlohmann::ordered_json::array(
+                           {{{"check", "memcheck"}, {"cause", "access"}, {"message", message}, {"advice", advice}}})}};
+}
+
 observe::GlobalShadow* shadow() {
   Observation* const one = Observation::get();
   return one == nullptr ? nullptr : one->shadow();
@@ -157,9 +163,17 @@ void report_leaks(std::size_t allocations, std::uint64_t bytes) {
   if (one == nullptr) return;
   const std::string message = fmt::format("{} allocations, {} bytes, were never freed", allocations, bytes);
   log_line("memcheck: " + message);
-  one->write({{"findings",
-               nlohmann::ordered_json::array(
-                   {{{"check", "memcheck"}, {"message", message}, {"advice", "free them before the context ends"}}})}});
+  one->write(finding_without_place(message, "free them before the context ends"));
+}
+
+void report_heap(std::uint64_t bytes) {
+  Observation* const one = Observation::get();
+  static bool is_told = false;
+  if (one == nullptr || is_told) return;
+  is_told = true;
+  log_line(fmt::format("memcheck: {} bytes of malloc were not freed", bytes));
+  one->write(finding_without_place("memory that device code got from malloc was not freed by the end of the call",
+                                   "free() in the kernel what it allocated: the heap is never emptied"));
 }
 
 WatchedRun run_watched(exec::Launch launch, Function& function) {

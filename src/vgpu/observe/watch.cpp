@@ -22,7 +22,7 @@ Watch::Watch(WatchOptions options)
     : options_(std::move(options)),
       log_(options_.most_findings),
       memcheck_(log_),
-      initcheck_(log_, options_.global),
+      initcheck_(log_, options_.global, options_.leftovers),
       racecheck_(log_),
       races_(racecheck_),
       synccheck_(log_),

@@ -171,6 +171,7 @@ void Initcheck::report(const exec::Warp& warp, std::uint32_t pc, int lane, Sink 
     finding.other->what = "the read that brought the undefined bytes in,";
     finding.advice = "Write the memory before it is read, or leave out the elements that nobody wrote.";
   }
+  if (leftovers_) finding.advice += " What an earlier call left in a __device__ variable counts as never set.";
   log_.add(std::move(finding));
 }
 
