@@ -16,6 +16,7 @@ struct Watch::CtaShadow {
   std::unique_ptr<RaceCta> race{};
   CtaPoison poison;
   std::vector<WarpShadow> warps;
+  bool wrote_global = false;
 };
 
 Watch::Watch(WatchOptions options)
@@ -98,7 +99,7 @@ void Watch::cta_ends(exec::Cta& cta) {
   if (options_.counters) {
     std::uint64_t instructions = 0;
     for (const WarpShadow& warp : shadow_of(cta).warps) instructions += warp.instructions;
-    counters_.cta_ended(cta.sm, instructions);
+    counters_.cta_ended(cta.sm, instructions, shadow_of(cta).wrote_global);
   }
   ctas_.erase(cta.shadow);
   cta.shadow = nullptr;
@@ -135,6 +136,8 @@ std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::
   CtaShadow& of_cta = shadow_of(*warp.cta);
   if (of_warp.arrival.expected != 0 && access.space == ir::Space::shared) of_warp.arrival.passed_by |= allowed.lanes;
   if (options_.counters && access.copies.empty()) counters_.access(warp, allowed);
+  const bool writes = access.kind == exec::AccessKind::store || access.kind == exec::AccessKind::atomic;
+  of_cta.wrote_global = of_cta.wrote_global || (writes && access.space == ir::Space::global);
   if (options_.racecheck) races_.access(warp, inst, allowed, *of_cta.race);
   if (options_.initcheck) initcheck_.access(warp, inst, allowed, of_warp.poison, of_cta.poison);
   return allowed.lanes;

@@ -41,7 +41,7 @@ TEST(Advice, ATriangleIsNotBlamed) {
   EXPECT_TRUE(advise(launch_of(1024, 973, 2)).empty());
 }
 
-// Each of them does a hundredth of the work of the two that compute: together they are worth twelve.
+// Little work each around a few that compute: together they are worth twelve.
 TEST(Advice, PretendedWorkIsUneven) {
   const auto advice = advise(launch_of(1024, 1024, 84));
   ASSERT_EQ(advice.size(), 1u);
