@@ -5,6 +5,7 @@
 #include <string>
 
 #include "vgpu/exec/lane_loop.hpp"
+#include "vgpu/exec/standstill.hpp"
 
 namespace flashmoe::vgpu::exec {
 

@@ -20,7 +20,11 @@ void wrote(Grid& grid);
 // The warp goes round a loop; called every few rounds.
 void look_for_standstill(Warp& warp);
 
+// An asynchronous copy that is under way may land.
 [[nodiscard]] inline bool stands_still(const Warp& warp) {
+  if (!warp.copies.empty()) {
+    return false;
+  }
   return warp.state == WarpState::at_barrier || warp.repetition.still_at == warp.cta->grid->changes;
 }
 
