@@ -263,7 +263,9 @@ VGPU_EXPORT CUresult cuCtxSynchronize() {
 VGPU_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle) {
   return with_driver("cuCtxSynchronize", [&](State& all) {
     const Context* const context = handle == nullptr ? current_context() : all.contexts.find(handle);
-    return context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : context->sticky;
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context->sticky == CUDA_SUCCESS) call_ends(all, *context);
+    return context->sticky;
   });
 }
 
