@@ -86,9 +86,9 @@ std::vector<Finding> idle_ctas(const std::vector<LaunchReport>& launches) {
     found.push_back(
         {.severity = Severity::warning,
          .group = "waves",
-         .what = fmt::format("{}: {:.0f} of {} CTAs do work, on {:.0f} of {:.0f} SMs: {:.3f} waves, not {:.2f}", kernel,
-                             launch->working_ctas, launch->ctas(), launch->working_sms, launch->sms, launch->waves,
-                             launch->waves_of_grid),
+         .what = fmt::format("{}: {:.0f} of {} CTAs do work, on {:.0f} of {:.0f} SMs: {:.3f} waves, not {:.2f}",
+                             launch->name, launch->working_ctas, launch->ctas(), launch->working_sms, launch->sms,
+                             launch->waves, launch->waves_of_grid),
          .where = {},
          .fix = "spread the work over the grid, or launch the CTAs that do it and no others"});
   }
