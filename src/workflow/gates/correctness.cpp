@@ -12,6 +12,7 @@
 #include "workflow/gates/diagnose.hpp"
 #include "workflow/gates/stopped.hpp"
 #include "workflow/gpu/findings.hpp"
+#include "workflow/gpu/schedules.hpp"
 #include "workflow/runner/blind_spot.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/runner/judge.hpp"
@@ -62,6 +63,37 @@ class Checker {
     return true;
   }
 
+  // On a virtual GPU a call repeats itself: other schedules stand in the place of repeats.
+  bool check_schedules(const std::vector<CorrectnessCase>& cases) {
+    if (kernel_runnable_.kind != CallableKind::cuda) return true;
+    std::vector<Scheduled> scheduled;
+    for (const CorrectnessCase& one : smaller_cases(project_, cases)) {
+      scheduled.push_back(
+          {.one = one, .expectation = {.seed = mix_seed(mix_seed(options_.seed, ++calls_), 5)}, .bits = {}});
+      Scheduled& made = scheduled.back();
+      if (!ready(reference_.bind(project_, one.values, one.name, 1, true), one.name, true)) return false;
+      if (!ask_reference(one, made.expectation) || !run_call(kernel_, one, made.expectation, made.bits)) return false;
+    }
+    for (const VirtualSchedule& schedule : virtual_schedules(options_.seed)) {
+      schedule_ = schedule.name;
+      Session session;
+      if (!ready(session.start(project_, under_schedule(kernel_runnable_, schedule), false), "kernel", false))
+        return false;
+      for (const Scheduled& made : scheduled) {
+        Tensors got;
+        double max_diff = 0;
+        if (!ready(reference_.bind(project_, made.one.values, made.one.name, 1, true), made.one.name, true))
+          return false;
+        if (!run_call(session, made.one, made.expectation, got)) return false;
+        if (!judge_call(made.one, made.expectation, got, max_diff)) return false;
+        report_differing_bits(made.one, made.bits, got, "under schedule " + schedule.name);
+      }
+      facts_.schedules.push_back(schedule.name);
+    }
+    schedule_.clear();
+    return true;
+  }
+
   // The files that say what is right must be the ones from before the kernel ran.
   bool check_files() {
     for (const Runnable* runnable : {&reference_runnable_, &kernel_runnable_}) {
@@ -79,6 +111,12 @@ class Checker {
   struct Expectation {
     std::uint64_t seed = 0;
     Tensors outputs;
+  };
+
+  struct Scheduled {
+    CorrectnessCase one;
+    Expectation expectation;
+    Tensors bits;  // under the gate's own schedule
   };
 
   void fail(Outcome outcome, const std::string& group, const std::string& what, const std::string& fix,
@@ -133,6 +171,17 @@ class Checker {
     return true;
   }
 
+  // Binds and calls.
+  bool run_call(Session& session, const CorrectnessCase& one, const Expectation& expectation, Tensors& got) {
+    const std::string group = schedule_.empty() ? one.name : fmt::format("{} under schedule {}", one.name, schedule_);
+    if (!ready(session.bind(project_, one.values, one.name, 1, true), group, false)) return false;
+    session.fill(0, expectation.seed, one.hard);
+    session.seal_inputs_and_poison();
+    if (!ready(session.run(0, 1, kernel_limit()).error, group, false)) return false;
+    got = copy_outputs(session, 0);
+    return ready(session.audit(), group, false);
+  }
+
   bool check_call(const CorrectnessCase& one, const Expectation& expectation, double& max_diff) {
     kernel_.fill(0, expectation.seed, one.hard);
     kernel_.seal_inputs_and_poison();
@@ -148,8 +197,13 @@ class Checker {
     const Tensors first = copy_outputs(kernel_, 0);
     kernel_.seal_inputs_and_poison();
     if (!ready(kernel_.run(0, 1, kernel_limit()).error, one.name, false)) return false;
-    const Tensors second = copy_outputs(kernel_, 0);
-    const auto& tensors = kernel_.layout().tensors;
+    report_differing_bits(one, first, copy_outputs(kernel_, 0), "between two calls with the same inputs");
+    return true;
+  }
+
+  void report_differing_bits(const CorrectnessCase& one, const Tensors& first, const Tensors& second,
+                             const std::string& when) {
+    const auto& tensors = reference_.layout().tensors;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (tensors[i].role != TensorRole::output) continue;
       const Judgement same = judge(tensors[i], first[i], second[i], {});
@@ -157,12 +211,10 @@ class Checker {
       result_.findings.push_back(
           {.severity = Severity::warning,
            .group = one.name,
-           .what = fmt::format("not the same bits twice: {} of {} elements of '{}' differ between two calls with the "
-                               "same inputs, by at most {:.3g}",
-                               same.wrong, same.count, same.tensor, same.max_diff),
+           .what = fmt::format("not the same bits twice: {} of {} elements of '{}' differ {}, by at most {:.3g}",
+                               same.wrong, same.count, same.tensor, when, same.max_diff),
            .fix = "fix the order of sums and atomics if results must be reproducible; else nothing"});
     }
-    return true;
   }
 
   milliseconds kernel_limit() const {
@@ -189,13 +241,16 @@ class Checker {
 
   std::string place_of(const CorrectnessCase& one, const Judgement& wrong) const {
     std::string place = fmt::format("workload {}, {}{}", one.name, wrong.tensor, coordinates_text(wrong.first_wrong));
-    if (options_.repeat_with != 0) place += fmt::format("; the same inputs again: --seed {}", options_.repeat_with);
+    if (!schedule_.empty()) place += fmt::format(", under schedule {}", schedule_);
+    if (options_.repeat_with != 0)
+      place += fmt::format("; the same inputs{} again: --seed {}", schedule_.empty() ? "" : " and schedules",
+                           options_.repeat_with);
     return place;
   }
 
   bool judge_call(const CorrectnessCase& one, const Expectation& expectation, const Tensors& got, double& max_diff) {
-    const auto& tensors = kernel_.layout().tensors;
-    WrongResult wrong{kernel_.layout(), expectation.outputs, got, {}, one.hard == "huge" || one.hard == "large"};
+    const auto& tensors = reference_.layout().tensors;
+    WrongResult wrong{reference_.layout(), expectation.outputs, got, {}, one.hard == "huge" || one.hard == "large"};
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (tensors[i].role != TensorRole::output) continue;
       Judgement judgement =
@@ -208,7 +263,8 @@ class Checker {
     reference_.fill(0, expectation.seed, one.hard);  // hypotheses are tried on the same inputs
     const Diagnosis diagnosis = diagnose(project_, wrong, reference_);
     result_.outcome = Outcome::fails;
-    result_.summary = fmt::format("wrong in workload {}: {}", one.name, diagnosis.cause);
+    result_.summary = fmt::format("wrong in workload {}{}: {}", one.name,
+                                  schedule_.empty() ? "" : " under schedule " + schedule_, diagnosis.cause);
     result_.findings.push_back({.severity = Severity::error,
                                 .group = one.name,
                                 .what = describe(first),
@@ -225,7 +281,8 @@ class Checker {
                               .max_diff = first.max_diff,
                               .wrong = first.wrong,
                               .unwritten = first.unwritten,
-                              .count = first.count};
+                              .count = first.count,
+                              .schedule = schedule_};
     facts_.diagnosis = diagnosis;
     return false;
   }
@@ -239,11 +296,13 @@ class Checker {
   Session kernel_;
   Session reference_;
   std::uint64_t calls_ = 0;
+  std::string schedule_;  // other than the gate's own, while it is tried
 };
 
 // What the checks of a virtual GPU found is a failure, also where the numbers came out right.
 void add_virtual_findings(VirtualFindings found, GateResult& result) {
-  result.findings.insert(result.findings.end(), found.findings.begin(), found.findings.end());
+  for (const auto* const some : {&found.findings, &found.warnings})
+    result.findings.insert(result.findings.end(), some->begin(), some->end());
   auto& facts = result.facts_as<CorrectnessFacts>();
   facts.virtual_faults = std::move(found.faults);
   facts.virtual_findings = std::move(found.as_reported);
@@ -285,11 +344,15 @@ GateResult run_correctness_gate(const Project& project, const Runnable& kernel, 
     progress.update(cases[done].name, static_cast<double>(done) / static_cast<double>(cases.size()));
     going = checker.check(cases[done]);
   }
+  if (going) progress.update("other schedules", 1);
+  if (going) going = checker.check_schedules(cases);
   if (going) going = checker.check_files();
   if (going) {
     result.outcome = Outcome::holds;
     result.summary =
         fmt::format("{} cases right: {} workloads, random shapes, hard values", cases.size(), project.workloads.size());
+    if (const auto& schedules = result.facts_as<CorrectnessFacts>().schedules; !schedules.empty())
+      result.summary += fmt::format(", {} further schedules", schedules.size());
   }
   result.seconds = seconds_since(start);
   return result;
@@ -307,7 +370,8 @@ const Gate correctness_gate{
           const CorrectnessOptions options{.seed = mix_seed(context.seed, 1), .repeat_with = context.seed};
           GateResult result =
               run_correctness_gate(context.project, context.kernel, context.reference, options, context.progress);
-          add_virtual_findings(virtual_findings(read_launches(context.report.path())), result);
+          const auto launches = read_launches(context.report.path());
+          add_virtual_findings(virtual_findings(launches, context.kernel.argument_names), result);
           return result;
         },
     .judges_kernel = true};

@@ -5,17 +5,21 @@
 #include <vector>
 
 #include "workflow/gpu/launch_report.hpp"
+#include "workflow/runner/runner.hpp"
 #include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 
 struct VirtualFindings {
   std::vector<Finding> findings{};         // each place once
+  std::vector<Finding> warnings{};         // nothing wrong, but not what it looks like
   std::vector<std::string> faults{};       // why launches did not end
   std::vector<std::string> as_reported{};  // the checks' findings, one JSON object each
   std::string first{};                     // of the checks, in one line; empty: they found nothing
 };
 
-[[nodiscard]] VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches);
+// Those first that explain others. Buffers have the names of `arguments`, where it knows them.
+[[nodiscard]] VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches,
+                                               const ArgumentNames& arguments = {});
 
 }  // namespace flashmoe::workflow

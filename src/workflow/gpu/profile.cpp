@@ -20,6 +20,13 @@ Result<Workload> chosen_workload(const Project& project, const std::string& name
   return Diagnostic{.message = fmt::format("no workload is called {}; there are {}", name, workload_names(project))};
 }
 
+void weigh(std::vector<LaunchProfile>& launches) {
+  double total = 0;
+  for (const LaunchProfile& launch : launches) total += launch.report.instructions();
+  if (total == 0) return;
+  for (LaunchProfile& launch : launches) launch.share = launch.report.instructions() / total;
+}
+
 }  // namespace
 
 Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& options, Progress& progress) {
@@ -53,19 +60,23 @@ Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& opt
 
   ProfileRun run{.project = project.name, .device = options.device, .workload = workload->name};
   auto launches = read_launches(report.path());
-  run.findings = virtual_findings(launches).findings;
+  run.findings = virtual_findings(launches, kernel->argument_names).findings;
   if (!block.ok() && run.findings.empty()) return block.error.diagnostic;
   for (LaunchReport& launch : launches) {
     if (launch.kernel.empty()) continue;  // what the context says at its end
     auto advice = advise(launch);
     run.launches.push_back({.report = std::move(launch), .advice = std::move(advice)});
   }
+  weigh(run.launches);
   return run;
 }
 
 std::string profile_text(const ProfileRun& run) {
   std::string text = fmt::format("{}, workload {}, on {}\n\n", run.project, run.workload, run.device);
   for (const LaunchProfile& launch : run.launches) {
+    if (run.launches.size() > 1)
+      text += fmt::format("Launch {} of {}, {:.1f} % of the instructions executed\n", &launch - run.launches.data() + 1,
+                          run.launches.size(), 100 * launch.share);
     text += launch.report.summary;
     for (const std::string& source : launch.report.annotated_sources) text += "\n" + source;
     text += "\n";

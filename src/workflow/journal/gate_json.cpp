@@ -208,6 +208,7 @@ void describe(Io& io, Of<WrongFacts> auto& wrong) {
   io("wrong", wrong.wrong);
   io("unwritten", wrong.unwritten);
   io("count", wrong.count);
+  io.if_any("schedule", wrong.schedule);
 }
 
 template <class Io>
@@ -225,6 +226,7 @@ void describe(Io& io, Of<CorrectnessFacts> auto& facts) {
   io.if_any("failure", facts.failure);
   io.if_any("wrong", facts.wrong);
   io.if_any("diagnosis", facts.diagnosis);
+  io.if_any("schedules", facts.schedules);
   io.if_any("virtual_faults", facts.virtual_faults);
   if constexpr (Io::writes) {
     for (const std::string& finding : facts.virtual_findings) {

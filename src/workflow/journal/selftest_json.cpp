@@ -57,6 +57,7 @@ void describe(Io& io, Of<CheatOutcome> auto& outcome) {
   io("stopped_at", outcome.stopped_at);
   io("message", outcome.message);
   io("as_expected", outcome.as_expected);
+  io.if_any("not_run", outcome.not_run);
   io("seconds", outcome.seconds);
 }
 

@@ -55,6 +55,7 @@ struct CheatOutcome {
   std::optional<std::string> stopped_at{};     // the gate that refused it; unset: it passed
   std::string message{};                       // what that gate said
   bool as_expected = false;
+  std::string not_run{};  // why: this machine lacks what it needs, and it is not counted; empty: it ran
   double seconds = 0;
   bool operator==(const CheatOutcome&) const = default;
 };

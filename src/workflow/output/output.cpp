@@ -68,8 +68,10 @@ std::string profile_json(const ProfileRun& run) {
     Json advice = Json::array();
     for (const Advice& one : launch.advice)
       advice.push_back({{"rule", one.rule}, {"says", one.says}, {"where", one.where}, {"fix", one.fix}});
-    launches.push_back(
-        {{"kernel", launch.report.kernel}, {"advice", advice}, {"counters", parse_json(launch.report.json)}});
+    launches.push_back({{"kernel", launch.report.kernel},
+                        {"share", launch.share},
+                        {"advice", advice},
+                        {"counters", parse_json(launch.report.json)}});
   }
   Json findings = Json::array();
   for (const Finding& finding : run.findings)

@@ -10,6 +10,7 @@
 #include "support/process.hpp"
 #include "workflow/journal/record.hpp"
 #include "workflow/selftest/cheats.hpp"
+#include "workflow/selftest/cuda_corpus.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -121,6 +122,8 @@ void try_cheats(SelftestReport& report, Progress& progress) {
   int refused = 0;
   std::string wrong;
   report.cheats = run_cheats(progress);
+  const auto on_gpu = run_cuda_cases(progress, options.quick ? cuda_cases_in_short() : std::vector<std::string>{});
+  report.cheats.insert(report.cheats.end(), on_gpu.begin(), on_gpu.end());
   for (const CheatOutcome& outcome : report.cheats) {
     pretending += outcome.expected_gate.has_value();
     refused += outcome.expected_gate && outcome.as_expected;
