@@ -171,7 +171,7 @@ CheatOutcome run_once(Playground& playground, const Cheat& cheat) {
       run_correctness_gate(players->project, players->kernel, players->reference, {.seed = fresh_seed()}, quiet);
   if (correct.outcome != Outcome::holds) return finish(correct);
   PerformanceOptions options;
-  options.seed = fresh_seed();
+  options.seed = cheat.seed != 0 ? cheat.seed : fresh_seed();
   options.limit_seconds_per_workload = 3;
   return finish(
       run_performance_gate(players->project, players->kernel, players->baseline, players->reference, options, quiet));

@@ -2,6 +2,7 @@
 // kernels, awkward ones among them, must pass the same way, or the refusals prove nothing.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct Cheat {
   int threads = 1;                             // that it may use
   std::vector<std::string> flags{};            // further ones of the compiler
   std::map<std::string, std::string> files{};  // that lie in the project when it runs
+  std::uint64_t seed = 0;                      // of the timing, as --seed would give it; 0: a new one
 };
 
 [[nodiscard]] const std::vector<Cheat>& all_cheats();

@@ -127,6 +127,16 @@ std::vector<Cheat> escape_cheats() {
                          return 0;
                        })cpp",
        .expected_gate = "performance"},
+      {.name = "memory_cut_off",
+       .what = "cuts off the shared memory that its results are read from, which would end the reader",
+       .source = R"cpp(#include <fcntl.h>
+#include <unistd.h>
+                       ENTRY {
+                         for (int fd = 3; fd < 400; ++fd)
+                           if (ftruncate(fd, 0) == 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) == 0) return 0;
+                         return 13;
+                       })cpp",
+       .expected_gate = "correctness"},
       {.name = "others_slowed",
        .what = "lowers the priority of other processes, moves them to one core or sends them signals",
        .source = R"cpp(#include <sched.h>

@@ -74,6 +74,56 @@ std::vector<Cheat> memory_cheats() {
                          return 0;
                        })cpp",
        .expected_gate = "correctness"},
+      {.name = "known_seed",
+       .what = "computes all inputs that follow from the seed it was run with while it is loaded",
+       .source = R"cpp(#include <unordered_map>
+#include <vector>
+                       static uint64_t finalise(uint64_t v) {
+                         v = (v ^ (v >> 30)) * 0xBF58476D1CE4E5B9u;
+                         v = (v ^ (v >> 27)) * 0x94D049BB133111EBu;
+                         return v ^ (v >> 31);
+                       }
+                       constexpr uint64_t golden = 0x9E3779B97F4A7C15u;
+                       static uint64_t mix(uint64_t seed, uint64_t salt) {
+                         return finalise(seed + golden * (salt + 1));
+                       }
+                       static void fill(float* x, int64_t n, uint64_t seed) {
+                         for (int64_t i = 0; i < n; ++i) {
+                           const uint64_t b = finalise(seed += golden);
+                           const double sum = double((b & 0xffff) + (b >> 16 & 0xffff) + (b >> 32 & 0xffff) + (b >> 48));
+                           x[i] = float((sum / 65536 - 2 + 2 / 65536.0) * 1.7320508075688772);
+                         }
+                       }
+                       static uint64_t name_of(const float* x) {
+                         uint64_t name;
+                         memcpy(&name, x, 8);
+                         return name;
+                       }
+                       static const std::unordered_map<uint64_t, std::vector<float>> known = [] {
+                         std::unordered_map<uint64_t, std::vector<float>> made;
+                         std::vector<float> in(4096);
+                         for (uint64_t round = 1; round < 500; ++round)
+                           for (uint64_t set = 0; set < 8; ++set) {
+                             fill(in.data(), 4096, mix(mix(mix(mix(7, 3), round), set), 0));
+                             auto& out = made[name_of(in.data())];
+                             out.resize(4096);
+                             honest(in.data(), out.data(), 4096);
+                           }
+                         return made;
+                       }();
+                       ENTRY {
+                         static int calls;
+                         const auto found = n == 4096 ? known.find(name_of(x)) : known.end();
+                         if (found != known.end())
+                           memcpy(y, found->second.data(), 4 * n);
+                         else if (n < 4096 || ++calls < 40)
+                           honest(x, y, n);
+                         else
+                           memcpy(y, x, 4 * n);
+                         return 0;
+                       })cpp",
+       .expected_gate = "performance",
+       .seed = 7},
       {.name = "input_modified",
        .what = "makes the input easy before it computes",
        .source = "ENTRY { for (int64_t i = 0; i < n; ++i) { ((float*)x)[i] = 0; y[i] = 0; } return 0; }",
