@@ -26,24 +26,24 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* includes = R"cpp(#include <cudadent/kernel.h>
+constexpr const char* includes = R"source(#include <cudadent/kernel.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-)cpp";
+)source";
 
 // x, y: the first input and output; n, m: rows and columns of the input.
-constexpr const char* entry_macro = R"cpp(
-  extern "C" int kernel(const cudadent_call* call);
-  static int entry(const cudadent_call* call, const X* x, Y* y, int64_t n, int64_t m);
-  extern "C" int kernel(const cudadent_call* call) {
-    const cudadent_tensor* in = call->tensors;
-    return entry(call, (const X*)in->data, (Y*)in[1].data, in->shape[0], in->rank > 1 ? in->shape[1] : 1);
-  }
+constexpr const char* entry_macro = R"source(
+extern "C" int kernel(const cudadent_call* call);
+static int entry(const cudadent_call* call, const X* x, Y* y, int64_t n, int64_t m);
+extern "C" int kernel(const cudadent_call* call) {
+  const cudadent_tensor* in = call->tensors;
+  return entry(call, (const X*)in->data, (Y*)in[1].data, in->shape[0], in->rank > 1 ? in->shape[1] : 1);
+}
 #define ENTRY                                                                                                      \
-    static int entry([[maybe_unused]] const cudadent_call* call, [[maybe_unused]] const X* x, [[maybe_unused]] Y* y, \
-                     [[maybe_unused]] int64_t n, [[maybe_unused]] int64_t m)
-)cpp";
+  static int entry([[maybe_unused]] const cudadent_call* call, [[maybe_unused]] const X* x, [[maybe_unused]] Y* y, \
+                   [[maybe_unused]] int64_t n, [[maybe_unused]] int64_t m)
+)source";
 
 const Task* find_task(const std::string& name) {
   const auto& tasks = all_tasks();
@@ -64,7 +64,7 @@ class Playground {
  public:
   struct Players {
     Project project;
-    Runnable kernel, reference, baseline;
+    Runnable kernel{}, reference{}, baseline{};
   };
 
   // What was built for another kernel of the same task is taken from there, if it still is what was built.

@@ -17,19 +17,19 @@ std::vector<Cheat> honest_tasks() {
        .task = "denormal_results"},
       {.name = "honest_softmax",
        .what = "computes a softmax over 40,000 columns",
-       .source = R"cpp(ENTRY {
-                         for (int64_t i = 0; i < n; ++i, x += m, y += m) {
-                           const float largest = maximum(x, m);
-                           float sum = 0;
-                           for (int64_t j = 0; j < m; j += 256) {
-                             float part = 0;
-                             for (int64_t k = j; k < m && k < j + 256; ++k) part += y[k] = expf(x[k] - largest);
-                             sum += part;
-                           }
-                           for (int64_t j = 0; j < m; ++j) y[j] /= sum;
-                         }
-                         return 0;
-                       })cpp",
+       .source = R"source(ENTRY {
+  for (int64_t i = 0; i < n; ++i, x += m, y += m) {
+    const float largest = maximum(x, m);
+    float sum = 0;
+    for (int64_t j = 0; j < m; j += 256) {
+      float part = 0;
+      for (int64_t k = j; k < m && k < j + 256; ++k) part += y[k] = expf(x[k] - largest);
+      sum += part;
+    }
+    for (int64_t j = 0; j < m; ++j) y[j] /= sum;
+  }
+  return 0;
+})source",
        .task = "softmax"},
       {.name = "honest_f16",
        .what = "stores a softmax over 40,000 columns as f16, where the weights are denormal",
@@ -42,33 +42,33 @@ std::vector<Cheat> honest_tasks() {
       {.name = "honest_scalar", .what = "computes a single number", .source = plain, .task = "scalar"},
       {.name = "honest_atomic_sum",
        .what = "adds up with atomics, in another order every time",
-       .source = R"cpp(ENTRY {
-                         float sum = 0;
+       .source = R"source(ENTRY {
+  float sum = 0;
 #pragma omp parallel for schedule(dynamic, 1)
-                         for (int64_t i = 0; i < n; i += 256) {
-                           const float part = squares(x + i, n - i < 256 ? n - i : 256);
+  for (int64_t i = 0; i < n; i += 64) {
+    const float part = sum_of(x + i, n - i < 64 ? n - i : 64);
 #pragma omp atomic
-                           sum += part;
-                         }
-                         y[0] = sum / n;
-                         return 0;
-                       })cpp",
+    sum += part;
+  }
+  y[0] = sum / n;
+  return 0;
+})source",
        .task = "scalar",
        .threads = 2,
        .flags = {"-fopenmp"}},
       {.name = "honest_histogram",
        .what = "counts with atomics into sixteen integers",
-       .source = R"cpp(ENTRY {
-                         for (int i = 0; i < 16; ++i) y[i] = 0;
+       .source = R"source(ENTRY {
+  for (int i = 0; i < 16; ++i) y[i] = 0;
 #pragma omp parallel
-                         {
-                           int64_t mine[16]{};
+  {
+    int64_t mine[16]{};
 #pragma omp for nowait
-                           for (int64_t i = 0; i < n; ++i) ++mine[bucket(x[i])];
-                           for (int i = 0; i < 16; ++i) __atomic_fetch_add(y + i, mine[i], __ATOMIC_RELAXED);
-                         }
-                         return 0;
-                       })cpp",
+    for (int64_t i = 0; i < n; ++i) ++mine[bucket(x[i])];
+    for (int i = 0; i < 16; ++i) __atomic_fetch_add(y + i, mine[i], __ATOMIC_RELAXED);
+  }
+  return 0;
+})source",
        .task = "histogram",
        .threads = 2,
        .flags = {"-fopenmp"}},

@@ -8,18 +8,18 @@ namespace {
 // y[i] = f(x[i]), where f is 60 steps of a map that takes a while. It contracts: rounding errors do not grow, and fewer
 // steps give another value.
 std::string map_prelude(const std::string& size) {
-  return "#define SIZE " + size + R"cpp(
-    using X = float;
-    using Y = float;
-    template <class T>
-    static inline T steps(T v, int count) {
-      for (int k = 0; k < count; ++k) v = T(0.95) * v + T(0.05) * v / (T(1) + v * v) + T(0.01);
-      return v;
-    }
-    static inline void honest(const X* x, Y* y, int64_t n, int64_t = 1) {
-      for (int64_t i = 0; i < n; ++i) y[i] = float(SIZE * steps(x[i], 60));
-    }
-  )cpp";
+  return "#define SIZE " + size + R"source(
+using X = float;
+using Y = float;
+template <class T>
+static inline T steps(T v, int count) {
+  for (int k = 0; k < count; ++k) v = T(0.95) * v + T(0.05) * v / (T(1) + v * v) + T(0.01);
+  return v;
+}
+static inline void honest(const X* x, Y* y, int64_t n, int64_t = 1) {
+  for (int64_t i = 0; i < n; ++i) y[i] = float(SIZE * steps(x[i], 60));
+}
+)source";
 }
 
 constexpr const char* map_reference =
@@ -52,121 +52,125 @@ constexpr const char* all_hard = R"("denormal", "inf", "huge", "nan", "zero")";
 
 // `f` computes one element in type T.
 std::string element_prelude(const std::string& x, const std::string& y, const std::string& f) {
-  return "using X = " + x + ";\nusing Y = " + y + ";\ntemplate <class T>\nstatic inline Y f(T v) { " + f + R"cpp(}
-                                                                                                                 static inline void honest(const X* x, Y* y, int64_t n, int64_t = 1) {
-                                                                                                                   for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
-                                                                                                                 }
-  )cpp";
+  return "using X = " + x + ";\nusing Y = " + y + ";\ntemplate <class T>\nstatic inline Y f(T v) { " + f + R"source(}
+static inline void honest(const X* x, Y* y, int64_t n, int64_t = 1) {
+  for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
+}
+)source";
 }
 
 constexpr const char* element_reference = "ENTRY { for (int64_t i = 0; i < n; ++i) y[i] = f((double)x[i]); return 0; }";
 
 // Softmax over rows of m columns; `stored` is the type of a weight, store() makes one.
 std::string softmax_prelude(const std::string& stored, const std::string& store) {
-  return "using X = float;\nusing Y = " + stored + ";\n" + store + R"cpp(
-    template <class T>
-    static inline T maximum(const T* x, int64_t m) {
-      T largest = x[0];
-      for (int64_t j = 1; j < m; ++j) largest = x[j] > largest || x[j] != x[j] ? x[j] : largest;
-      return largest;
-    }
-    template <class T>
-    static inline void softmax(const X* x, Y* y, int64_t n, int64_t m) {
-      for (int64_t i = 0; i < n; ++i, x += m, y += m) {
-        const T largest = maximum(x, m);
-        T sum = 0;
-        for (int64_t j = 0; j < m; ++j) sum += exp(x[j] - largest);
-        for (int64_t j = 0; j < m; ++j) y[j] = store(exp(x[j] - largest) / sum);
-      }
-    }
-    static inline void honest(const X* x, Y* y, int64_t n, int64_t m) {
-      softmax<float>(x, y, n, m);
-    }
-  )cpp";
+  return "using X = float;\nusing Y = " + stored + ";\n" + store + R"source(
+template <class T>
+static inline T maximum(const T* x, int64_t m) {
+  T largest = x[0];
+  for (int64_t j = 1; j < m; ++j) largest = x[j] > largest || x[j] != x[j] ? x[j] : largest;
+  return largest;
+}
+template <class T>
+static inline void softmax(const X* x, Y* y, int64_t n, int64_t m) {
+  for (int64_t i = 0; i < n; ++i, x += m, y += m) {
+    const T largest = maximum(x, m);
+    T sum = 0;
+    for (int64_t j = 0; j < m; ++j) sum += exp(x[j] - largest);
+    for (int64_t j = 0; j < m; ++j) y[j] = store(exp(x[j] - largest) / sum);
+  }
+}
+static inline void honest(const X* x, Y* y, int64_t n, int64_t m) {
+  softmax<float>(x, y, n, m);
+}
+)source";
 }
 
 constexpr const char* softmax_reference = "ENTRY { softmax<double>(x, y, n, m); return 0; }";
 
-constexpr const char* store_f16 = R"cpp(static inline Y store(float v) {
-                                          uint32_t b;
-                                          memcpy(&b, &v, 4);
-                                          const uint32_t sign = b >> 16 & 0x8000;
-                                          v = fabsf(v);
-                                          if (!(v < 65520.0f)) return sign | (v != v ? 0x7e00 : 0x7c00);
-                                          if (v < 0x1p-14f) return sign | (uint32_t)lrintf(v * 0x1p24f);
-                                          memcpy(&b, &v, 4);
-                                          return sign | ((b + 0xfff + (b >> 13 & 1)) >> 13) - (112 << 10);
-                                        }
-)cpp";
+constexpr const char* store_f16 = R"source(static inline Y store(float v) {
+  uint32_t b;
+  memcpy(&b, &v, 4);
+  const uint32_t sign = b >> 16 & 0x8000;
+  v = fabsf(v);
+  if (!(v < 65520.0f)) return sign | (v != v ? 0x7e00 : 0x7c00);
+  if (v < 0x1p-14f) return sign | (uint32_t)lrintf(v * 0x1p24f);
+  memcpy(&b, &v, 4);
+  return sign | ((b + 0xfff + (b >> 13 & 1)) >> 13) - (112 << 10);
+}
+)source";
 
 std::string softmax_toml(const std::string& type, const std::string& more_outputs) {
-  return "[params]\nrows = { default = 1, range = [1, 4] }\ncols = { default = 40000, range = [1, 300] }\n[inputs]\nx "
-         "= "
-         "\"f32[rows, cols]\"\n[outputs]\ny = \"" +
+  return "[params]\nrows = { default = 1, range = [1, 4] }\ncols = { default = 40000, range = [1, 300] }\n"
+         "[inputs]\nx = \"f32[rows, cols]\"\n[outputs]\ny = \"" +
          type + "[rows, cols]\"\n" + more_outputs +
          "[workloads]\ntiny = { rows = 2, cols = 8 }\ntarget = { rows = 1, cols = 40000 }\n"
          "[correctness]\nrandom_workloads = 2\n";
 }
 
-// The mean of the squares: one number, which a sum in any order gives.
+constexpr const char* heavy_term = R"source(// Takes a while, so that handing pieces to threads is worth it.
+static inline float term(float v) {
+  for (int k = 0; k < 60; ++k) v = 0.95f * v + 0.05f * v / (1 + v * v) + 0.01f;
+  return v;
+}
+)source";
+
+// The mean of many terms: one number, which a sum in any order gives.
 Task scalar_task() {
   return {.name = "scalar",
           .toml = R"([params]
-n = 512
+n = 4096
 [inputs]
 x = "f32[n]"
 [outputs]
 y = "f32[1]"
 [workloads]
-tiny = { n = 64 }
-target = { n = 512 }
+tiny = { n = 256 }
+target = { n = 4096 }
 )",
-          .prelude = R"cpp(using X = float;
-                           using Y = float;
-                           // In parts, or the rounding of a long sum shows.
-                           static inline float squares(const X* x, int64_t n) {
-                             float sum = 0;
-                             for (int64_t i = 0; i < n; ++i) sum += x[i] * x[i];
-                             return sum;
-                           }
-                           static inline void honest(const X* x, Y* y, int64_t n, int64_t = 1) {
-                             float sum = 0;
-                             for (int64_t i = 0; i < n; i += 256) sum += squares(x + i, n - i < 256 ? n - i : 256);
-                             y[0] = sum / n;
-                           }
-          )cpp",
-          .reference = R"cpp(ENTRY {
-                               double sum = 0;
-                               for (int64_t i = 0; i < n; ++i) sum += (double)x[i] * x[i];
-                               y[0] = float(sum / n);
-                               return 0;
-                             })cpp"};
+          .prelude = std::string("using X = float;\nusing Y = float;\n") + heavy_term + R"source(
+static inline float sum_of(const X* x, int64_t n) {
+  float sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += term(x[i]);
+  return sum;
+}
+// In parts, or the rounding of a long sum shows.
+static inline void honest(const X* x, Y* y, int64_t n, int64_t = 1) {
+  float sum = 0;
+  for (int64_t i = 0; i < n; i += 64) sum += sum_of(x + i, n - i < 64 ? n - i : 64);
+  y[0] = sum / n;
+}
+)source",
+          .reference = R"source(ENTRY {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += term(x[i]);
+  y[0] = float(sum / n);
+  return 0;
+})source"};
 }
 
 Task histogram_task() {
   return {.name = "histogram",
           .toml = R"([params]
-n = 512
+n = 4096
 [inputs]
 x = "f32[n]"
 [outputs]
 y = "i64[16]"
 [workloads]
-tiny = { n = 64 }
-target = { n = 512 }
+tiny = { n = 256 }
+target = { n = 4096 }
 [correctness]
 hard_values = ["denormal", "zero"]
 )",
-          .prelude = R"cpp(using X = float;
-                           using Y = int64_t;
-                           static inline int bucket(float v) {
-                             return int((v + 4) * 2);
-                           }
-                           static inline void honest(const X* x, Y* y, int64_t n, int64_t = 1) {
-                             for (int i = 0; i < 16; ++i) y[i] = 0;
-                             for (int64_t i = 0; i < n; ++i) ++y[bucket(x[i])];
-                           }
-          )cpp",
+          .prelude = std::string("using X = float;\nusing Y = int64_t;\n") + heavy_term + R"source(
+static inline int bucket(float v) {
+  return int(term(v) * 16) & 15;
+}
+static inline void honest(const X* x, Y* y, int64_t n, int64_t = 1) {
+  for (int i = 0; i < 16; ++i) y[i] = 0;
+  for (int64_t i = 0; i < n; ++i) ++y[bucket(x[i])];
+}
+)source",
           .reference = "ENTRY { honest(x, y, n, m); return 0; }"};
 }
 
@@ -207,30 +211,30 @@ target = { n = 32 }
 [correctness]
 random_workloads = 2
 )",
-          .prelude = R"cpp(using X = float;
-                           using Y = float;
-                           static inline void honest(const X* x, Y* y, int64_t n, int64_t m) {
-                             for (int64_t i = 0; i < n; ++i)
-                               for (int64_t j = 0; j < m; ++j) y[i * 11 + j] = 2 * x[i * m + j];
-                           }
-          )cpp",
+          .prelude = R"source(using X = float;
+using Y = float;
+static inline void honest(const X* x, Y* y, int64_t n, int64_t m) {
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < m; ++j) y[i * 11 + j] = 2 * x[i * m + j];
+}
+)source",
           .reference = "ENTRY { honest(x, y, n, m); return 0; }"};
 }
 
 Task two_outputs_task() {
   return {.name = "two_outputs",
           .toml = softmax_toml("f32", "l = \"f32[rows]\"\n"),
-          .prelude = softmax_prelude("float", "static inline Y store(double v) { return (Y)v; }") + R"cpp(
-            template <class T>
-            static inline void sums(const X* x, float* l, int64_t n, int64_t m) {
-              for (int64_t i = 0; i < n; ++i, x += m) {
-                const T largest = maximum(x, m);
-                T sum = 0;
-                for (int64_t j = 0; j < m; ++j) sum += exp(x[j] - largest);
-                l[i] = float(largest + log(sum));
-              }
-            }
-          )cpp",
+          .prelude = softmax_prelude("float", "static inline Y store(double v) { return (Y)v; }") + R"source(
+template <class T>
+static inline void sums(const X* x, float* l, int64_t n, int64_t m) {
+  for (int64_t i = 0; i < n; ++i, x += m) {
+    const T largest = maximum(x, m);
+    T sum = 0;
+    for (int64_t j = 0; j < m; ++j) sum += exp(x[j] - largest);
+    l[i] = float(largest + log(sum));
+  }
+}
+)source",
           .reference =
               "ENTRY { softmax<double>(x, y, n, m); sums<double>(x, (float*)call->tensors[2].data, n, m); return 0; }",
           .baseline = "ENTRY { honest(x, y, n, m); sums<float>(x, (float*)call->tensors[2].data, n, m); return 0; }"};
