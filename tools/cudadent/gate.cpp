@@ -53,7 +53,8 @@ std::string list_of_gates() {
 
 constexpr const char* manual =
     R"(The gates run in this order; one that does not hold ends the run, and one that could not run has failed.
-{}Inputs are new in every run; --seed repeats those of a record. Every run leaves a record (cudadent journal).
+{}Inputs are new in every run; --seed repeats those of a record, except in timed calls.
+Every run leaves a record (cudadent journal).
 Exit codes: 0 holds, 1 does not, 2 usage, 3 inconclusive; with --bisect 125 when it could not build or decide.
 
 Examples:

@@ -50,7 +50,7 @@ constexpr const char* manual =
     R"(  simulation  runs of 20 equal candidates under the noise of a rented machine: how many keep something false?
               And how often is a real gain found, by spread and size?
   real        this machine, with real processes: equal builds, and builds slowed down by 1, 2 and 5 %
-  cheats      kernels that pretend: each must be refused
+  cheats      kernels that pretend: each must be refused; honest ones, awkward or not, must pass
 Exit codes: 0 everything holds, 1 something does not, 3 only a goal is missed.
 
 Examples:
@@ -66,7 +66,7 @@ Command selftest_command() {
       .about = "The tool's own error rates: false keeps, power, cheats",
       .manual = manual,
       .options =
-          {{.names = "--quick", .value = &flags->options.quick, .about = "Fewer runs, one injected slowdown"},
+          {{.names = "--quick", .value = &flags->options.quick, .about = "Fewer runs, one injected slowdown, a part of the cheats"},
            {.names = "--seed", .value = &flags->options.seed, .about = "Seed of the simulation", .shows_default = true},
            {.names = "--only",
             .value = &flags->only,

@@ -58,7 +58,18 @@ void describe(Io& io, Of<CheatOutcome> auto& outcome) {
   io("message", outcome.message);
   io("as_expected", outcome.as_expected);
   io.if_any("not_run", outcome.not_run);
+  io.if_any("asked_again", outcome.asked_again);
   io("seconds", outcome.seconds);
+}
+
+template <class Io>
+void describe(Io& io, Of<CorpusCounts> auto& counts) {
+  io("cheats", counts.cheats);
+  io("refused", counts.refused);
+  io("honest", counts.honest);
+  io("passed", counts.passed);
+  io("not_run", counts.not_run);
+  io("asked_again", counts.asked_again);
 }
 
 template <class Io>
@@ -68,6 +79,7 @@ void describe(Io& io, Of<SelftestRecord> auto& record) {
   io("power", record.power);
   io("real", record.real);
   io("cheats", record.cheats);
+  io.if_any("corpus", record.corpus);
 }
 
 void write_body(Json& to, const SelftestRecord& body) {

@@ -56,8 +56,18 @@ struct CheatOutcome {
   std::string message{};                       // what that gate said
   bool as_expected = false;
   std::string not_run{};  // why: this machine lacks what it needs, and it is not counted; empty: it ran
+  int asked_again = 0;    // verdicts that were not decided before this one
   double seconds = 0;
   bool operator==(const CheatOutcome&) const = default;
+};
+
+// Of those that ran.
+struct CorpusCounts {
+  int cheats = 0, refused = 0;  // refused where they should be
+  int honest = 0, passed = 0;
+  int not_run = 0;
+  int asked_again = 0;
+  bool operator==(const CorpusCounts&) const = default;
 };
 
 struct SelftestRecord {
@@ -67,6 +77,7 @@ struct SelftestRecord {
   std::vector<PowerCell> power{};
   std::vector<RealResult> real{};
   std::vector<CheatOutcome> cheats{};
+  std::optional<CorpusCounts> corpus{};
   bool operator==(const SelftestRecord&) const = default;
 };
 

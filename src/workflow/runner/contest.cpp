@@ -57,7 +57,7 @@ ContestError Contest::start(const Runnable& base, const Runnable& candidate, con
 void Contest::renew_inputs() {
   ++round_;
   for (int set = 0; set < sets_; ++set) {
-    candidate_.fill(set, mix_seed(mix_seed(options_.seed, round_), static_cast<std::uint64_t>(set)));
+    candidate_.fill(set, mix_seed(mix_seed(options_.seed ^ secret_, round_), static_cast<std::uint64_t>(set)));
     base_.copy_inputs(set, candidate_, set);
   }
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "workflow/runner/inputs.hpp"
 #include "workflow/runner/judge.hpp"
 #include "workflow/runner/session.hpp"
 #include "workflow/statistics/pair.hpp"
@@ -88,6 +89,7 @@ class Contest {
   Workload workload_;
   int sets_ = 1;
   std::uint64_t round_ = 0;
+  std::uint64_t secret_ = fresh_seed();  // who chose the seed on the command line could know all inputs
   int threads_ = 1;
   // By side.
   struct Used {

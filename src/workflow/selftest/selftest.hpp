@@ -15,7 +15,7 @@ namespace flashmoe::workflow {
 struct Record;
 
 struct SelftestOptions {
-  bool quick = false;  // 400 simulated runs, one injected slowdown
+  bool quick = false;  // 400 simulated runs, one injected slowdown, the corpus as the gate runs it
   std::uint64_t seed = 42;
   bool simulated = true;
   bool real = true;
