@@ -121,7 +121,7 @@ class Measurer {
       for (int i = 0; i < drift_blocks; ++i) {
         const Contest::Timed block = contest_.time_base();
         if (!accept(block.error, name)) return false;
-        seconds.push_back(block.seconds_per_call);
+        seconds.push_back(block.decisive_seconds());
         cpu_seconds = i == 0 ? block.cpu_seconds_per_call : std::min(cpu_seconds, block.cpu_seconds_per_call);
       }
       now = undisturbed(seconds);

@@ -45,7 +45,7 @@ class Contest {
   [[nodiscard]] ContestError audit();
   struct Measured {
     ContestError error;
-    AbbaBlock block;  // seconds per call
+    AbbaBlock block;  // seconds per call, all four by one clock
   };
   [[nodiscard]] Measured next();
   // Further blocks that look like all others and are not timed, until so many calls of the candidate are judged or so
@@ -56,6 +56,9 @@ class Contest {
     ContestError error;
     double seconds_per_call = 0;
     double cpu_seconds_per_call = 0;  // of the worker, as the operating system counts it
+    bool by_one_thread = false;       // see Block
+    // The clock that decides: the processor's where it holds the whole block, since nobody else's work is in it.
+    [[nodiscard]] double decisive_seconds() const { return by_one_thread ? cpu_seconds_per_call : seconds_per_call; }
   };
   [[nodiscard]] Timed time_base();
 

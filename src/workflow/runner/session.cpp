@@ -36,6 +36,8 @@ constexpr double allowed_unasked_seconds = 0.3e-3;
 constexpr double allowed_unasked_share = 0.01;
 // Threads that wait by spinning calm down in the first of these; who works for the next call does not.
 constexpr int unasked_windows = 3;
+// A worker gives its processor away by itself when it waits for the next request and when it is stopped.
+constexpr long waits_around_a_block = 2;
 constexpr std::byte canary{0xC5};
 
 RunError failed(Failure failure, std::string message, std::string fix = {}) {
@@ -170,6 +172,7 @@ struct Session::State {
     Json reply;
     double seconds = 0;
     double cpu_seconds = -1;
+    bool by_one_thread = false;
   };
 
   // One request and its answer. Every line that is not that answer is somebody else's, and a reason to stop. The
@@ -189,16 +192,14 @@ struct Session::State {
       static_cast<void>(talk.receive(milliseconds(2000)));
       return ended(Json());
     }
-    const double cpu_before = tree.cpu_seconds();
+    const Work before = tree.work();
     const auto start = Clock::now();
     if (is_block) go_on();
     const auto line = talk.receive(limit);
     // The clock stops after the worker was told to: what its threads do behind the answer is timed, too.
     if (line) tree.tell_to_stop();
     exchange.seconds = seconds_since(start);
-    const double cpu_after = tree.cpu_seconds();
     if (!line) return ended(Json());
-    exchange.cpu_seconds = cpu_before < 0 || cpu_after < 0 ? -1 : cpu_after - cpu_before;
     if (is_block) asked_seconds += exchange.seconds;
     const Json& reply = exchange.reply = parse_json(*line);
     if (reply.is_object() && reply.contains("fault")) {
@@ -214,6 +215,12 @@ struct Session::State {
           "a kernel computes its outputs and leaves the worker's file descriptors alone");
     }
     if (RunError error = await_stop(); error.failure != Failure::none) return error;
+    const Work after = tree.work();
+    if (before.cpu_seconds >= 0 && after.cpu_seconds >= 0) {
+      exchange.cpu_seconds = after.cpu_seconds - before.cpu_seconds;
+      exchange.by_one_thread = one_thread_ran(before, after) && before.waits >= 0 && after.waits >= 0 &&
+                               after.waits - before.waits <= waits_around_a_block;
+    }
     if (!reply.value("ok", false)) {
       return failed(Failure::refused,
                     fmt::format("{} in workload {}: {}", runnable.label, workload, reply.value("error", "no reason")),
@@ -393,6 +400,9 @@ Block Session::run(int first, int count, milliseconds limit, const std::string& 
   block.cpu_seconds = exchange.cpu_seconds;
   if (!block.ok()) return block;
   block.worker_seconds = exchange.reply.value("seconds", 0.0);
+  // Which of the few waits were its own the worker says; a lie would hide one of them.
+  block.by_one_thread = exchange.by_one_thread && state.runnable.kind != CallableKind::cuda &&
+                        exchange.reply.value("waits", 1L) == 0;
   if (state.python && state.trusted) ask_too("publish");
   return block;
 }

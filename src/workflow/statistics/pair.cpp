@@ -25,6 +25,7 @@ PairSample pair_of(const std::vector<AbbaBlock>& blocks) {
   std::vector<double> candidate;
   for (const AbbaBlock& block : blocks) {
     sample.block_log_ratios.push_back(block.log_ratio());
+    sample.processor_clock_blocks += block.processor_clock ? 1 : 0;
     base.insert(base.end(), {block.base_first, block.base_second});
     candidate.insert(candidate.end(), {block.candidate_first, block.candidate_second});
   }
