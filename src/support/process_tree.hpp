@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstddef>
 #include <vector>
 
 namespace flashmoe {
@@ -33,6 +34,7 @@ class ProcessTree {
   void resume() const;
   // Processor time of the members that live, as the operating system counts it; -1: not known.
   [[nodiscard]] double cpu_seconds() const;
+  [[nodiscard]] std::size_t size() const { return members_.size(); }
   // All of it; exact while they are stopped.
   [[nodiscard]] Work work() const;
 

@@ -17,6 +17,7 @@ constexpr int calibration_sets = 4;
 constexpr int max_sets = 4096;
 constexpr double max_set_bytes = 96.0 * (1 << 20);  // of all sets of one side
 constexpr double max_block_seconds = 1.0;           // of the slower side
+constexpr double restart_warm_up_seconds = 0.03;    // of computing: caches, and the units it uses
 constexpr int audit_rounds = 3;
 constexpr int max_audit_rounds = 24;  // when in doubt: a disturbed round says nothing
 constexpr int max_draws = 8;          // calls of a block whose outputs are judged
@@ -41,17 +42,54 @@ ContestError refused(Side side, std::string message, std::string fix) {
 
 ContestError Contest::start(const Runnable& base, const Runnable& candidate, const std::optional<Runnable>& reference) {
   threads_ = std::max(1, candidate.threads);
+  base_runnable_ = base;
+  candidate_runnable_ = candidate;
   if (reference) {
     reference_.emplace();
     if (RunError error = reference_->start(project_, *reference, true); error.failure != Failure::none) {
       return {Side::base, error};
     }
   }
+  return start_sides();
+}
+
+ContestError Contest::start_sides() {
+  base_ = Session();
+  candidate_ = Session();
   // The kernel's process is the last: nothing of it runs while the others start.
-  if (RunError error = base_.start(project_, base, !options_.base_is_kernel); error.failure != Failure::none) {
+  if (RunError error = base_.start(project_, base_runnable_, !options_.base_is_kernel);
+      error.failure != Failure::none) {
     return {Side::base, error};
   }
-  return {Side::candidate, candidate_.start(project_, candidate, false)};
+  return {Side::candidate, candidate_.start(project_, candidate_runnable_, false)};
+}
+
+ContestError Contest::bind_sides(int sets) {
+  sets_ = sets;
+  for (const Side side : {Side::base, Side::candidate}) {
+    RunError error = session(side).bind(project_, workload_.values, workload_.name, sets);
+    if (error.failure != Failure::none) return {side, error};
+  }
+  return {};
+}
+
+ContestError Contest::warm_up(double seconds) {
+  double warmed = 0;
+  do {
+    renew_inputs();
+    for (const Side side : {Side::base, Side::candidate}) {
+      const Timed block = timed(side, sets_, false);
+      if (!block.error.ok()) return block.error;
+      warmed += block.seconds_per_call * sets_;
+    }
+  } while (warmed < seconds);
+  return {};
+}
+
+ContestError Contest::restart() {
+  if (ContestError error = start_sides(); !error.ok()) return error;
+  if (ContestError error = bind_sides(sets_); !error.ok()) return error;
+  return warm_up(restart_warm_up_seconds);
 }
 
 void Contest::renew_inputs() {
@@ -79,15 +117,7 @@ ContestError Contest::open(const Workload& workload) {
   reference_spent_seconds_ = {};
   used_ = {};
   outputs_compared_ = 0;
-  const auto bind = [&](int sets) -> ContestError {
-    sets_ = sets;
-    for (const Side side : {Side::base, Side::candidate}) {
-      RunError error = session(side).bind(project_, workload.values, workload.name, sets);
-      if (error.failure != Failure::none) return {side, error};
-    }
-    return {};
-  };
-  if (ContestError error = bind(calibration_sets); !error.ok()) return error;
+  if (ContestError error = bind_sides(calibration_sets); !error.ok()) return error;
   if (reference_) {
     RunError error = reference_->bind(project_, workload.values, workload.name, 1);
     if (error.failure != Failure::none) return {Side::base, error};
@@ -103,18 +133,8 @@ ContestError Contest::open(const Workload& workload) {
   double wanted = std::ceil(1.2 * options_.block_seconds / fast);
   wanted = std::min({wanted, std::floor(max_block_seconds / slow), std::floor(max_set_bytes / set_bytes),
                      static_cast<double>(max_sets)});
-  if (ContestError error = bind(std::max(1, static_cast<int>(wanted))); !error.ok()) return error;
-
-  double warmed = 0;
-  do {
-    renew_inputs();
-    for (const Side side : {Side::base, Side::candidate}) {
-      const Timed block = timed(side, sets_, false);
-      if (!block.error.ok()) return block.error;
-      warmed += block.seconds_per_call * sets_;
-    }
-  } while (warmed < options_.warm_up_seconds);
-  return {};
+  if (ContestError error = bind_sides(std::max(1, static_cast<int>(wanted))); !error.ok()) return error;
+  return warm_up(options_.warm_up_seconds);
 }
 
 Contest::Timed Contest::timed(Side side, int count, bool judged) {

@@ -40,6 +40,8 @@ class Contest {
                                    const std::optional<Runnable>& reference);
   // Prepares one workload: finds the number of buffer sets, warms up. May be called again for another one.
   [[nodiscard]] ContestError open(const Workload& workload);
+  // The same workload in two fresh processes: where a process has its memory is an offset that stays for its life.
+  [[nodiscard]] ContestError restart();
   // Does the candidate do the work each time it is called? Repeated inputs against fresh ones, few calls against many,
   // work when nobody asks.
   [[nodiscard]] ContestError audit();
@@ -78,6 +80,9 @@ class Contest {
   [[nodiscard]] ContestError compare_with_reference(Side side, int count);
   [[nodiscard]] ContestError judge_by_reference(Side side, int set, int count);
   [[nodiscard]] ContestError compare_sides();
+  [[nodiscard]] ContestError start_sides();
+  [[nodiscard]] ContestError bind_sides(int sets);
+  [[nodiscard]] ContestError warm_up(double seconds);
   void renew_inputs();
   [[nodiscard]] ContestError estimate(Side side, double& seconds_per_call);
   [[nodiscard]] Session& session(Side side) { return side == Side::base ? base_ : candidate_; }
@@ -86,6 +91,7 @@ class Contest {
 
   const Project& project_;
   ContestOptions options_;
+  Runnable base_runnable_, candidate_runnable_;
   Session base_, candidate_;
   std::optional<Session> reference_;
   Workload workload_;

@@ -270,8 +270,8 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
   // Isolated: neither the working directory nor the environment says what is imported.
   if (state.python) command.argv = {python_program(), "-I", "-B", "-c", python_runner_script};
   command.short_environment = true;
-  // A CUDA kernel runs on its device; a reference and a baseline are the user's own.
-  if (!trusted && runnable.kind != CallableKind::cuda) command.confinement = confinement_of(project, runnable);
+  // A CUDA kernel runs on its device. References and baselines too: what was planted for them reaches no further.
+  if (runnable.kind != CallableKind::cuda) command.confinement = confinement_of(project, runnable);
   // Threads that spin after their work would look like work left running.
   command.environment = {"OMP_NUM_THREADS=" + threads, "OMP_WAIT_POLICY=passive", "MKL_NUM_THREADS=" + threads,
                          "OPENBLAS_NUM_THREADS=" + threads, "LD_PRELOAD"};
@@ -295,7 +295,18 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
     for (const Image& image : runnable.images) images.push_back({{"path", image.path}, {"hash", image.hash}});
     load = {{"cmd", "load_gpu"}, {"driver", runnable.driver}, {"ordinal", runnable.ordinal}, {"images", images}};
   }
+  if (state.python) {
+    const ForeignFilters filters = filters_for(state.talk.pid());
+    load["seccomp"] = filters.system_call;
+    load["touching_others"] = filters.touching_others;
+    load["processes"] = filters.processes;
+  }
   RunError error = state.ask(load, load_limit, loaded);
+  if (error.failure == Failure::none && !trusted && state.tree.size() > 1) {
+    error = failed(Failure::refused,
+                   fmt::format("{} left {} processes running when it was loaded", runnable.label, state.tree.size() - 1),
+                   "compute in the entry, in threads; a kernel has no processes of its own");
+  }
   if (error.failure == Failure::refused) error.failure = Failure::could_not_start;
   if (error.failure == Failure::none) state.version = loaded.reply.value("version", "");
   return error;

@@ -25,10 +25,11 @@ PairSample pair_of(const std::vector<AbbaBlock>& blocks) {
   std::vector<double> candidate;
   for (const AbbaBlock& block : blocks) {
     sample.block_log_ratios.push_back(block.log_ratio());
-    sample.processor_clock_blocks += block.processor_clock ? 1 : 0;
     base.insert(base.end(), {block.base_first, block.base_second});
     candidate.insert(candidate.end(), {block.candidate_first, block.candidate_second});
   }
+  sample.processor_clock_blocks = static_cast<int>(
+      std::count_if(blocks.begin(), blocks.end(), [](const AbbaBlock& block) { return block.processor_clock; }));
   sample.log_ratio = median_of(sample.block_log_ratios);
   sample.base_seconds = median_of(base);
   sample.candidate_seconds = median_of(candidate);

@@ -32,7 +32,7 @@ struct PairSample {
   double log_ratio = 0;  // the median block
   double base_seconds = 0;
   double candidate_seconds = 0;
-  int processor_clock_blocks = 0;  // of the blocks, those that processor time decided
+  std::optional<int> processor_clock_blocks{};  // of the blocks, those that processor time decided
   std::optional<CpuState> before{}, after{};
   bool operator==(const PairSample&) const = default;
 };
