@@ -15,6 +15,7 @@ using std::chrono::milliseconds;
 
 constexpr int calibration_sets = 4;
 constexpr int max_sets = 4096;
+constexpr int max_choices = 3;                      // of their number
 constexpr double max_set_bytes = 96.0 * (1 << 20);  // of all sets of one side
 constexpr double max_block_seconds = 1.0;           // of the slower side
 constexpr double restart_warm_up_seconds = 0.03;    // of computing: caches, and the units it uses
@@ -80,7 +81,7 @@ ContestError Contest::warm_up(double seconds) {
     for (const Side side : {Side::base, Side::candidate}) {
       const Timed block = timed(side, sets_, false);
       if (!block.error.ok()) return block.error;
-      warmed += block.seconds_per_call * sets_;
+      warmed += block.decisive_seconds() * sets_;
     }
   } while (warmed < seconds);
   return {};
@@ -106,8 +107,30 @@ ContestError Contest::estimate(Side side, double& seconds_per_call) {
     renew_inputs();
     const Timed block = timed(side, sets_, round == 0);
     if (!block.error.ok()) return block.error;
-    seconds_per_call = round == 0 ? block.seconds_per_call : std::min(seconds_per_call, block.seconds_per_call);
+    const double seconds = block.decisive_seconds();
+    seconds_per_call = round == 0 ? seconds : std::min(seconds_per_call, seconds);
     if (block.seconds_per_call > 0.2) break;
+  }
+  return {};
+}
+
+// Of few calls most of the time is what surrounds them, so it is asked again with as many as that seems to want.
+ContestError Contest::choose_sets() {
+  const double set_bytes = static_cast<double>(candidate_.layout().input_bytes + candidate_.layout().output_bytes + 1);
+  for (int round = 0; round < max_choices; ++round) {
+    double base_seconds = 0;
+    double candidate_seconds = 0;
+    if (ContestError error = estimate(Side::base, base_seconds); !error.ok()) return error;
+    if (ContestError error = estimate(Side::candidate, candidate_seconds); !error.ok()) return error;
+    const double fast = std::max(1e-8, std::min(base_seconds, candidate_seconds));
+    const double slow = std::max(1e-8, std::max(base_seconds, candidate_seconds));
+    const double wanted =
+        std::min({std::ceil(1.2 * options_.block_seconds / fast), std::floor(max_block_seconds / slow),
+                  std::floor(max_set_bytes / set_bytes), static_cast<double>(max_sets)});
+    const int sets = std::max(1, static_cast<int>(wanted));
+    const bool enough = round > 0 && sets <= sets_ + sets_ / 4;
+    if (enough) return {};
+    if (ContestError error = bind_sides(sets); !error.ok()) return error;
   }
   return {};
 }
@@ -122,18 +145,7 @@ ContestError Contest::open(const Workload& workload) {
     RunError error = reference_->bind(project_, workload.values, workload.name, 1);
     if (error.failure != Failure::none) return {Side::base, error};
   }
-  double base_seconds = 0;
-  double candidate_seconds = 0;
-  if (ContestError error = estimate(Side::base, base_seconds); !error.ok()) return error;
-  if (ContestError error = estimate(Side::candidate, candidate_seconds); !error.ok()) return error;
-
-  const double fast = std::max(1e-7, std::min(base_seconds, candidate_seconds));
-  const double slow = std::max(1e-7, std::max(base_seconds, candidate_seconds));
-  const double set_bytes = static_cast<double>(candidate_.layout().input_bytes + candidate_.layout().output_bytes + 1);
-  double wanted = std::ceil(1.2 * options_.block_seconds / fast);
-  wanted = std::min({wanted, std::floor(max_block_seconds / slow), std::floor(max_set_bytes / set_bytes),
-                     static_cast<double>(max_sets)});
-  if (ContestError error = bind_sides(std::max(1, static_cast<int>(wanted))); !error.ok()) return error;
+  if (ContestError error = choose_sets(); !error.ok()) return error;
   return warm_up(options_.warm_up_seconds);
 }
 

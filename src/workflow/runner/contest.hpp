@@ -84,6 +84,7 @@ class Contest {
   [[nodiscard]] ContestError bind_sides(int sets);
   [[nodiscard]] ContestError warm_up(double seconds);
   void renew_inputs();
+  [[nodiscard]] ContestError choose_sets();
   [[nodiscard]] ContestError estimate(Side side, double& seconds_per_call);
   [[nodiscard]] Session& session(Side side) { return side == Side::base ? base_ : candidate_; }
   [[nodiscard]] const Session& session(Side side) const { return side == Side::base ? base_ : candidate_; }
