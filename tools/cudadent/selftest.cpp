@@ -30,6 +30,7 @@ int run(Flags flags) {
     options.simulated = asked("simulation");
     options.real = asked("real");
     options.cheats = asked("cheats");
+    options.noise = asked("noise");
   }
   Progress progress(workflow::selftest_steps(options), flags.quiet_progress);
   const auto report = workflow::run_selftest(options, progress);
@@ -51,6 +52,8 @@ constexpr const char* manual =
               And how often is a real gain found, by spread and size?
   real        this machine, with real processes: equal builds, and builds slowed down by 1, 2 and 5 %
   cheats      kernels that pretend: each must be refused; honest ones, awkward or not, must pass
+  noise       (only when named) this machine: how far equal builds of two examples spread, how often the performance
+              gate is wrong about kernels of known speed; some minutes, with nothing else running
 Exit codes: 0 everything holds, 1 something does not, 3 only a goal is missed.
 
 Examples:
@@ -70,8 +73,8 @@ Command selftest_command() {
            {.names = "--seed", .value = &flags->options.seed, .about = "Seed of the simulation", .shows_default = true},
            {.names = "--only",
             .value = &flags->only,
-            .about = "Only these parts: simulation, real, cheats",
-            .choices = {"simulation", "real", "cheats"},
+            .about = "Only these parts: simulation, real, cheats, noise",
+            .choices = {"simulation", "real", "cheats", "noise"},
             .separator = ','},
            {.names = "--limit",
             .value = &flags->options.real_limit_seconds,

@@ -18,6 +18,7 @@
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/partial.hpp"
 #include "workflow/machine/machine.hpp"
+#include "workflow/project/fingerprint.hpp"
 #include "workflow/runner/inputs.hpp"
 
 namespace flashmoe::workflow {
@@ -42,7 +43,23 @@ struct Prepared {
   Workload workload;
   PairSetup setup;  // project points into `project` of run_compare
   std::string key;
+  Fingerprint base_files, candidate_files;  // before anything was built or run
 };
+
+// A verdict on files that are no longer there is none.
+void doubt_if_files_changed(const Prepared& prepared, Comparison& comparison) {
+  std::string list;
+  for (const auto& [version, before] : {std::pair{&prepared.base, &prepared.base_files},
+                                        std::pair{&prepared.candidate, &prepared.candidate_files}}) {
+    for (const std::string& change : changes(*before, fingerprint_of(version->project))) {
+      list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", change, version->name);
+    }
+  }
+  if (list.empty() || comparison.ending != Ending::decided) return;
+  comparison.verdict.decision = Decision::inconclusive;
+  comparison.problem = {.message = "files of the project changed during the comparison: " + list,
+                        .fix = "let nothing write to the project, and compare again"};
+}
 
 Result<Prepared> prepare(const CompareRequest& request, const Project& project, Progress& progress) {
   progress.step("versions", 2);
@@ -57,7 +74,9 @@ Result<Prepared> prepare(const CompareRequest& request, const Project& project, 
   progress.step("build", 10);
   BuildOptions options;
   options.output_root = project.directory + "/.cudadent/build";
-  Prepared prepared{std::move(*base), std::move(*candidate), std::move(*workload), {}, {}};
+  Prepared prepared{std::move(*base), std::move(*candidate), std::move(*workload), {}, {}, {}, {}};
+  prepared.base_files = fingerprint_of(prepared.base.project);
+  prepared.candidate_files = fingerprint_of(prepared.candidate.project);
   progress.update("base");
   auto base_kernel = make_runnable(prepared.base.project, prepared.base.project.kernel, "kernel", "base", options);
   if (!base_kernel) return base_kernel.error();
@@ -347,6 +366,7 @@ Result<CompareReport> run_compare(const CompareRequest& request, Progress& progr
   };
   report.comparison =
       compare_versions(pair_source(equal), pair_source(prepared->setup), plan, std::move(start->earlier), hooks);
+  doubt_if_files_changed(*prepared, report.comparison);
   if (!stored) report.notes.push_back("pairs could not be stored: " + stored.error().to_string());
   return finish();
 }

@@ -21,9 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int abba_blocks_per_unit = 3;  // x = their median: one disturbed block does not widen the interval
-constexpr int min_units = 6;
-constexpr int max_units = 24;
+constexpr int abba_blocks_per_pair = 3;  // x = their median: one disturbed block does not widen the interval
+constexpr int min_pairs = 6;
+constexpr int max_pairs = 24;
 // A kernel that is wrong in 1 of 50 calls is found with a probability of 0.99: 1 - (1 - 1/50)^228.
 constexpr int judged_calls = 228;
 constexpr double judged_calls_limit_seconds = 5;
@@ -42,8 +42,9 @@ std::string time_text(double seconds) {
 }
 
 struct Figures {
-  std::vector<double> log_ratios;  // one per unit
+  std::vector<double> log_ratios;  // one per pair of processes
   std::vector<double> base_seconds, kernel_seconds;
+  int processor_clock_blocks = 0;
   ConfidenceInterval interval;
 };
 
@@ -55,6 +56,7 @@ class Measurer {
         result_(result),
         facts_(result.facts_as<PerformanceFacts>()),
         progress_(progress),
+        alpha_(spend_alpha(options.alpha, options.look)),
         contest_(project, {.seed = mix_seed(options.seed, 3)}) {}
 
   bool start(const Runnable& kernel, const Runnable& baseline, const Runnable& reference) {
@@ -121,7 +123,7 @@ class Measurer {
       for (int i = 0; i < drift_blocks; ++i) {
         const Contest::Timed block = contest_.time_base();
         if (!accept(block.error, name)) return false;
-        seconds.push_back(block.seconds_per_call);
+        seconds.push_back(block.decisive_seconds());
         cpu_seconds = i == 0 ? block.cpu_seconds_per_call : std::min(cpu_seconds, block.cpu_seconds_per_call);
       }
       now = undisturbed(seconds);
@@ -159,28 +161,35 @@ class Measurer {
   bool sample(const std::string& name, double needed, Figures& figures) {
     const auto start = Clock::now();
     const double wanted = std::log(needed);
-    for (int unit = 0; unit < max_units; ++unit) {
-      progress_.update(fmt::format("{}: {} of {}", name, unit + 1, max_units), static_cast<double>(unit) / max_units);
-      std::vector<AbbaBlock> blocks;
-      for (int i = 0; i < abba_blocks_per_unit; ++i) {
-        const Contest::Measured measured = contest_.next();
-        if (!accept(measured.error, name)) return false;
-        if (interrupted()) {
-          mark_stopped(result_);
-          return false;
-        }
-        blocks.push_back(measured.block);
-        figures.base_seconds.insert(figures.base_seconds.end(),
-                                    {measured.block.base_first, measured.block.base_second});
-        figures.kernel_seconds.insert(figures.kernel_seconds.end(),
-                                      {measured.block.candidate_first, measured.block.candidate_second});
-      }
-      figures.log_ratios.push_back(pair_of(blocks).log_ratio);
-      if (unit + 1 < min_units) continue;
-      figures.interval = confidence_sequence(figures.log_ratios, options_.alpha, 1.0);
+    for (int pair = 0; pair < max_pairs; ++pair) {
+      progress_.update(fmt::format("{}: {} of {}", name, pair + 1, max_pairs), static_cast<double>(pair) / max_pairs);
+      if (pair > 0 && !accept(contest_.restart(), name)) return false;
+      if (!add_pair(name, figures)) return false;
+      if (pair + 1 < min_pairs) continue;
+      figures.interval = confidence_sequence(figures.log_ratios, alpha_, 1.0);
       if (figures.interval.lower >= wanted || figures.interval.upper < wanted) break;
       if (seconds_since(start) > options_.limit_seconds_per_workload) break;
     }
+    return true;
+  }
+
+  bool add_pair(const std::string& name, Figures& figures) {
+    std::vector<AbbaBlock> blocks;
+    for (int i = 0; i < abba_blocks_per_pair; ++i) {
+      const Contest::Measured measured = contest_.next();
+      if (!accept(measured.error, name)) return false;
+      if (interrupted()) {
+        mark_stopped(result_);
+        return false;
+      }
+      blocks.push_back(measured.block);
+      figures.base_seconds.insert(figures.base_seconds.end(), {measured.block.base_first, measured.block.base_second});
+      figures.kernel_seconds.insert(figures.kernel_seconds.end(),
+                                    {measured.block.candidate_first, measured.block.candidate_second});
+    }
+    const PairSample sample = pair_of(blocks);
+    figures.log_ratios.push_back(sample.log_ratio);
+    figures.processor_clock_blocks += sample.processor_clock_blocks.value_or(0);
     return true;
   }
 
@@ -191,7 +200,7 @@ class Measurer {
     const double base = undisturbed(figures.base_seconds);
     const double kernel = undisturbed(figures.kernel_seconds);
     facts_.workloads.back().second.speed =
-        SpeedFacts{.ratio = {.mean = mean, .lower = lower, .upper = upper, .alpha = options_.alpha},
+        SpeedFacts{.ratio = {.mean = mean, .lower = lower, .upper = upper, .alpha = alpha_},
                    .rung = rung_of(project_.thresholds, lower),
                    .needed = needed,
                    .baseline_seconds = base,
@@ -200,11 +209,14 @@ class Measurer {
                    .baseline_samples = figures.base_seconds,
                    .kernel_samples = figures.kernel_seconds,
                    .calls_per_block = contest_.sets(),
-                   .outputs_compared = contest_.outputs_compared()};
+                   .outputs_compared = contest_.outputs_compared(),
+                   .processor_clock_blocks = figures.processor_clock_blocks};
     facts_.baseline_version = contest_.base_version();
-    const std::string what =
-        fmt::format("{:.2f}x the baseline, at least {:.2f}x ({} against {} per call, measured): {}", mean, lower,
-                    time_text(kernel), time_text(base), rung_of(project_.thresholds, lower));
+    std::string what = fmt::format("{:.2f}x the baseline, at least {:.2f}x ({} against {} per call, measured): {}",
+                                   mean, lower, time_text(kernel), time_text(base),
+                                   rung_of(project_.thresholds, lower));
+    // Who looks until it suits him pays for every look.
+    if (options_.look > 1) what += fmt::format("; look {} at this kernel, so at alpha {:.2g}", options_.look, alpha_);
     if (lower >= needed) {
       result_.findings.push_back({.severity = Severity::ok, .group = name, .what = what});
       result_.summary = fmt::format("{}: {}", name, what);
@@ -231,6 +243,7 @@ class Measurer {
   GateResult& result_;
   PerformanceFacts& facts_;  // of the result; the workload that is measured is the last one
   Progress& progress_;
+  double alpha_;  // of this look
   Contest contest_;
 };
 
@@ -248,7 +261,7 @@ GateResult run_performance_gate(const Project& project, const Runnable& kernel, 
   const auto start = Clock::now();
   GateResult result;
   result.gate = PerformanceFacts::gate;
-  result.facts = PerformanceFacts{.seed = options.seed, .baseline = baseline.label};
+  result.facts = PerformanceFacts{.seed = options.seed, .baseline = baseline.label, .look = options.look};
   const Thresholds& thresholds = project.thresholds;
   const Workload* small = find_workload(project, thresholds.small_workload);
   const Workload* target = target_workload(project);
@@ -286,6 +299,8 @@ GateResult run_row(GateContext& context) {
   context.facts = baseline_facts(context.project, baseline);
   const PerformanceOptions options{.seed = mix_seed(context.seed, 2),
                                    .limit_seconds_per_workload = context.options.limit_seconds_per_workload,
+                                   .look = next_look(context.history, context.device.to_string(),
+                                                     context.kernel.content_hash),
                                    .accept_baseline = context.options.accept_baseline,
                                    .recorded = recorded_baselines(context.history, context.device.to_string()),
                                    .facts_now = context.facts};

@@ -266,6 +266,7 @@ void describe(Io& io, Of<SpeedFacts> auto& speed) {
   io("kernel_samples", speed.kernel_samples);
   io("calls_per_block", speed.calls_per_block);
   io("outputs_compared", speed.outputs_compared);
+  io.if_any("processor_clock_blocks", speed.processor_clock_blocks);
 }
 
 template <class Io>
@@ -282,6 +283,7 @@ void describe(Io& io, Of<PerformanceFacts> auto& facts) {
   io("baseline", facts.baseline);
   io("workloads", facts.workloads);
   io.if_any("baseline_version", facts.baseline_version);
+  io.if_any("look", facts.look);
   io.if_any("failure", facts.failure);
 }
 

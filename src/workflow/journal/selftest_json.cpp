@@ -73,6 +73,37 @@ void describe(Io& io, Of<CorpusCounts> auto& counts) {
 }
 
 template <class Io>
+void describe(Io& io, Of<EqualWorkload> auto& workload) {
+  io("pairs", workload.pairs);
+  io("mean", workload.mean);
+  io("pair_spread", workload.pair_spread);
+  io("blocks", workload.blocks);
+  io("processor_clock_blocks", workload.processor_clock_blocks);
+}
+
+template <class Io>
+void describe(Io& io, Of<EqualBuilds> auto& builds) {
+  io("kernel", builds.kernel);
+  io("workloads", builds.workloads);
+}
+
+template <class Io>
+void describe(Io& io, Of<GateRate> auto& rate) {
+  io("speed", rate.speed);
+  io("needed", rate.needed);
+  io("holds", rate.holds);
+  io("fails", rate.fails);
+  io("undecided", rate.undecided);
+  io.if_any("problem", rate.problem);
+}
+
+template <class Io>
+void describe(Io& io, Of<NoiseResult> auto& noise) {
+  io("equal_builds", noise.equal_builds);
+  io("gate_rates", noise.gate_rates);
+}
+
+template <class Io>
 void describe(Io& io, Of<SelftestRecord> auto& record) {
   io("checks", record.checks);
   io("simulated_null", record.simulated_null);
@@ -80,6 +111,7 @@ void describe(Io& io, Of<SelftestRecord> auto& record) {
   io("real", record.real);
   io("cheats", record.cheats);
   io.if_any("corpus", record.corpus);
+  io.if_any("noise", record.noise);
 }
 
 void write_body(Json& to, const SelftestRecord& body) {

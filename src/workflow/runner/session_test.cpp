@@ -238,7 +238,7 @@ std::filesystem::path worker_process() {
   return worker;
 }
 
-constexpr const char* with_threads = "#include <thread>\n";
+constexpr const char* with_threads = "#include <atomic>\n#include <thread>\n";
 // A thread that never ends, started by the first call.
 constexpr const char* spinning_thread =
     "static bool once = [] { std::thread([] { for (volatile int forever = 1; forever;) {} }).detach(); return true; "
@@ -289,6 +289,37 @@ TEST(Session, RefusesAKernelThatWasContinued) {
   const Block block = session.run(0, 2, milliseconds(30'000));
   EXPECT_EQ(block.error.failure, Failure::refused);
   EXPECT_TRUE(contains(block.error, "stopped between calls")) << block.error.diagnostic.message;
+}
+
+// Of so many blocks, those that processor time stands for.
+int blocks_by_one_thread(const std::string& body, int blocks) {
+  DoublingProject doubling(body, with_threads);
+  Session session;
+  const RunError started = doubling.start(session);
+  EXPECT_EQ(started.failure, Failure::none) << started.diagnostic.to_string();
+  int count = 0;
+  for (int i = 0; i < blocks && started.failure == Failure::none; ++i) {
+    const Block block = session.run(0, 2, milliseconds(30'000));
+    EXPECT_TRUE(block.ok()) << block.error.diagnostic.to_string();
+    EXPECT_GT(block.cpu_seconds, 0);
+    count += block.by_one_thread ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(Session, ProcessorTimeStandsForOneThreadThatNeverWaits) {
+  EXPECT_GT(blocks_by_one_thread("for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];", 20), 0);
+}
+
+TEST(Session, OnlyTheWallTellsWhereSomebodySleepsOrHelps) {
+  EXPECT_EQ(blocks_by_one_thread("if (call->tensors[0].data) usleep(500);", 10), 0) << "sleeps";
+  EXPECT_EQ(blocks_by_one_thread("std::thread([] {}).join();", 10), 0) << "waits for a thread";
+  EXPECT_EQ(blocks_by_one_thread("std::atomic<bool> done{false}; std::thread helper([&] {"
+                                 "  for (volatile int left = 100'000; left > 0; left = left - 1) {} done = true; });"
+                                 "helper.detach(); while (!done) {}",
+                                 10),
+            0)
+      << "spins while a thread works";
 }
 
 TEST(Session, AKernelInPythonPreparesBeforeThereAreInputs) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -100,6 +101,13 @@ void catch_faults() {
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) sigaction(number, &action, nullptr);
+}
+
+// How often a thread of this process gave its processor away by itself.
+long own_waits() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return used.ru_nvcsw;
 }
 
 class Worker {
@@ -254,6 +262,7 @@ class Worker {
     for (std::size_t set = first; set < first + count; ++set) {
       calls_[set].variant = variant.empty() ? nullptr : variant.c_str();
     }
+    const long waits_before = own_waits();
     const auto start = std::chrono::steady_clock::now();
     for (std::size_t set = first; set < first + count; ++set) {
       if (gpu_) {
@@ -269,7 +278,7 @@ class Worker {
         return reply;
       }
     }
-    return Json{{"ok", true}, {"seconds", seconds_since(start)}};
+    return Json{{"ok", true}, {"seconds", seconds_since(start)}, {"waits", own_waits() - waits_before}};
   }
 
   std::FILE* requests_;

@@ -11,12 +11,14 @@
 #include "workflow/journal/record.hpp"
 #include "workflow/selftest/cheats.hpp"
 #include "workflow/selftest/cuda_corpus.hpp"
+#include "workflow/selftest/noise_floor.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
 constexpr double allowed_false_keeps = 0.05;
 constexpr double wanted_power = 0.9;
+constexpr double wanted_spread = 0.02;
 constexpr int last_index = 20;
 
 const std::vector<double>& table_spreads() {
@@ -152,6 +154,58 @@ void try_cheats(const SelftestOptions& options, SelftestReport& report, Progress
                            .figure = fmt::format("{} did not ({})", counts.not_run, not_run_for)});
 }
 
+void measure_noise_floor(const SelftestOptions& options, SelftestReport& report, Progress& progress) {
+  progress.step("equal builds, and a gate that is asked again and again", 240);
+  NoiseOptions noise;
+  noise.seed = options.seed;
+  if (options.quick) noise.pairs = noise.gate_runs = 4;
+  auto measured = measure_noise(noise, progress);
+  if (!measured) {
+    report.checks.push_back(not_run("noise", measured.error().to_string()));
+    return;
+  }
+  report.noise = std::move(*measured);
+  double widest = 0;
+  for (const EqualBuilds& builds : report.noise->equal_builds) {
+    for (const auto& [name, workload] : builds.workloads) widest = std::max(widest, workload.pair_spread);
+  }
+  report.checks.push_back({.name = "pairs of equal builds on this machine",
+                           .must = false,
+                           .holds = widest <= wanted_spread,
+                           .figure = fmt::format("spread by {:.2f} % at most; {:.0f} % wanted on an idle machine",
+                                                 100 * widest, 100 * wanted_spread)});
+  int wrong = 0;
+  int runs = 0;
+  for (const GateRate& rate : report.noise->gate_rates) {
+    wrong += rate.wrong();
+    runs += rate.runs();
+  }
+  // With k looks at rate alpha each some are wrong by right; more than the upper end of that is not noise.
+  const RateInterval rate = exact_rate(wrong, runs);
+  report.checks.push_back({.name = "the performance gate on kernels of known speed",
+                           .holds = rate.lower <= allowed_false_keeps,
+                           .figure = fmt::format("{} wrong of {}: {}", wrong, runs, rate_text(rate))});
+}
+
+std::string noise_table(const NoiseResult& noise) {
+  std::string text = "Pairs of equal builds on this machine (measured)\n";
+  for (const EqualBuilds& builds : noise.equal_builds) {
+    for (const auto& [name, workload] : builds.workloads) {
+      text += fmt::format(
+          "  {:<12} {:<8} spread {:>5.2f} %, mean {:+.2f} % over {} pairs; {} of {} blocks by processor "
+          "time\n",
+          builds.kernel, name, 100 * workload.pair_spread, 100 * std::expm1(workload.mean), workload.pairs,
+          workload.processor_clock_blocks, workload.blocks);
+    }
+  }
+  text += "The performance gate on kernels of known speed (measured); 1.00x is needed\n";
+  for (const GateRate& rate : noise.gate_rates) {
+    text += fmt::format("  {:.2f}x  holds {:>3}  fails {:>3}  undecided {:>3}{}\n", rate.speed, rate.holds, rate.fails,
+                        rate.undecided, rate.problem.empty() ? "" : "  (" + rate.problem + ")");
+  }
+  return text;
+}
+
 std::string cheat_table(const std::vector<CheatOutcome>& cheats) {
   const CorpusCounts counts = counts_of(cheats);
   std::string text = fmt::format("Corpus: {} cheats, {} honest kernels\n", counts.cheats, counts.honest);
@@ -212,7 +266,7 @@ int SelftestReport::exit_code() const {
 }
 
 int selftest_steps(const SelftestOptions& options) {
-  return (options.simulated ? 2 : 0) + (options.real ? 1 : 0) + (options.cheats ? 1 : 0);
+  return (options.simulated ? 2 : 0) + (options.real ? 1 : 0) + (options.cheats ? 1 : 0) + (options.noise ? 1 : 0);
 }
 
 SelftestReport run_selftest(const SelftestOptions& options, Progress& progress) {
@@ -221,6 +275,7 @@ SelftestReport run_selftest(const SelftestOptions& options, Progress& progress) 
   if (options.simulated) simulate(options, report, progress);
   if (options.real && !interrupted()) measure_really(options, report, progress);
   if (options.cheats && !interrupted()) try_cheats(options, report, progress);
+  if (options.noise && !interrupted()) measure_noise_floor(options, report, progress);
   if (interrupted()) report.checks.push_back(not_run("the rest", "interrupted"));
   report.seconds = seconds_since(began);
   return report;
@@ -230,7 +285,8 @@ Record record_of(const SelftestReport& report) {
   SelftestRecord body{.checks = report.checks,
                       .simulated_null = report.null,
                       .cheats = report.cheats,
-                      .corpus = counts_of(report.cheats)};
+                      .corpus = counts_of(report.cheats),
+                      .noise = report.noise};
   for (const auto* cells : {&report.power, &report.power_last}) {
     body.power.insert(body.power.end(), cells->begin(), cells->end());
   }
@@ -253,6 +309,7 @@ std::string report_text(const SelftestReport& report) {
   }
   if (!report.real.empty()) text += real_table(report.real) + "\n";
   if (!report.cheats.empty()) text += cheat_table(report.cheats) + "\n";
+  if (report.noise) text += noise_table(*report.noise) + "\n";
   for (const SelftestCheck& check : report.checks) {
     text += fmt::format("{} {}: {}\n", check.holds ? "✓" : check.must ? "✗" : "!", check.name, check.figure);
   }

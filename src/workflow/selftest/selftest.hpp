@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct SelftestOptions {
   bool simulated = true;
   bool real = true;
   bool cheats = true;
+  bool noise = false;  // minutes, on a machine that does nothing else
   double real_limit_seconds = 240;
 };
 
@@ -30,6 +32,7 @@ struct SelftestReport {
   std::vector<PowerCell> power_last{};  // k = 20: the last of a run of 20
   std::vector<RealComparison> real{};
   std::vector<CheatOutcome> cheats{};
+  std::optional<NoiseResult> noise{};
   double seconds = 0;
   [[nodiscard]] int exit_code() const;  // 0 all hold, 1 a must does not, 3 only goals are missed
 };
