@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <set>
 #include <utility>
+
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -20,6 +23,16 @@ std::string describe(const ReportedFinding& finding) {
 }
 
 }  // namespace
+
+const char* check_code(std::string_view check) {
+  constexpr std::array known{std::pair{"memcheck", codes::gpu_memcheck}, std::pair{"initcheck", codes::gpu_initcheck},
+                             std::pair{"racecheck", codes::gpu_racecheck}, std::pair{"synccheck", codes::gpu_synccheck},
+                             std::pair{"fault", codes::gpu_fault}};
+  for (const auto& [name, code] : known) {
+    if (check == name) return code;
+  }
+  return codes::gpu_finding;
+}
 
 VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches) {
   VirtualFindings found;
@@ -43,6 +56,7 @@ VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches) {
       }
     }
   }
+  for (Finding& finding : found.findings) finding.code = check_code(finding.group);
   return found;
 }
 

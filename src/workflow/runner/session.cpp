@@ -12,6 +12,7 @@
 #include "support/process.hpp"
 #include "support/process_tree.hpp"
 #include "workflow/runner/confine_kernel.hpp"
+#include "workflow/runner/crash.hpp"
 #include "workflow/runner/element.hpp"
 #include "workflow/runner/hardening.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -71,6 +72,7 @@ struct Session::State {
   Layout layout;
   int sets = 0;
   std::vector<std::uint64_t> input_hashes;  // per set
+  std::optional<std::uint64_t> kills_before = memory_kills();
   std::uint64_t poison_salt = fresh_seed();
 
   std::byte* at(int set, std::size_t index) const {
@@ -112,10 +114,16 @@ struct Session::State {
                                 owner(true, fault.value("offset", std::size_t{0})), workload),
                     "copy what must change into a buffer of the kernel's own");
     }
+    if (ran_out_of_memory(how, kills_before, memory_kills())) {
+      return failed(Failure::out_of_memory,
+                    fmt::format("{} ran out of memory in workload {}: {}{}", runnable.label, workload, how.describe(),
+                                tail(how.err)),
+                    "free memory, use less of it, or make the workload smaller");
+    }
     if (how.signal != 0) {
-      std::string where;
+      std::string where = place_of(one_line(fault), runnable.library);
       if (fault.is_object() && fault.value("region", "") == "outputs") {
-        where = fmt::format(" near tensor '{}'", owner(false, fault.value("offset", std::size_t{0})));
+        where += fmt::format(", near tensor '{}'", owner(false, fault.value("offset", std::size_t{0})));
       }
       return failed(Failure::crashed,
                     fmt::format("{} crashed in workload {}: {}{}{}", runnable.label, workload, how.describe(), where,
@@ -215,7 +223,7 @@ struct Session::State {
     }
     if (RunError error = await_stop(); error.failure != Failure::none) return error;
     if (!reply.value("ok", false)) {
-      return failed(Failure::refused,
+      return failed(reply.value("out_of_memory", false) ? Failure::out_of_memory : Failure::refused,
                     fmt::format("{} in workload {}: {}", runnable.label, workload, reply.value("error", "no reason")),
                     reply.value("fix", ""));
     }
