@@ -1,6 +1,6 @@
 """What every command of cudadent promises: a manual page, exit codes, a fast first answer, completion.
 
-    cudadent_cli_test.py CUDADENT     exit 0 when all hold
+cudadent_cli_test.py CUDADENT     exit 0 when all hold
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def check_usage_errors(cudadent: str) -> None:
         for flag in ("--json", "--json=short"):
             asked = run(cudadent, *arguments, flag)
             answer = json.loads(asked.stdout)
-            expect(asked.returncode == 2 and answer["exit_code"] == 2, f"{arguments} {flag} exits with {asked.returncode}")
+            codes = (asked.returncode, answer["exit_code"])
+            expect(codes == (2, 2), f"{arguments} {flag} exits with {codes}")
             expect(answer["error"]["code"].startswith("usage."), f"{arguments} {flag} says {answer['error']}")
             expect(says in answer["error"]["message"] + answer["error"]["fix"], f"{arguments} {flag} says {answer}")
             expect(answer["next"].startswith("cudadent "), f"{arguments} {flag} leads to {answer['next']}")

@@ -23,9 +23,9 @@ namespace flashmoe::tools {
 
 // In the order in which a newcomer meets them: --help lists them so.
 [[nodiscard]] inline std::vector<Command> all_commands() {
-  return {status_command(),  doctor_command(),    new_command(),      gate_command(),   profile_command(),
-          run_command(),     compare_command(),   journal_command(),  reproduce_command(), selftest_command(),
-          schema_command(),  completion_command(), worker_command()};
+  return {status_command(), doctor_command(),     new_command(),     gate_command(),      profile_command(),
+          run_command(),    compare_command(),    journal_command(), reproduce_command(), selftest_command(),
+          schema_command(), completion_command(), worker_command()};
 }
 
 }  // namespace flashmoe::tools

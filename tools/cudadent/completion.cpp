@@ -123,12 +123,13 @@ struct Flags {
 int run(const Flags& flags) {
   const std::vector<CommandWords> words = command_words();
   const std::string script = flags.shell == "bash" ? bash(words) : flags.shell == "zsh" ? zsh(words) : fish(words);
-  const std::string next = flags.shell == "fish" ? "cudadent completion fish | source"
-                                                 : "source <(cudadent completion " + flags.shell + ")";
-  std::fputs((flags.json ? workflow::completion_json(answer_of("completion", flags.json, 0, "", next), flags.shell, script)
-                         : script)
-                 .c_str(),
-             stdout);
+  const std::string next =
+      flags.shell == "fish" ? "cudadent completion fish | source" : "source <(cudadent completion " + flags.shell + ")";
+  std::fputs(
+      (flags.json ? workflow::completion_json(answer_of("completion", flags.json, 0, "", next), flags.shell, script)
+                  : script)
+          .c_str(),
+      stdout);
   return 0;
 }
 

@@ -98,24 +98,23 @@ Examples:
 
 Command doctor_command() {
   auto flags = std::make_shared<Flags>();
-  return {
-      .name = "doctor",
-      .about = "Is this machine fit for the work, and if not, what is the fix?",
-      .manual = manual,
-      .options = {json_option(flags->json, "The report as JSON on stdout, with all facts"),
-                  {.names = "--devices",
-                   .value = &flags->devices,
-                   .about = "List the GPUs whose limits the build gate knows, and do nothing else"},
-                  {.names = "--directory",
-                   .value = &flags->options.directory,
-                   .about = "Whose disk is looked at",
-                   .is_directory = true},
-                  {.names = "--python-seconds",
-                   .value = &flags->options.python_limit_seconds,
-                   .about = "How long one import may take",
-                   .shows_default = true,
-                   .range = {{0.1, 600.0}}}},
-      .run = [flags] { return run(*flags); }};
+  return {.name = "doctor",
+          .about = "Is this machine fit for the work, and if not, what is the fix?",
+          .manual = manual,
+          .options = {json_option(flags->json, "The report as JSON on stdout, with all facts"),
+                      {.names = "--devices",
+                       .value = &flags->devices,
+                       .about = "List the GPUs whose limits the build gate knows, and do nothing else"},
+                      {.names = "--directory",
+                       .value = &flags->options.directory,
+                       .about = "Whose disk is looked at",
+                       .is_directory = true},
+                      {.names = "--python-seconds",
+                       .value = &flags->options.python_limit_seconds,
+                       .about = "How long one import may take",
+                       .shows_default = true,
+                       .range = {{0.1, 600.0}}}},
+          .run = [flags] { return run(*flags); }};
 }
 
 }  // namespace flashmoe::tools

@@ -114,9 +114,8 @@ int run_command_line(const Program& program, const std::vector<Command>& command
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     const std::vector<std::string> words{argv + 1, argv + argc};
-    const auto named = std::find_if(commands.begin(), commands.end(), [&](const Command& command) {
-      return !words.empty() && command.name == words[0];
-    });
+    const auto named = std::find_if(commands.begin(), commands.end(),
+                                    [&](const Command& command) { return !words.empty() && command.name == words[0]; });
     return fail(named == commands.end() ? "" : named->name, json_asked_for(words), explanation(app, error, words));
   }
   if (!app.get_subcommands().empty()) return exit_code;

@@ -47,9 +47,8 @@ int run(Flags flags) {
   if (!result) return fail("reproduce", flags.json, result.error());
   const int code = exit_code(result->outcome());
   const auto& again = std::get<workflow::ReproduceRecord>(result->record.body);
-  const std::string next = result->same_verdict
-                               ? "cudadent journal --keep " + again.of
-                               : "cudadent journal --compare " + again.of + " " + result->record.id;
+  const std::string next = result->same_verdict ? "cudadent journal --keep " + again.of
+                                                : "cudadent journal --compare " + again.of + " " + result->record.id;
   if (flags.json) {
     std::cout << record_json(answer_of("reproduce", flags.json, code, code_of(*result), next), result->record);
   } else {

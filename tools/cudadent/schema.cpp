@@ -32,8 +32,8 @@ int run(const Flags& flags) {
   std::string text = flags.answers ? workflow::answers_schema_json() : workflow::schema_json();
   if (flags.markdown) text = workflow::keys_markdown();
   if (flags.codes) {
-    text = flags.json ? workflow::codes_json(answer_of("schema", flags.json, 0, "", "cudadent status"))
-                      : codes_markdown();
+    text =
+        flags.json ? workflow::codes_json(answer_of("schema", flags.json, 0, "", "cudadent status")) : codes_markdown();
   }
   std::fputs(text.c_str(), stdout);
   return 0;

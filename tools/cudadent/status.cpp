@@ -35,7 +35,7 @@ int run(const Flags& flags) {
     std::cout << status_json(answer_of("status", flags.json, 0, "", report.next), report);
     return 0;
   }
-  const std::string answer = report.project.empty()     ? "nothing here yet"
+  const std::string answer = report.project.empty()   ? "nothing here yet"
                              : report.devices.empty() ? "never gated"
                                                       : std::string(name_of(report.devices.front().outcome)) + " on " +
                                                             report.devices.front().device;

@@ -33,8 +33,8 @@ TEST(CompareOutcome, AFailedBaseCouldNotRun) {
 }
 
 TEST(CompareOutcome, WhatIsNotDecidedIsInconclusive) {
-  for (const Ending ending : {Ending::threshold_refused, Ending::biased, Ending::preempted, Ending::interrupted,
-                              Ending::out_of_time}) {
+  for (const Ending ending :
+       {Ending::threshold_refused, Ending::biased, Ending::preempted, Ending::interrupted, Ending::out_of_time}) {
     EXPECT_EQ(exit_code(outcome_of(ended(ending))), 3) << name_of(ending);
   }
 }

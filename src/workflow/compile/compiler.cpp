@@ -168,11 +168,10 @@ Result<std::string> find_flashmoe_library() {
   const std::string wanted = variable("CUDADENT_FLASHMOE_DIR");
   if (!wanted.empty()) {
     if (auto found = library_under(wanted)) return *found;
-    return Diagnostic{
-        .message = "CUDADENT_FLASHMOE_DIR is \"" + wanted +
-                   "\", but there is no libflashmoe.so in it, nor in its lib, lib64 or src",
-        .fix = "unset CUDADENT_FLASHMOE_DIR, or set it to the installation prefix or the build directory",
-        .code = codes::environment_no_library};
+    return Diagnostic{.message = "CUDADENT_FLASHMOE_DIR is \"" + wanted +
+                                 "\", but there is no libflashmoe.so in it, nor in its lib, lib64 or src",
+                      .fix = "unset CUDADENT_FLASHMOE_DIR, or set it to the installation prefix or the build directory",
+                      .code = codes::environment_no_library};
   }
   for (const fs::path& root : above_executable())
     if (auto found = library_under(root)) return *found;

@@ -269,16 +269,14 @@ void check_target(const Project& project, const CompiledTarget& target, const Gp
   }
   const auto limits = find_architecture(target.target.architecture);
   if (!limits) {
-    result.findings.push_back(
-        {Severity::error, target.target.architecture, limits.error().message, project.file, limits.error().fix,
-         codes::build_target});
+    result.findings.push_back({Severity::error, target.target.architecture, limits.error().message, project.file,
+                               limits.error().fix, codes::build_target});
     return;
   }
   if (static_cast<int>(limits->compute_major * 10 + limits->compute_minor) != target.cubin.sm)
-    result.findings.push_back({Severity::error, target.target.architecture,
-                               fmt::format("the cubin is for sm_{}", target.cubin.sm), target.path,
-                               "remove -arch and -gencode from cuda.flags: architectures says it",
-                               codes::build_target});
+    result.findings.push_back(
+        {Severity::error, target.target.architecture, fmt::format("the cubin is for sm_{}", target.cubin.sm),
+         target.path, "remove -arch and -gencode from cuda.flags: architectures says it", codes::build_target});
   for (const CudaInstance& instance : project.instances) {
     if (instance.source != target.target.source) continue;
     const CubinKernel* kernel = find_kernel(target.cubin, instance.name);
@@ -302,8 +300,8 @@ void check_cuda_targets(const Project& project, const std::vector<CompiledTarget
   CudaBuildFacts facts;
   const auto gpu = find_gpu(project.cuda_device);
   if (!gpu) {
-    result.findings.push_back({Severity::error, "device", gpu.error().message, project.file, gpu.error().fix,
-                               codes::build_target});
+    result.findings.push_back(
+        {Severity::error, "device", gpu.error().message, project.file, gpu.error().fix, codes::build_target});
   } else {
     facts.device = gpu->id;
     if (std::find(project.cuda_architectures.begin(), project.cuda_architectures.end(), gpu->architecture) ==

@@ -77,7 +77,8 @@ GateResult run_environment_gate(const Project& project, const DeviceSelector& de
   for (Observation& one : seen.all) {
     if (one.finding.severity != Severity::ok && one.finding.group != "device") {
       const bool needed = needs.contains(one.need);
-      // No driver is no shortcoming for a project that runs on the CPU; that a twin is not compiled the build gate says.
+      // No driver is no shortcoming for a project that runs on the CPU; that a twin is not compiled the build gate
+      // says.
       if (!needed && (one.need == Need::gpu || one.need == Need::cuda_toolkit)) continue;
       one.finding.severity = needed ? Severity::error : Severity::warning;
     }

@@ -20,11 +20,11 @@ struct GateRun {
   std::vector<GateResult> gates;
   Outcome outcome = Outcome::could_not_run;
   std::string summary;
-  std::string code;          // why it does not hold (codes.def); empty when it does
-  std::string next;          // the command to type
+  std::string code;            // why it does not hold (codes.def); empty when it does
+  std::string next;            // the command to type
   std::vector<double> ladder;  // of the project
-  Record record{};           // as written to the journal; without an id when it was not
-  Finding record_problem{};  // why not
+  Record record{};             // as written to the journal; without an id when it was not
+  Finding record_problem{};    // why not
   double seconds = 0;
 };
 

@@ -36,10 +36,10 @@ Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& opt
   const auto device = select_device(options.device, "virtual:" + project.cuda_device);
   if (!device) return device.error();
   if (device->kind != DeviceKind::virtual_gpu)
-    return Diagnostic{.message = fmt::format("profiling on {} ({}) is not part of this version", device->to_string(),
-                                             device->from),
-                      .fix = "use --device virtual:" + project.cuda_device,
-                      .code = codes::usage_device};
+    return Diagnostic{
+        .message = fmt::format("profiling on {} ({}) is not part of this version", device->to_string(), device->from),
+        .fix = "use --device virtual:" + project.cuda_device,
+        .code = codes::usage_device};
   auto workload = chosen_workload(project, options.workload);
   if (!workload) return workload.error();
   const std::uint64_t seed = options.seed != 0 ? options.seed : fresh_seed();

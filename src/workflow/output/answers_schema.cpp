@@ -20,9 +20,9 @@ struct Shape {
 };
 
 // What every record says, in the order in which it is written.
-#define RECORD_HEAD                                                                                               \
-  "version?:integer id?:string chain?:object kind:string time?:string run?:string project:string "               \
-  "commit?:string|null dirty?:boolean|null device:string verdict:string evidence?:evidence seconds:number "      \
+#define RECORD_HEAD                                                                                         \
+  "version?:integer id?:string chain?:object kind:string time?:string run?:string project:string "          \
+  "commit?:string|null dirty?:boolean|null device:string verdict:string evidence?:evidence seconds:number " \
   "cost?:object hashes:object environment?:object process?:integer cost_per_hour?:object|null "
 
 constexpr std::array shapes{
@@ -37,9 +37,8 @@ constexpr std::array shapes{
     Shape{"devices", "doctor", "devices:array left_out?:integer"},
     Shape{"new", "new", "name:string directory:string files:array left_out?:integer"},
     Shape{"gate", "gate",
-          RECORD_HEAD
-          "summary:string seed:integer threads:integer recipe?:object baselines:object gates:gates "
-          "outcome:outcome record_problem?:string"},
+          RECORD_HEAD "summary:string seed:integer threads:integer recipe?:object baselines:object gates:gates "
+                      "outcome:outcome record_problem?:string"},
     Shape{"gate short", "gate",
           "outcome:outcome id?:string project?:string device?:string summary?:string seconds?:number "
           "evidence?:evidence record_problem?:string speed?:object gates?:array findings?:findings left_out?:integer"},
@@ -57,25 +56,26 @@ constexpr std::array shapes{
           "key:string|null note?:string phase?:string base?:object candidate?:object workload?:string "
           "final_claim?:boolean policy?:object seed:integer|null recipe?:object gain:object|null pairs_used:integer "
           "calibration:object samples:array calibration_samples:array problem?:string fix?:string notes:array"},
-    Shape{"compare short", "compare",
-          "verdict:string id?:string project?:string device?:string run?:string workload?:string gain?:object|null "
-          "pairs_used?:integer problem?:string fix?:string notes?:array evidence?:evidence seconds?:number base?:object "
-          "candidate?:object policy?:object calibration?:object note?:string phase?:string seed?:integer|null "
-          "left_out?:integer"},
+    Shape{
+        "compare short", "compare",
+        "verdict:string id?:string project?:string device?:string run?:string workload?:string gain?:object|null "
+        "pairs_used?:integer problem?:string fix?:string notes?:array evidence?:evidence seconds?:number base?:object "
+        "candidate?:object policy?:object calibration?:object note?:string phase?:string seed?:integer|null "
+        "left_out?:integer"},
     Shape{"records", "journal", "records:array left_out?:integer"},
     Shape{"record", "journal", "id:string kind:string verdict:string standing:string", true},
     Shape{"record check", "journal",
           "holds:boolean records:integer standing:object missing:integer damaged:integer problems:array notes:array "
           "left_out?:integer"},
-    Shape{"records side by side", "journal",
-          "a:string|null b:string|null same:array differs:array left_out?:integer"},
+    Shape{"records side by side", "journal", "a:string|null b:string|null same:array differs:array left_out?:integer"},
     Shape{"summary of a run", "journal",
           "run:string project:string|null device:string|null records:integer changes:array", true},
     Shape{"runs", "journal", "runs:array left_out?:integer"},
     Shape{"reproduce", "reproduce", "id:string kind:string verdict:string standing?:string", true},
     Shape{"selftest", "selftest",
           "verdict:string seconds:number evidence?:evidence checks:array simulated_null:object power:array real:array "
-          "cheats:array", true},
+          "cheats:array",
+          true},
     Shape{"selftest short", "selftest",
           "verdict:string seconds?:number evidence?:evidence checks?:array left_out?:integer"},
     Shape{"codes", "schema", "codes:array left_out?:integer"},
@@ -151,8 +151,7 @@ Json definitions() {
   Json defs = {{"code", known_codes()}};
   defs["code_or_null"] = {{"anyOf", Json::array({{{"type", "null"}}, {{"$ref", "#/$defs/code"}}})}};
   defs["outcome"] = {{"enum", Json::array()}};
-  for (const Outcome outcome :
-       {Outcome::holds, Outcome::fails, Outcome::inconclusive, Outcome::could_not_run}) {
+  for (const Outcome outcome : {Outcome::holds, Outcome::fails, Outcome::inconclusive, Outcome::could_not_run}) {
     defs["outcome"]["enum"].push_back(name_of(outcome));
   }
   defs["evidence"] = object_of("kind:string where:string error?:number confinement?:string");
@@ -161,8 +160,8 @@ Json definitions() {
   defs["problem"]["properties"]["code"] = {{"$ref", "#/$defs/code"}};
   defs["finding"] = object_of("severity:string code?:string group:string what:string where?:string fix?:string");
   defs["finding"]["properties"]["code"] = {{"$ref", "#/$defs/code"}};
-  defs["gate"] = object_of(
-      "gate:string outcome:outcome code?:string summary:string seconds:number findings:findings data:object");
+  defs["gate"] =
+      object_of("gate:string outcome:outcome code?:string summary:string seconds:number findings:findings data:object");
   defs["gate"]["properties"]["code"] = {{"$ref", "#/$defs/code"}};
   return defs;
 }

@@ -22,7 +22,8 @@ Json speeds_of(const GateRun& run) {
     for (const auto& [workload, one] : measured->workloads) {
       if (!one.speed) continue;
       const RatioFacts& ratio = one.speed->ratio;
-      speeds[workload] = {{"mean", ratio.mean}, {"lower", ratio.lower}, {"upper", ratio.upper}, {"rung", one.speed->rung}};
+      speeds[workload] = {
+          {"mean", ratio.mean}, {"lower", ratio.lower}, {"upper", ratio.upper}, {"rung", one.speed->rung}};
     }
   }
   return speeds;
@@ -96,8 +97,12 @@ Json brief_program(const ProgramRun& run) {
 }
 
 Json brief_record(const Record& record) {
-  return {{"id", record.id},           {"time", record.time},     {"kind", record.kind},
-          {"device", record.device},   {"verdict", record.verdict}, {"what", detail_of(record)},
+  return {{"id", record.id},
+          {"time", record.time},
+          {"kind", record.kind},
+          {"device", record.device},
+          {"verdict", record.verdict},
+          {"what", detail_of(record)},
           {"standing", name_of(record.standing)}};
 }
 

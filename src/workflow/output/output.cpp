@@ -40,9 +40,9 @@ Json problem_of(const Diagnostic& problem) {
 std::string error_json(const Answer& answer, const Diagnostic& problem) {
   Json errors = Json::array({problem_of(problem)});
   for (const Diagnostic& other : problem.more) errors.push_back(problem_of(other));
-  return written(answer, {{"outcome", name_of(Outcome::could_not_run)},
-                          {"error", problem_of(problem)},
-                          {"errors", std::move(errors)}});
+  return written(
+      answer,
+      {{"outcome", name_of(Outcome::could_not_run)}, {"error", problem_of(problem)}, {"errors", std::move(errors)}});
 }
 
 std::string doctor_json(const Answer& answer, const DoctorReport& report) {
@@ -127,9 +127,9 @@ std::string compare_json(const Answer& answer, const CompareReport& report) {
   Json json = parse_json(report.record.line);
   json["notes"] = report.notes;
   if (!answer.is_short) return written(answer, json);
-  return written(answer, picked(json, {"verdict", "id", "project", "device", "run", "workload", "gain", "pairs_used",
-                                       "problem", "fix", "notes", "evidence", "seconds", "base", "candidate", "policy",
-                                       "calibration", "note", "phase", "seed"}));
+  return written(answer, picked(json, {"verdict",    "id",      "project",     "device", "run",      "workload", "gain",
+                                       "pairs_used", "problem", "fix",         "notes",  "evidence", "seconds",  "base",
+                                       "candidate",  "policy",  "calibration", "note",   "phase",    "seed"}));
 }
 
 std::string selftest_json(const Answer& answer, const Record& record) {
@@ -173,10 +173,9 @@ std::string side_by_side_json(const Answer& answer, const SideBySide& difference
   const auto id = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   Json rows = Json::array();
   for (const Difference& row : difference.differs) rows.push_back(to_json(row));
-  return written(answer, {{"a", id(difference.a)},
-                          {"b", id(difference.b)},
-                          {"same", difference.same},
-                          {"differs", std::move(rows)}});
+  return written(
+      answer,
+      {{"a", id(difference.a)}, {"b", id(difference.b)}, {"same", difference.same}, {"differs", std::move(rows)}});
 }
 
 std::string completion_json(const Answer& answer, const std::string& shell, const std::string& script) {
@@ -186,10 +185,8 @@ std::string completion_json(const Answer& answer, const std::string& shell, cons
 std::string codes_json(const Answer& answer) {
   Json list = Json::array();
   for (const ProblemCode& row : all_codes()) {
-    list.push_back({{"code", row.code},
-                    {"exit_code", static_cast<int>(row.exit)},
-                    {"about", row.about},
-                    {"next", row.next}});
+    list.push_back(
+        {{"code", row.code}, {"exit_code", static_cast<int>(row.exit)}, {"about", row.about}, {"next", row.next}});
   }
   return written(answer, {{"codes", std::move(list)}});
 }

@@ -21,7 +21,8 @@ struct RunSummary;
 struct SideBySide;
 struct StatusReport;
 
-// A command that could not do what it was asked: {"error": {"code", "message", "fix", its place}, "errors": all of them}.
+// A command that could not do what it was asked: {"error": {"code", "message", "fix", its place}, "errors": all of
+// them}.
 [[nodiscard]] std::string error_json(const Answer& answer, const Diagnostic& problem);
 
 [[nodiscard]] std::string doctor_json(const Answer& answer, const DoctorReport& report);

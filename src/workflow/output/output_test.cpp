@@ -38,7 +38,8 @@ Keys keys_of(const Json& json) {
 TEST(Output, OfTheDoctor) {
   const FakePython python(good_basic, good_torch);
   const Json json = Json::parse(doctor_json(whole, examine_machine()));
-  EXPECT_EQ(keys_of(json), with_envelope(Keys{"gate", "outcome", "summary", "seconds", "findings", "data", "evidence"}));
+  EXPECT_EQ(keys_of(json),
+            with_envelope(Keys{"gate", "outcome", "summary", "seconds", "findings", "data", "evidence"}));
   EXPECT_EQ(json["gate"], "environment");
   EXPECT_EQ(keys_of(json["data"]), (Keys{"cpu", "compilers", "cuda", "gpus", "embedded_images", "counters", "clocks",
                                          "disk", "python", "devices"}));
@@ -64,8 +65,9 @@ TEST(Output, OfAGateRunIsItsRecordAndTheVerdict) {
   run.record = unwritten(draft);
   run.record_problem.what = "no disk";
   const Json json = Json::parse(gate_json(whole, run));
-  EXPECT_EQ(keys_of(json), with_envelope(Keys{"kind", "project", "device", "verdict", "evidence", "seconds", "hashes", "summary", "cost_per_hour",
-                  "seed", "threads", "baselines", "gates", "outcome", "record_problem"}));
+  EXPECT_EQ(keys_of(json),
+            with_envelope(Keys{"kind", "project", "device", "verdict", "evidence", "seconds", "hashes", "summary",
+                               "cost_per_hour", "seed", "threads", "baselines", "gates", "outcome", "record_problem"}));
   EXPECT_EQ(json["exit_code"], 1);
 }
 
@@ -92,8 +94,9 @@ TEST(Output, OfRecordsIsWhatTheFileHas) {
 TEST(Output, OfASummary) {
   const std::vector<Record> records{gate_record("a1", 0.8, Outcome::fails), compare_record("b1", "KEEP", 0.10)};
   const Json json = Json::parse(summary_json(whole, run_summary(records, "tuesday", std::nullopt)));
-  EXPECT_EQ(keys_of(json), with_envelope(Keys{"run", "project", "device", "first", "last", "environment", "records", "left_out", "before", "after",
-                  "kept", "changes", "gates", "bottlenecks", "time", "cost", "next_goals"}));
+  EXPECT_EQ(keys_of(json), with_envelope(Keys{"run", "project", "device", "first", "last", "environment", "records",
+                                              "left_out", "before", "after", "kept", "changes", "gates", "bottlenecks",
+                                              "time", "cost", "next_goals"}));
   const Json of_all = Json::parse(runs_json(whole, all_runs(records, std::nullopt)))["runs"][0];
   for (const auto& [key, value] : of_all.items()) EXPECT_EQ(json[key], value) << key;
   EXPECT_EQ(keys_of(json["changes"][0]),
@@ -104,15 +107,20 @@ TEST(Output, OfASummary) {
 }
 
 TEST(Output, OfTwoRecordsSideBySide) {
-  const Json json = Json::parse(side_by_side_json(whole, 
-      side_by_side(compare_record("aaaabbbbcccc", "KEEP", 0.05), compare_record("bbbbccccdddd", "REVERT", 0.10))));
+  const Json json = Json::parse(side_by_side_json(whole, side_by_side(compare_record("aaaabbbbcccc", "KEEP", 0.05),
+                                                                      compare_record("bbbbccccdddd", "REVERT", 0.10))));
   EXPECT_EQ(keys_of(json), with_envelope(Keys{"a", "b", "same", "differs"}));
   EXPECT_EQ(json["a"], "aaaabbbbcccc");
   for (const Json& row : json["differs"]) EXPECT_TRUE(row.contains("key") && row.contains("a") && row.contains("b"));
 }
 
 TEST(Output, OfAnErrorHasAllOfThem) {
-  Diagnostic problem{.message = "m", .fix = "f", .file = "cudadent.toml", .line = 3, .column = 5, .key = "name",
+  Diagnostic problem{.message = "m",
+                     .fix = "f",
+                     .file = "cudadent.toml",
+                     .line = 3,
+                     .column = 5,
+                     .key = "name",
                      .code = codes::project_value};
   problem.more.push_back({.message = "other"});
   const Json json = Json::parse(error_json(whole, problem));

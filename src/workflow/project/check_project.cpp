@@ -31,8 +31,7 @@ class Check {
 
   void all() {
     // Without its numbers nothing can be said about an expression.
-    const bool has_numbers =
-        !project_.workloads.empty() && !mistakes_.touch("params") && !mistakes_.touch("workloads");
+    const bool has_numbers = !project_.workloads.empty() && !mistakes_.touch("params") && !mistakes_.touch("workloads");
     names();
     if (has_numbers) {
       domains();
@@ -266,9 +265,9 @@ class Check {
       if (!value)
         return locations_.error(key, value.error().message, value.error().fix, offset + value.error().column - 1);
       if (argument->type[0] != 'f' && std::floor(*value) != *value)
-        return locations_.error(
-            key, fmt::format("\"{}\" is {:g} in workload '{}', no integer", text, *value, workload.name),
-            "take f32 or f64, or floor_div");
+        return locations_.error(key,
+                                fmt::format("\"{}\" is {:g} in workload '{}', no integer", text, *value, workload.name),
+                                "take f32 or f64, or floor_div");
     }
     return {};
   }
@@ -278,10 +277,10 @@ class Check {
     const bool rises =
         thresholds.ladder.size() == 4 && std::is_sorted(thresholds.ladder.begin(), thresholds.ladder.end());
     if (!rises) {
-      tell(locations_.error(
-          "thresholds.ladder",
-          fmt::format("is [{:g}]; four rising numbers are needed", fmt::join(thresholds.ladder, ", ")),
-          "write [stop below, success, target, stretch], such as [0.5, 1.0, 1.2, 1.5]"));
+      tell(
+          locations_.error("thresholds.ladder",
+                           fmt::format("is [{:g}]; four rising numbers are needed", fmt::join(thresholds.ladder, ", ")),
+                           "write [stop below, success, target, stretch], such as [0.5, 1.0, 1.2, 1.5]"));
     }
     if (mistakes_.touch("workloads")) return;
     std::vector<std::string> known;

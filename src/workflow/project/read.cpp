@@ -197,10 +197,10 @@ class Reader {
       for (const Entry& value : in_written_order(*entry.value->as_table())) {
         const std::string key = fmt::format("workloads.{}.{}", entry.name, value.name);
         if (!workload.values.count(value.name)) {
-          tell(locations_.error_at(
-              value.position, key,
-              fmt::format("'{}' is not a parameter; parameters are {}", value.name, list_of(known)),
-              suggestion(value.name, known, "or declare it under [params]")));
+          tell(
+              locations_.error_at(value.position, key,
+                                  fmt::format("'{}' is not a parameter; parameters are {}", value.name, list_of(known)),
+                                  suggestion(value.name, known, "or declare it under [params]")));
           continue;
         }
         workload.values[value.name] = scalar(View(value.value));

@@ -39,7 +39,8 @@ Result<std::vector<std::string>> make_project(const std::string& directory, cons
     if (candidate.name == template_name) chosen = &candidate;
   }
   if (!chosen) {
-    return refused(codes::usage_example, fmt::format("there is no example '{}'; examples are {}", template_name, list_of(known)),
+    return refused(codes::usage_example,
+                   fmt::format("there is no example '{}'; examples are {}", template_name, list_of(known)),
                    suggestion(template_name, known, ""));
   }
   const auto allowed = [](char c) {
@@ -52,7 +53,8 @@ Result<std::vector<std::string>> make_project(const std::string& directory, cons
   std::error_code error;
   fs::create_directories(directory, error);
   if (error)
-    return refused(codes::environment_disk, fmt::format("{} cannot be made: {}", directory, error.message()), "choose another directory");
+    return refused(codes::environment_disk, fmt::format("{} cannot be made: {}", directory, error.message()),
+                   "choose another directory");
   for (const auto& [file, content] : chosen->files) {
     const fs::path path = fs::path(directory) / file;
     if (fs::exists(fs::symlink_status(path, error))) {
@@ -66,7 +68,9 @@ Result<std::vector<std::string>> make_project(const std::string& directory, cons
     std::ofstream stream(path, std::ios::binary);
     stream << (file == "cudadent.toml" ? renamed(content, chosen->name, name) : std::string(content));
     stream.close();
-    if (!stream) return refused(codes::environment_disk, fmt::format("{} cannot be written", path.string()), "check space and permissions");
+    if (!stream)
+      return refused(codes::environment_disk, fmt::format("{} cannot be written", path.string()),
+                     "check space and permissions");
     written.emplace_back(file);
   }
   return written;

@@ -74,8 +74,8 @@ StatusReport status_of(const Project& project, const std::vector<Record>& record
                                       [&](const DeviceStatus& one) { return one.device == record->device; });
     if (run != nullptr && !is_known) report.devices.push_back(device_status(project, *record, *run));
   }
-  report.next = report.devices.empty() ? "cudadent gate" + project_argument(project.directory)
-                                       : report.devices.front().next;
+  report.next =
+      report.devices.empty() ? "cudadent gate" + project_argument(project.directory) : report.devices.front().next;
   return report;
 }
 

@@ -20,7 +20,7 @@ struct DeviceStatus {
   std::string code{};
   std::string summary{};
   std::string id{}, time{};
-  std::string commit{};  // with a + where the tree was changed
+  std::string commit{};               // with a + where the tree was changed
   std::optional<SpeedFacts> speed{};  // of the target workload
   std::string next{};
 };

@@ -10,8 +10,8 @@
 
 namespace flashmoe::workflow {
 
-// " at address 0x10, in row_sum() at kernel.cpp:12" from the worker's last line; empty when nothing is known. Lines come
-// from the debug information of `library`, as far as addr2line is here and the frame is in it.
+// " at address 0x10, in row_sum() at kernel.cpp:12" from the worker's last line; empty when nothing is known. Lines
+// come from the debug information of `library`, as far as addr2line is here and the frame is in it.
 [[nodiscard]] std::string place_of(const std::string& last_words, const std::string& library);
 
 // How often this machine has killed for want of memory; unset: it does not say.

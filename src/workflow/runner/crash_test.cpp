@@ -18,8 +18,8 @@ TEST(Crash, MemoryIsToldApart) {
   EXPECT_TRUE(ran_out_of_memory(killed_by(SIGKILL), 3, 4));
   EXPECT_FALSE(ran_out_of_memory(killed_by(SIGKILL), 3, 3)) << "somebody killed it, and not for memory";
   EXPECT_TRUE(ran_out_of_memory(killed_by(SIGKILL), std::nullopt, std::nullopt)) << "who else would";
-  EXPECT_TRUE(ran_out_of_memory(killed_by(SIGABRT, "terminate called after throwing an instance of 'std::bad_alloc'"),
-                                3, 3));
+  EXPECT_TRUE(
+      ran_out_of_memory(killed_by(SIGABRT, "terminate called after throwing an instance of 'std::bad_alloc'"), 3, 3));
   EXPECT_FALSE(ran_out_of_memory(killed_by(SIGABRT, "Assertion failed"), 3, 3));
   EXPECT_FALSE(ran_out_of_memory(killed_by(SIGSEGV), 3, 4));
 }
@@ -37,8 +37,8 @@ TEST(Crash, LastWordsAreBounded) {
   EXPECT_EQ(place_of("", "k"), "");
   EXPECT_EQ(place_of("[1, 2]", "k"), "");
   EXPECT_EQ(place_of(R"({"address":"x","module":7,"module_offset":-1})", "k"), "");
-  const std::string told = place_of(
-      R"({"module":"m","symbol":")" + std::string(5000, 'a') + R"(\u001b[2J","symbol_offset":1})", "k");
+  const std::string told =
+      place_of(R"({"module":"m","symbol":")" + std::string(5000, 'a') + R"(\u001b[2J","symbol_offset":1})", "k");
   EXPECT_LT(told.size(), 300U);
   EXPECT_EQ(told.find('\033'), std::string::npos);
 }

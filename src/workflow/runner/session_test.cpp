@@ -108,16 +108,15 @@ TEST(Session, SaysWhereACrashWas) {
   EXPECT_EQ(block.error.failure, Failure::crashed);
   EXPECT_TRUE(contains(block.error, "at address 0x1230")) << block.error.diagnostic.message;
   EXPECT_TRUE(contains(block.error, "in ")) << block.error.diagnostic.message;
-  EXPECT_TRUE(contains(block.error, "kernel.cpp:1") || contains(block.error, "fall"))
-      << block.error.diagnostic.message;
+  EXPECT_TRUE(contains(block.error, "kernel.cpp:1") || contains(block.error, "fall")) << block.error.diagnostic.message;
 }
 
 // The instruction that faults is the C library's; the frame people want is the kernel's.
 TEST(Session, BlamesTheKernelForWhatItCalls) {
-  const Block block = DoublingProject("memset((void*)(0x5000 + n), 1, 4096 * (size_t)n);", "#include <cstring>\n").run();
+  const Block block =
+      DoublingProject("memset((void*)(0x5000 + n), 1, 4096 * (size_t)n);", "#include <cstring>\n").run();
   EXPECT_EQ(block.error.failure, Failure::crashed);
-  EXPECT_TRUE(contains(block.error, "twice") || contains(block.error, "kernel.cpp:"))
-      << block.error.diagnostic.message;
+  EXPECT_TRUE(contains(block.error, "twice") || contains(block.error, "kernel.cpp:")) << block.error.diagnostic.message;
 }
 
 TEST(Session, AnAbortSaysWhere) {

@@ -39,7 +39,7 @@ struct SelftestReport {
 [[nodiscard]] int selftest_steps(const SelftestOptions& options);
 [[nodiscard]] SelftestReport run_selftest(const SelftestOptions& options, Progress& progress);
 [[nodiscard]] Record record_of(const SelftestReport& report);
-[[nodiscard]] std::string report_text(const SelftestReport& report);  // without the verdict
+[[nodiscard]] std::string report_text(const SelftestReport& report);   // without the verdict
 [[nodiscard]] std::string verdict_text(const SelftestReport& report);  // in a line
 
 }  // namespace flashmoe::workflow

@@ -14,9 +14,9 @@ TEST(Codes, AreUniqueAndSayWhatTheyMean) {
   for (const ProblemCode& row : all_codes()) {
     const std::string code = row.code;
     EXPECT_TRUE(seen.insert(code).second) << code << " stands there twice";
-    EXPECT_TRUE(std::all_of(code.begin(), code.end(),
-                            [](char c) { return (c >= 'a' && c <= 'z') || c == '_' || c == '.'; }))
-        << code;
+    EXPECT_TRUE(std::all_of(code.begin(), code.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || c == '_' || c == '.';
+    })) << code;
     EXPECT_NE(std::string(row.about), "") << code;
     EXPECT_NE(std::string(row.next), "") << code;
   }
