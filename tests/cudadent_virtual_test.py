@@ -131,7 +131,7 @@ class VirtualGpu(unittest.TestCase):
         self.assertIn("__syncthreads();", text, "the source stands beside its counts")
 
     def test_every_gpu_of_the_table_is_a_device(self) -> None:
-        table = json.loads(cudadent("doctor", "--devices", "--json").stdout)
+        table = json.loads(cudadent("doctor", "--devices", "--json").stdout)["devices"]
         self.assertEqual({gpu["architecture"] for gpu in table}, {f"sm_{sm}" for sm in (80, 86, 89, 90, 100, 120)})
         guide = (EXAMPLES.parent / "docs" / "virtual-gpu.md").read_text()
         self.project("attention_naive")

@@ -4,8 +4,11 @@
 #include <iostream>
 #include <memory>
 
+#include "answer.hpp"
 #include "commands.hpp"
+#include "workflow/compare/outcome.hpp"
 #include "workflow/compare/run_compare.hpp"
+#include "workflow/gates/next.hpp"
 #include "workflow/journal/listing.hpp"
 #include "workflow/output/output.hpp"
 
@@ -20,7 +23,7 @@ using workflow::gain_text;
 struct Flags {
   CompareRequest request;
   double block_ms = 4;
-  bool json = false;
+  JsonFlag json;
   bool quiet = false;
 };
 
@@ -28,8 +31,7 @@ void print_report(const CompareReport& report) {
   const auto& comparison = report.comparison;
   const auto& measured = std::get<workflow::CompareRecord>(report.record.body);
   const auto& policy = *measured.policy;
-  fmt::print("{}  {} against {}, workload {}\n", comparison.word(), measured.candidate->name, measured.base->name,
-             *measured.workload);
+  fmt::print("{} against {}, workload {}\n", measured.candidate->name, measured.base->name, *measured.workload);
   if (measured.gain) {
     fmt::print("gain        {}  [{}, {}] at alpha {:.4g} (comparison {} of run {})\n", gain_text(measured.gain->mean),
                gain_text(measured.gain->lower), gain_text(measured.gain->upper), policy.alpha, policy.index,
@@ -55,22 +57,43 @@ void print_report(const CompareReport& report) {
   }
 }
 
+// What is kept is committed, and what is not is put aside; what is not decided goes on.
+std::string next_of(const CompareReport& report, const std::string& project) {
+  const auto& comparison = report.comparison;
+  const bool is_commit = report.record.commit && !report.record.dirty.value_or(true);
+  switch (workflow::outcome_of(comparison)) {
+    case workflow::Outcome::holds:
+      return is_commit ? "cudadent journal --keep " + report.record.id : "git commit -a";
+    case workflow::Outcome::fails:
+      if (comparison.ending == Ending::candidate_failed) return "cudadent gate" + project;
+      return is_commit ? "git revert --no-edit " + *report.record.commit : "git stash";
+    case workflow::Outcome::could_not_run:
+      return "cudadent gate" + project;
+    case workflow::Outcome::inconclusive:
+      break;
+  }
+  const bool goes_on = comparison.ending == Ending::preempted || comparison.ending == Ending::interrupted ||
+                       comparison.ending == Ending::out_of_time;
+  const bool says_so = same_command_again().find("--resume") != std::string::npos;
+  return same_command_again() + (goes_on && !says_so ? " --resume" : "");
+}
+
 int run(Flags flags) {
   flags.request.block_seconds = flags.block_ms * 1e-3;
   Progress progress(workflow::compare_steps, flags.quiet);
   const auto report = workflow::run_compare(flags.request, progress);
   progress.done();
-  if (!report) {
-    if (flags.json) std::cout << workflow::problem_json("verdict", "COULD NOT RUN", report.error());
-    std::cerr << "cudadent compare: " << report.error().to_string() << "\n";
-    return report.error().file.empty() ? 3 : 2;  // nothing is known about the candidate; a file's mistake is the user's
-  }
+  if (!report) return fail("compare", flags.json, report.error());
+  const auto& comparison = report->comparison;
+  const int code = workflow::exit_code(workflow::outcome_of(comparison));
+  const std::string next = next_of(*report, workflow::project_argument(flags.request.project));
   if (flags.json) {
-    std::cout << workflow::compare_json(*report);
+    std::cout << compare_json(answer_of("compare", flags.json, code, workflow::code_of(comparison), next), *report);
   } else {
     print_report(*report);
+    fmt::print("{}", last_line(comparison.word(), next));
   }
-  return report->comparison.exit_code();
+  return code;
 }
 
 constexpr const char* manual =
@@ -82,6 +105,7 @@ them, until a test that is valid at every look has decided.
   KEEP          the lower bound is above 0 and the mean gain is at least the least gain   exit code 0
   REVERT        the upper bound is below the least gain, or the candidate failed          exit code 1
   INCONCLUSIVE  neither; also refused thresholds, preemption, interruption                exit code 3
+  BASE FAILED   nothing is known about the candidate                                      exit code 4
 
 Examples:
   cudadent compare                                  the working tree against HEAD
@@ -150,9 +174,7 @@ Command compare_command() {
                       {.names = "--resume",
                        .value = &request.resume,
                        .about = "Go on with an unfinished comparison of the same two versions"},
-                      {.names = "--json",
-                       .value = &flags->json,
-                       .about = "The record with every sample, as JSON on stdout"},
+                      json_option(flags->json, "The record with every sample, as JSON on stdout"),
                       {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
           .run = [flags] { return run(*flags); }};
 }

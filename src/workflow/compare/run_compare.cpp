@@ -14,12 +14,14 @@
 #include "workflow/compare/measure.hpp"
 #include "workflow/compare/versions.hpp"
 #include "workflow/gates/correctness.hpp"
+#include "workflow/gates/runnable.hpp"
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/partial.hpp"
 #include "workflow/machine/machine.hpp"
 #include "workflow/project/fingerprint.hpp"
 #include "workflow/runner/inputs.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -38,6 +40,12 @@ VersionRecord describe_version(const Version& version, const Runnable& kernel) {
   return record;
 }
 
+// What the candidate is held against does not build: no verdict on the candidate.
+Diagnostic of_the_judge(Diagnostic problem) {
+  problem.code = build_code("reference", problem);
+  return problem;
+}
+
 struct Prepared {
   Version base, candidate;
   Workload workload;
@@ -49,8 +57,8 @@ struct Prepared {
 // A verdict on files that are no longer there is none.
 void doubt_if_files_changed(const Prepared& prepared, Comparison& comparison) {
   std::string list;
-  for (const auto& [version, before] : {std::pair{&prepared.base, &prepared.base_files},
-                                        std::pair{&prepared.candidate, &prepared.candidate_files}}) {
+  for (const auto& [version, before] :
+       {std::pair{&prepared.base, &prepared.base_files}, std::pair{&prepared.candidate, &prepared.candidate_files}}) {
     for (const std::string& change : changes(*before, fingerprint_of(version->project))) {
       list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", change, version->name);
     }
@@ -79,7 +87,7 @@ Result<Prepared> prepare(const CompareRequest& request, const Project& project, 
   prepared.candidate_files = fingerprint_of(prepared.candidate.project);
   progress.update("base");
   auto base_kernel = make_runnable(prepared.base.project, prepared.base.project.kernel, "kernel", "base", options);
-  if (!base_kernel) return base_kernel.error();
+  if (!base_kernel) return of_the_judge(base_kernel.error());
   progress.update("candidate");
   auto candidate_kernel =
       make_runnable(prepared.candidate.project, prepared.candidate.project.kernel, "kernel", "candidate", options);
@@ -89,7 +97,7 @@ Result<Prepared> prepare(const CompareRequest& request, const Project& project, 
   if (judge.reference.kind != CallableKind::none) {
     progress.update("reference");
     auto reference = make_runnable(judge, judge.reference, "reference", "reference", options);
-    if (!reference) return reference.error();
+    if (!reference) return of_the_judge(reference.error());
     prepared.setup.reference = std::move(*reference);
   }
   prepared.setup.project = &project;
@@ -174,7 +182,8 @@ Result<Start> begin_or_resume(const CompareRequest& request, const Prepared& pre
   if (request.final_claim && seen) {
     return Diagnostic{
         .message = fmt::format("seed {} was used by an earlier comparison: a final claim needs a new one", start.seed),
-        .fix = "leave --seed out"};
+        .fix = "leave --seed out",
+        .code = codes::usage_seed};
   }
   start.index = next_index(*records, run_of(request));
   if (request.index > 0 && request.index != start.index) {
@@ -273,14 +282,16 @@ Result<double> least_gain_of(const Project& project, const std::string& phase) {
   return Diagnostic{.message = "no phase '" + phase + "'; the project has " + known,
                     .fix = "--phase with one of them, or --min-gain with a number",
                     .file = project.file,
-                    .key = "thresholds.least_gain"};
+                    .key = "thresholds.least_gain",
+                    .code = codes::usage_phase};
 }
 
 Result<Workload> workload_of(const Project& project, const std::string& name) {
   if (const Workload* found = name.empty() ? target_workload(project) : find_workload(project, name)) return *found;
   return Diagnostic{.message = "no workload '" + name + "'; the project has " + workload_names(project),
                     .fix = "--workload with one of them",
-                    .file = project.file};
+                    .file = project.file,
+                    .code = codes::usage_workload};
 }
 
 int next_index(const std::vector<Record>& records, const std::string& run) {

@@ -151,10 +151,8 @@ struct SleepingVersion : ProjectForTest {
 TEST(RunCompare, FilesThatChangeMeanwhileLeaveItOpen) {
   const SleepingVersion base(10'000);
   const SleepingVersion candidate(1'000);
-  CompareRequest request{.project = base.project.directory,
-                         .base = ".",
-                         .candidate = candidate.project.directory,
-                         .run = "of-a-test"};
+  CompareRequest request{
+      .project = base.project.directory, .base = ".", .candidate = candidate.project.directory, .run = "of-a-test"};
   Progress quiet(compare_steps, true);
   std::thread planting([&] {
     while (!fs::exists(base.project.directory + "/.cudadent/partial")) std::this_thread::yield();

@@ -17,6 +17,7 @@
 #include "workflow/compile/scratch.hpp"
 #include "workflow/compile/symbols.hpp"
 #include "workflow/project/point.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -42,7 +43,8 @@ Result<Plan> plan_build(const Project& project, const Callable& callable, const 
       return Diagnostic{.message = fmt::format("there is no file \"{}\" in {}", source, project.directory),
                         .fix = "create it, or correct `source`",
                         .file = project.file,
-                        .line = callable.line};
+                        .line = callable.line,
+                        .code = codes::project_file};
   plan.compile_flags = {"-std=c++20", "-O2", "-fPIC"};
   for (const std::string& directory : project.include_directories) plan.compile_flags.push_back("-I" + directory);
   for (const std::string& directory : own_include_directories()) {
@@ -71,7 +73,8 @@ Result<Plan> plan_build(const Project& project, const Callable& callable, const 
       return Diagnostic{.message = fmt::format("cannot read the library \"{}\" ({})", library, path),
                         .fix = "build it, or correct that entry of `libraries`",
                         .file = project.file,
-                        .line = callable.line};
+                        .line = callable.line,
+                        .code = codes::environment_no_library};
     plan.libraries[path] = *hash;
     plan.link_flags.push_back(path);
     plan.link_flags.push_back("-Wl,-rpath," + fs::path(path).parent_path().string());
@@ -154,7 +157,8 @@ Diagnostic explain_link_error(const Plan& plan, const Project& project, const Ca
     return {.message = "the linker failed: " + ran.describe() + "\n" + ran.err,
             .fix = fmt::format("correct {}.libraries or cpu.flags in cudadent.toml", role),
             .file = project.file,
-            .line = callable.line};
+            .line = callable.line,
+            .code = codes::build_compile_failed};
   std::vector<NamedLibrary> candidates;
   if (const auto own = find_flashmoe_library()) candidates.push_back({"flashmoe", *own});
   for (const auto& [name, file] : std::array<std::pair<const char*, const char*>, 6>{{{"gomp", "libgomp.so.1"},
@@ -199,7 +203,8 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
   const ScratchDirectory scratch(directory / fmt::format("{}.{}.tmp", role, getpid()));
   if (std::error_code ignored; !fs::is_directory(scratch.path, ignored))
     return Diagnostic{.message = "cannot make the build directory " + directory.string(),
-                      .fix = "make the project directory writable, or free disk space"};
+                      .fix = "make the project directory writable, or free disk space",
+                      .code = codes::environment_disk};
   const auto objects = compile_objects(*plan, project, scratch.path, options);
   if (!objects) return objects.error();
   const fs::path linked = scratch.path / (role + ".so");
@@ -221,7 +226,8 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
     return Diagnostic{.message = fmt::format("the sources of the {} changed while they were built", role),
                       .fix = "run it again when nothing writes to them",
                       .file = project.file,
-                      .line = callable.line};
+                      .line = callable.line,
+                      .code = codes::files_changed};
 
   auto content = sha256_of_file(linked.string());
   if (!content) return content.error();
@@ -229,7 +235,10 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
   std::error_code failed;
   fs::rename(linked, built.library, failed);
   note_built(note, built.content_hash, {{"entry", built.entry}, {"compiler", built.compiler}});
-  if (failed) return Diagnostic{.message = "cannot write " + built.library + ": " + failed.message()};
+  if (failed) {
+    return Diagnostic{.message = "cannot write " + built.library + ": " + failed.message(),
+                      .code = codes::environment_disk};
+  }
   built.seconds = seconds_since(begin);
   return built;
 }

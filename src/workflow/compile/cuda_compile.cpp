@@ -23,6 +23,7 @@
 #include "workflow/compile/ptx_facts.hpp"
 #include "workflow/compile/scratch.hpp"
 #include "workflow/project/point.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -54,7 +55,8 @@ Diagnostic explain_nvcc_failure(const Project& project, const CudaTarget& target
                                 const fs::path& ptx) {
   Diagnostic why{.message = shortened(ran.err.empty() ? ran.describe() : ran.err, 20),
                  .fix = fmt::format("correct {} at the line that the compiler names", target.source),
-                 .file = (fs::path(project.directory) / target.source).string()};
+                 .file = (fs::path(project.directory) / target.source).string(),
+                 .code = ran.interrupted ? codes::interrupted : codes::build_compile_failed};
   if (ran.timed_out || ran.interrupted) {
     why.message = "nvcc " + ran.describe();
     why.fix = ran.timed_out ? "instantiate fewer kernels per source file" : "";

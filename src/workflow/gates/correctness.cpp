@@ -10,6 +10,7 @@
 #include "support/sha256.hpp"
 #include "workflow/gates/context.hpp"
 #include "workflow/gates/diagnose.hpp"
+#include "workflow/gates/runnable.hpp"
 #include "workflow/gates/stopped.hpp"
 #include "workflow/gpu/findings.hpp"
 #include "workflow/gpu/schedules.hpp"
@@ -17,6 +18,7 @@
 #include "workflow/runner/inputs.hpp"
 #include "workflow/runner/judge.hpp"
 #include "workflow/runner/session.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -99,7 +101,7 @@ class Checker {
     for (const Runnable* runnable : {&reference_runnable_, &kernel_runnable_}) {
       const auto hash = sha256_of_file(runnable->library);
       if (hash && *hash == runnable->content_hash) continue;
-      fail(Outcome::fails, runnable->label,
+      fail(Outcome::fails, codes::kernel_changed_files, runnable->label,
            fmt::format("{} changed while the kernel ran: SHA-256 was {}", runnable->library, runnable->content_hash),
            "a kernel writes to its outputs and to nothing else; build again from clean sources");
       return false;
@@ -119,11 +121,13 @@ class Checker {
     Tensors bits;  // under the gate's own schedule
   };
 
-  void fail(Outcome outcome, const std::string& group, const std::string& what, const std::string& fix,
-            const std::string& where = {}) {
+  void fail(Outcome outcome, const char* code, const std::string& group, const std::string& what,
+            const std::string& fix, const std::string& where = {}) {
     result_.outcome = outcome;
+    result_.code = code;
     result_.summary = fmt::format("{}: {}", group, what);
-    result_.findings.push_back({.severity = Severity::error, .group = group, .what = what, .where = where, .fix = fix});
+    result_.findings.push_back(
+        {.severity = Severity::error, .group = group, .what = what, .where = where, .fix = fix, .code = code});
   }
 
   // A reference that cannot run is no verdict on the kernel.
@@ -133,8 +137,9 @@ class Checker {
       mark_stopped(result_);
       return false;
     }
-    const bool judged = !of_reference && error.failure != Failure::could_not_start;
-    fail(judged ? Outcome::fails : Outcome::could_not_run, group, error.diagnostic.message, error.diagnostic.fix);
+    const char* code = of_reference ? codes::reference_failed : kernel_code(error.failure);
+    const bool judged = row_of(code).exit == ExitCode::fails;
+    fail(judged ? Outcome::fails : Outcome::could_not_run, code, group, error.diagnostic.message, error.diagnostic.fix);
     facts_.failure = name_of(error.failure);
     return false;
   }
@@ -157,7 +162,7 @@ class Checker {
                                          other ? std::span<const std::byte>((*other)[i]) : std::span<const std::byte>(),
                                          project_.tensors[i].tolerance);
       if (!blind) continue;
-      fail(Outcome::could_not_run, one.name,
+      fail(Outcome::could_not_run, codes::correctness_blind_tolerance, one.name,
            fmt::format("the tolerance of '{}' (absolute {:.3g}, relative {:.3g}) accepts {} in workload {}: it cannot "
                        "tell right from wrong",
                        tensors[i].name, blind->accepted.absolute, blind->accepted.relative, blind->accepts, one.name),
@@ -213,7 +218,8 @@ class Checker {
            .group = one.name,
            .what = fmt::format("not the same bits twice: {} of {} elements of '{}' differ {}, by at most {:.3g}",
                                same.wrong, same.count, same.tensor, when, same.max_diff),
-           .fix = "fix the order of sums and atomics if results must be reproducible; else nothing"});
+           .fix = "fix the order of sums and atomics if results must be reproducible; else nothing",
+           .code = codes::correctness_not_same_bits});
     }
   }
 
@@ -227,13 +233,10 @@ class Checker {
       if (tensors[i].role != TensorRole::output) continue;
       const auto position = find_unwritten(tensors[i], expected[i]);
       if (!position) continue;
-      result_.outcome = Outcome::could_not_run;
-      result_.summary = fmt::format("the reference left {}{} unwritten in workload {}", tensors[i].name,
-                                    coordinates_text(*position), one.name);
-      result_.findings.push_back({.severity = Severity::error,
-                                  .group = one.name,
-                                  .what = result_.summary,
-                                  .fix = "write every output in the reference (Python: in place, or return a dict)"});
+      fail(Outcome::could_not_run, codes::correctness_reference_incomplete, one.name,
+           fmt::format("the reference left {}{} unwritten in workload {}", tensors[i].name, coordinates_text(*position),
+                       one.name),
+           "write every output in the reference (Python: in place, or return a dict)");
       return false;
     }
     return true;
@@ -263,13 +266,15 @@ class Checker {
     reference_.fill(0, expectation.seed, one.hard);  // hypotheses are tried on the same inputs
     const Diagnosis diagnosis = diagnose(project_, wrong, reference_);
     result_.outcome = Outcome::fails;
+    result_.code = codes::correctness_wrong_result;
     result_.summary = fmt::format("wrong in workload {}{}: {}", one.name,
                                   schedule_.empty() ? "" : " under schedule " + schedule_, diagnosis.cause);
     result_.findings.push_back({.severity = Severity::error,
                                 .group = one.name,
                                 .what = describe(first),
                                 .where = place_of(one, first),
-                                .fix = fmt::format("{}: {}", diagnosis.cause, diagnosis.fix)});
+                                .fix = fmt::format("{}: {}", diagnosis.cause, diagnosis.fix),
+                                .code = result_.code});
     facts_.failure = "wrong";
     facts_.wrong = WrongFacts{.case_name = one.name,
                               .values = one.values,
@@ -310,6 +315,7 @@ void add_virtual_findings(VirtualFindings found, GateResult& result) {
   // A wrong result or a fault came first and said so; the finding says why.
   const bool failed_before = result.outcome == Outcome::fails;
   result.summary = failed_before ? fmt::format("{} ({})", found.first, result.summary) : found.first;
+  result.code = check_code(std::string_view(found.first).substr(0, found.first.find(':')));
   result.outcome = Outcome::fails;
 }
 
@@ -332,12 +338,14 @@ GateResult run_correctness_gate(const Project& project, const Runnable& kernel, 
     }
     if (seconds_since(start) > options.limit_seconds) {
       result.outcome = Outcome::inconclusive;
+      result.code = codes::correctness_out_of_time;
       result.summary = fmt::format("{} of {} cases right, then the limit of {:.0f} s passed", done, cases.size(),
                                    options.limit_seconds);
       result.findings.push_back({.severity = Severity::warning,
                                  .group = "time",
                                  .what = result.summary,
-                                 .fix = "use smaller workloads or a faster reference"});
+                                 .fix = "use smaller workloads or a faster reference",
+                                 .code = result.code});
       going = false;
       break;
     }

@@ -11,10 +11,12 @@
 #include "support/process.hpp"
 #include "workflow/gates/context.hpp"
 #include "workflow/gates/record.hpp"
+#include "workflow/gates/runnable.hpp"
 #include "workflow/gates/stopped.hpp"
 #include "workflow/runner/contest.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/statistics/sequential.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -86,20 +88,24 @@ class Measurer {
       mark_stopped(result_);
       return false;
     }
-    const bool kernel_judged = error.side == Side::candidate && error.error.failure != Failure::could_not_start;
-    decide(kernel_judged ? Outcome::fails : Outcome::could_not_run, group, error.error.diagnostic.message,
+    const char* code = error.side == Side::candidate ? kernel_code(error.error.failure) : codes::baseline_failed;
+    const bool kernel_judged = row_of(code).exit == ExitCode::fails;
+    decide(kernel_judged ? Outcome::fails : Outcome::could_not_run, code, group, error.error.diagnostic.message,
            error.error.diagnostic.fix);
     facts_.failure = name_of(error.error.failure);
     return false;
   }
 
-  void decide(Outcome outcome, const std::string& group, const std::string& what, const std::string& fix) {
+  void decide(Outcome outcome, const char* code, const std::string& group, const std::string& what,
+              const std::string& fix) {
     result_.outcome = outcome;
+    result_.code = code;
     result_.summary = fmt::format("{}: {}", group, what);
     result_.findings.push_back({.severity = outcome == Outcome::inconclusive ? Severity::warning : Severity::error,
                                 .group = group,
                                 .what = what,
-                                .fix = fix});
+                                .fix = fix,
+                                .code = code});
   }
 
   // A drift is what the noise of the moment does not explain: nearly every block lies beyond what is allowed.
@@ -149,10 +155,13 @@ class Measurer {
         drift * 100, most * 100, time_text(now), time_text(then), recorded->second.record_id, why);
     measured.baseline_differences = differs;
     if (options_.accept_baseline) {
-      result_.findings.push_back({.severity = Severity::warning, .group = name, .what = what + " (accepted)"});
+      result_.findings.push_back({.severity = Severity::warning,
+                                  .group = name,
+                                  .what = what + " (accepted)",
+                                  .code = codes::performance_baseline_drift});
       return true;
     }
-    decide(Outcome::inconclusive, name, what,
+    decide(Outcome::inconclusive, codes::performance_baseline_drift, name, what,
            "restore what differs and run again, or take the new baseline: cudadent gate --accept-baseline");
     facts_.failure = "baseline drift";
     return false;
@@ -212,9 +221,9 @@ class Measurer {
                    .outputs_compared = contest_.outputs_compared(),
                    .processor_clock_blocks = figures.processor_clock_blocks};
     facts_.baseline_version = contest_.base_version();
-    std::string what = fmt::format("{:.2f}x the baseline, at least {:.2f}x ({} against {} per call, measured): {}",
-                                   mean, lower, time_text(kernel), time_text(base),
-                                   rung_of(project_.thresholds, lower));
+    std::string what =
+        fmt::format("{:.2f}x the baseline, at least {:.2f}x ({} against {} per call, measured): {}", mean, lower,
+                    time_text(kernel), time_text(base), rung_of(project_.thresholds, lower));
     // Who looks until it suits him pays for every look.
     if (options_.look > 1) what += fmt::format("; look {} at this kernel, so at alpha {:.2g}", options_.look, alpha_);
     if (lower >= needed) {
@@ -223,14 +232,15 @@ class Measurer {
       return true;
     }
     if (upper >= needed) {
-      decide(Outcome::inconclusive, name,
+      decide(Outcome::inconclusive, codes::performance_undecided, name,
              fmt::format("{}; the interval [{:.2f}, {:.2f}] holds {:.2f}, so the figure is not decided", what, lower,
                          upper, needed),
              "run again on a quieter machine; a lower bound below the threshold is not a success");
       return false;
     }
     const bool broken = upper < project_.thresholds.ladder.front();
-    decide(Outcome::fails, name, fmt::format("{}; {:.2f}x is needed", what, needed),
+    decide(Outcome::fails, broken ? codes::performance_broken : codes::performance_too_slow, name,
+           fmt::format("{}; {:.2f}x is needed", what, needed),
            broken ? "below the first rung a kernel is broken, not slow: look for a serial launch, a debug build or a "
                     "copy per call before tuning"
                   : "profile it: find the one bottleneck before changing anything");
@@ -283,12 +293,14 @@ GateResult not_timed(const GateContext& context) {
   GateResult result;
   result.gate = PerformanceFacts::gate;
   result.outcome = Outcome::inconclusive;
+  result.code = codes::performance_not_timed;
   result.summary = fmt::format("not timed: {} is no device with a clock", context.device.to_string());
   result.findings.push_back({.severity = Severity::warning,
                              .group = result.gate,
                              .what = result.summary,
                              .fix = fmt::format("cudadent profile {} --device {} shows what it does there",
-                                                context.project.directory, context.device.to_string())});
+                                                context.project.directory, context.device.to_string()),
+                             .code = result.code});
   return result;
 }
 
@@ -297,13 +309,13 @@ GateResult run_row(GateContext& context) {
   if (!*context.baseline) return could_not_run(PerformanceFacts::gate, context.baseline->error());
   const Runnable& baseline = **context.baseline;
   context.facts = baseline_facts(context.project, baseline);
-  const PerformanceOptions options{.seed = mix_seed(context.seed, 2),
-                                   .limit_seconds_per_workload = context.options.limit_seconds_per_workload,
-                                   .look = next_look(context.history, context.device.to_string(),
-                                                     context.kernel.content_hash),
-                                   .accept_baseline = context.options.accept_baseline,
-                                   .recorded = recorded_baselines(context.history, context.device.to_string()),
-                                   .facts_now = context.facts};
+  const PerformanceOptions options{
+      .seed = mix_seed(context.seed, 2),
+      .limit_seconds_per_workload = context.options.limit_seconds_per_workload,
+      .look = next_look(context.history, context.device.to_string(), context.kernel.content_hash),
+      .accept_baseline = context.options.accept_baseline,
+      .recorded = recorded_baselines(context.history, context.device.to_string()),
+      .facts_now = context.facts};
   return run_performance_gate(context.project, context.kernel, baseline, context.reference, options, context.progress);
 }
 

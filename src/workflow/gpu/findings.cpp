@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "workflow/verdict/codes.hpp"
+
 namespace flashmoe::workflow {
 namespace {
 
@@ -97,6 +99,16 @@ std::vector<Finding> idle_ctas(const std::vector<LaunchReport>& launches) {
 
 }  // namespace
 
+const char* check_code(std::string_view check) {
+  constexpr std::array known{std::pair{"memcheck", codes::gpu_memcheck},   std::pair{"initcheck", codes::gpu_initcheck},
+                             std::pair{"racecheck", codes::gpu_racecheck}, std::pair{"synccheck", codes::gpu_synccheck},
+                             std::pair{"waves", codes::gpu_idle_ctas},     std::pair{"fault", codes::gpu_fault}};
+  for (const auto& [name, code] : known) {
+    if (check == name) return code;
+  }
+  return codes::gpu_finding;
+}
+
 VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches, const ArgumentNames& arguments) {
   VirtualFindings found;
   std::set<std::pair<std::string, std::string>> seen;  // what and where: threads differ from launch to launch
@@ -123,6 +135,9 @@ VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches, cons
     if (!is_told) found.findings.push_back({.severity = Severity::error, .group = "fault", .what = launch.fault});
   }
   found.warnings = idle_ctas(launches);
+  for (auto* told : {&found.findings, &found.warnings}) {
+    for (Finding& finding : *told) finding.code = check_code(finding.group);
+  }
   return found;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "workflow/gpu/launch_report.hpp"
@@ -17,6 +18,9 @@ struct VirtualFindings {
   std::vector<std::string> as_reported{};  // the checks' findings, one JSON object each
   std::string first{};                     // of the checks, in one line; empty: they found nothing
 };
+
+// The code of what a check, or the end of a launch ("fault"), reports.
+[[nodiscard]] const char* check_code(std::string_view check);
 
 // Those first that explain others. Buffers have the names of `arguments`, where it knows them.
 [[nodiscard]] VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches,

@@ -16,6 +16,7 @@
 #include "workflow/compile/kernel_name.hpp"
 #include "workflow/gpu/budget.hpp"
 #include "workflow/project/point.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -118,7 +119,8 @@ Result<std::vector<Launch>> launches_of(const Project& project, const std::vecto
     const CubinKernel* kernel = target == targets.end() ? nullptr : find_kernel(target->cubin, name);
     if (kernel == nullptr)
       return Diagnostic{.message = fmt::format("{} is not in what {} compiles to", name, instance->source),
-                        .fix = "cudadent gate --only build says which line is missing"};
+                        .fix = "cudadent gate --only build says which line is missing",
+                        .code = codes::build_instance};
     const auto grid = evaluate_axes({&instance->grid_x, &instance->grid_y, &instance->grid_z}, values);
     if (!grid) return grid.error();
     const auto block = evaluate_axes({&instance->block_x, &instance->block_y, &instance->block_z}, values);
@@ -141,14 +143,16 @@ Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& devi
                               Progress& progress) {
   if (project.instances.empty())
     return Diagnostic{.message = fmt::format("the project has no CUDA kernel that {} could run", device.to_string()),
-                      .fix = "declare [cuda] with sources and instances in cudadent.toml"};
+                      .fix = "declare [cuda] with sources and instances in cudadent.toml",
+                      .code = codes::project_no_callable};
   for (const std::string& name : project.cuda_launch) {
     const CudaInstance* instance = find_instance(project, name);
     if (instance != nullptr && instance->args.empty())
       return Diagnostic{.message = fmt::format("instance \"{}\" says no arguments, so it cannot be launched", name),
                         .fix = "add args to it, such as args = [\"x\", \"y\", \"i64 n\"]",
                         .file = project.file,
-                        .line = instance->line};
+                        .line = instance->line,
+                        .code = codes::project_no_callable};
   }
   const auto gpu = find_gpu(device.gpu);
   if (!gpu) return gpu.error();

@@ -37,7 +37,7 @@ struct ProfileRun {
 };
 
 struct ProfileOptions {
-  std::string device = "virtual:l4";
+  std::string device{};    // empty: FLASHMOE_DEVICE, else the project's GPU
   std::string workload{};  // empty: the target workload
   std::uint64_t seed = 0;
 };

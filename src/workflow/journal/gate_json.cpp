@@ -292,6 +292,7 @@ void describe(Io& io, Of<PerformanceFacts> auto& facts) {
 template <class Io>
 void describe(Io& io, Of<Finding> auto& finding) {
   io("severity", finding.severity);
+  io.if_any("code", finding.code);
   io("group", finding.group);
   io("what", finding.what);
   io.if_any("where", finding.where);
@@ -332,6 +333,7 @@ template <class Io>
 void describe(Io& io, Of<GateResult> auto& result) {
   io("gate", result.gate);
   io("outcome", result.outcome);
+  io.if_any("code", result.code);
   io("summary", result.summary);
   io("seconds", result.seconds);
   io("findings", result.findings);

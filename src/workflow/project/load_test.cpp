@@ -1,12 +1,14 @@
 // Reading cudadent.toml: what a good file becomes, and what every kind of bad file is told.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "workflow/project/project.hpp"
 #include "workflow/project/scaffold.hpp"
@@ -289,6 +291,34 @@ TEST(LoadProject, EveryMistakeIsToldWhereWhatAndHowToFixIt) {
   std::ifstream stream(golden);
   const std::string expected{std::istreambuf_iterator<char>(stream), {}};
   EXPECT_EQ(told, expected) << "if the new messages are meant: CUDADENT_REBASE=1 load_test";
+}
+
+// Mistakes of all kinds in one file: a key, a value's range, a type, an expression, a name.
+TEST(LoadProject, AllMistakesAreToldAtOnce) {
+  std::string text = good;
+  const auto change = [&](const std::string& from, const std::string& to) {
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  };
+  change("description = ", "descriptoin = ");
+  change("x = \"f16[n, D]\"", "x = \"f16[n, E]\"");
+  change("w = \"f32[n]\"", "w = \"f31[n]\"");
+  change("machine_per_hour = 0.71", "machine_per_hour = \"much\"");
+  const Result<Project> project = parse_project(text, "cudadent.toml");
+  ASSERT_FALSE(project);
+  std::vector<std::string> keys{project.error().key};
+  std::vector<int> lines{project.error().line};
+  for (const Diagnostic& other : project.error().more) {
+    keys.push_back(other.key);
+    lines.push_back(other.line);
+    EXPECT_EQ(other.file, "cudadent.toml");
+  }
+  EXPECT_EQ(keys, (std::vector<std::string>{"descriptoin", "inputs.x", "outputs.w", "cost.machine_per_hour"}))
+      << project.error().to_string();
+  EXPECT_TRUE(std::is_sorted(lines.begin(), lines.end())) << project.error().to_string();
+  EXPECT_EQ(project.error().to_string().find('\n'), project.error().to_string().find("\ncudadent.toml:"))
+      << "a line each";
 }
 
 class Scaffold : public ::testing::Test {

@@ -61,7 +61,7 @@ struct Runnable {
   double limit_factor = 1;                 // on every time limit: a virtual GPU is slower than a device
 };
 
-enum class Failure { none, crashed, hung, refused, could_not_start };
+enum class Failure { none, crashed, out_of_memory, hung, refused, could_not_start };
 
 [[nodiscard]] const char* name_of(Failure failure);
 

@@ -10,6 +10,7 @@
 #include "support/json_text.hpp"
 #include "support/process.hpp"
 #include "workflow/runner/confine_kernel.hpp"
+#include "workflow/runner/crash.hpp"
 #include "workflow/runner/element.hpp"
 #include "workflow/runner/hardening.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -62,6 +63,7 @@ struct Session::State {
   Layout layout;
   int sets = 0;
   std::vector<std::uint64_t> input_hashes;  // per set
+  std::optional<std::uint64_t> kills_before = memory_kills();
   std::uint64_t poison_salt = fresh_seed();
 
   std::byte* at(int set, std::size_t index) const {
@@ -103,10 +105,16 @@ struct Session::State {
                                 owner(true, fault.value("offset", std::size_t{0})), workload),
                     "copy what must change into a buffer of the kernel's own");
     }
+    if (ran_out_of_memory(how, kills_before, memory_kills())) {
+      return failed(Failure::out_of_memory,
+                    fmt::format("{} ran out of memory in workload {}: {}{}", runnable.label, workload, how.describe(),
+                                tail(how.err)),
+                    "free memory, use less of it, or make the workload smaller");
+    }
     if (how.signal != 0) {
-      std::string where;
+      std::string where = place_of(one_line(fault), runnable.library);
       if (fault.is_object() && fault.value("region", "") == "outputs") {
-        where = fmt::format(" near tensor '{}'", owner(false, fault.value("offset", std::size_t{0})));
+        where += fmt::format(", near tensor '{}'", owner(false, fault.value("offset", std::size_t{0})));
       }
       return failed(Failure::crashed,
                     fmt::format("{} crashed in workload {}: {}{}{}", runnable.label, workload, how.describe(), where,
@@ -181,7 +189,7 @@ struct Session::State {
                                after.waits - before.waits <= waits_around_a_block;
     }
     if (!reply.value("ok", false)) {
-      return failed(Failure::refused,
+      return failed(reply.value("out_of_memory", false) ? Failure::out_of_memory : Failure::refused,
                     fmt::format("{} in workload {}: {}", runnable.label, workload, reply.value("error", "no reason")),
                     reply.value("fix", ""));
     }
@@ -262,9 +270,10 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
   }
   RunError error = state.ask(load, load_limit, loaded);
   if (error.failure == Failure::none && !trusted && state.leash.processes() > 1) {
-    error = failed(Failure::refused,
-                   fmt::format("{} left {} processes running when it was loaded", runnable.label, state.leash.processes() - 1),
-                   "compute in the entry, in threads; a kernel has no processes of its own");
+    error = failed(
+        Failure::refused,
+        fmt::format("{} left {} processes running when it was loaded", runnable.label, state.leash.processes() - 1),
+        "compute in the entry, in threads; a kernel has no processes of its own");
   }
   if (error.failure == Failure::refused) error.failure = Failure::could_not_start;
   if (error.failure == Failure::none) state.version = loaded.reply.value("version", "");
@@ -375,8 +384,8 @@ Block Session::run(int first, int count, milliseconds limit, const std::string& 
   if (!block.ok()) return block;
   block.worker_seconds = exchange.reply.value("seconds", 0.0);
   // Which of the few waits were its own the worker says; a lie would hide one of them.
-  block.by_one_thread = exchange.by_one_thread && state.runnable.kind != CallableKind::cuda &&
-                        exchange.reply.value("waits", 1L) == 0;
+  block.by_one_thread =
+      exchange.by_one_thread && state.runnable.kind != CallableKind::cuda && exchange.reply.value("waits", 1L) == 0;
   if (state.python && state.trusted) ask_too("publish");
   return block;
 }

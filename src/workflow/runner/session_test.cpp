@@ -135,6 +135,44 @@ TEST(Session, NamesTheSignalAndTheWorkloadOfACrash) {
   EXPECT_TRUE(contains(block.error, "crashed in workload tiny: killed by SIGSEGV")) << block.error.diagnostic.message;
 }
 
+TEST(Session, SaysWhereACrashWas) {
+  const std::string helper = "static __attribute__((noinline)) void fall(volatile int* at) { *at = 1; }\n";
+  const Block block = DoublingProject("fall((volatile int*)0x1230);", helper).run();
+  EXPECT_EQ(block.error.failure, Failure::crashed);
+  EXPECT_TRUE(contains(block.error, "at address 0x1230")) << block.error.diagnostic.message;
+  EXPECT_TRUE(contains(block.error, "in ")) << block.error.diagnostic.message;
+  EXPECT_TRUE(contains(block.error, "kernel.cpp:1") || contains(block.error, "fall")) << block.error.diagnostic.message;
+}
+
+// The instruction that faults is the C library's; the frame people want is the kernel's.
+TEST(Session, BlamesTheKernelForWhatItCalls) {
+  const Block block =
+      DoublingProject("memset((void*)(0x5000 + n), 1, 4096 * (size_t)n);", "#include <cstring>\n").run();
+  EXPECT_EQ(block.error.failure, Failure::crashed);
+  EXPECT_TRUE(contains(block.error, "twice") || contains(block.error, "kernel.cpp:")) << block.error.diagnostic.message;
+}
+
+TEST(Session, AnAbortSaysWhere) {
+  const Block block = DoublingProject("abort();").run();
+  EXPECT_EQ(block.error.failure, Failure::crashed);
+  EXPECT_TRUE(contains(block.error, "killed by SIGABRT")) << block.error.diagnostic.message;
+  EXPECT_TRUE(contains(block.error, "twice") || contains(block.error, "kernel.cpp:")) << block.error.diagnostic.message;
+}
+
+TEST(Session, MemoryThatRunsOutIsNoCrash) {
+  for (const char* body : {"const size_t most = (size_t)1 << 62; volatile char* p = new char[most - n]; p[0] = 1;",
+                           "throw std::bad_alloc();", "return 12;"}) {
+    const Block block = DoublingProject(body, "#include <new>\n").run();
+    EXPECT_EQ(block.error.failure, Failure::out_of_memory) << body << ": " << block.error.diagnostic.message;
+  }
+}
+
+TEST(Session, AnExceptionIsRefusedWithItsWords) {
+  const Block block = DoublingProject("throw std::runtime_error(\"no such tile\");", "#include <stdexcept>\n").run();
+  EXPECT_EQ(block.error.failure, Failure::refused);
+  EXPECT_TRUE(contains(block.error, "no such tile")) << block.error.diagnostic.message;
+}
+
 TEST(Session, RefusesAWriteToAnInput) {
   const Block block = DoublingProject("for (int64_t i = 0; i < n; ++i) y[i] = 0; ((float*)x)[0] = 0;").run();
   EXPECT_EQ(block.error.failure, Failure::refused);

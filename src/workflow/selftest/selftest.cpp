@@ -255,14 +255,14 @@ std::string real_table(const std::vector<RealComparison>& comparisons) {
 
 }  // namespace
 
-int SelftestReport::exit_code() const {
-  bool goals = true;
-  for (const SelftestCheck& check : checks) {
-    if (check.must && !check.holds) return 1;
-    goals = goals && check.holds;
+Outcome SelftestReport::outcome() const {
+  const auto any = [&](auto is) { return std::any_of(checks.begin(), checks.end(), is); };
+  if (any([](const SelftestCheck& check) { return check.must && check.ran && !check.holds; })) return Outcome::fails;
+  if (was_interrupted) return Outcome::inconclusive;
+  if (checks.empty() || any([](const SelftestCheck& check) { return check.must && !check.ran; })) {
+    return Outcome::could_not_run;
   }
-  if (checks.empty()) return 1;
-  return goals ? 0 : 3;
+  return any([](const SelftestCheck& check) { return !check.holds; }) ? Outcome::inconclusive : Outcome::holds;
 }
 
 int selftest_steps(const SelftestOptions& options) {
@@ -276,9 +276,20 @@ SelftestReport run_selftest(const SelftestOptions& options, Progress& progress) 
   if (options.real && !interrupted()) measure_really(options, report, progress);
   if (options.cheats && !interrupted()) try_cheats(options, report, progress);
   if (options.noise && !interrupted()) measure_noise_floor(options, report, progress);
-  if (interrupted()) report.checks.push_back(not_run("the rest", "interrupted"));
+  report.was_interrupted = interrupted();
+  if (report.was_interrupted) report.checks.push_back(not_run("the rest", "interrupted"));
   report.seconds = seconds_since(began);
   return report;
+}
+
+std::string verdict_text(const SelftestReport& report) {
+  const char* verdict = "The self-test could not run all of its parts";
+  if (report.outcome() == Outcome::holds) verdict = "The self-test holds";
+  if (report.outcome() == Outcome::fails) verdict = "The self-test does NOT hold";
+  if (report.outcome() == Outcome::inconclusive) {
+    verdict = report.was_interrupted ? "The self-test was interrupted" : "The self-test holds, and misses a goal";
+  }
+  return fmt::format("{} ({:.0f} s)", verdict, report.seconds);
 }
 
 Record record_of(const SelftestReport& report) {
@@ -292,8 +303,7 @@ Record record_of(const SelftestReport& report) {
   }
   for (const RealComparison& comparison : report.real) body.real.push_back(result_of(comparison));
   Record record;
-  const int code = report.exit_code();
-  record.verdict = name_of(code == 0 ? Outcome::holds : code == 3 ? Outcome::inconclusive : Outcome::fails);
+  record.verdict = name_of(report.outcome());
   record.seconds = report.seconds;
   record.body = std::move(body);
   return record;
@@ -313,9 +323,7 @@ std::string report_text(const SelftestReport& report) {
   for (const SelftestCheck& check : report.checks) {
     text += fmt::format("{} {}: {}\n", check.holds ? "✓" : check.must ? "✗" : "!", check.name, check.figure);
   }
-  constexpr const char* verdicts[] = {"The self-test holds.", "The self-test does NOT hold.", "",
-                                      "The self-test holds; a goal is missed."};
-  return text + fmt::format("{} ({:.0f} s)\n", verdicts[report.exit_code()], report.seconds);
+  return text;
 }
 
 }  // namespace flashmoe::workflow

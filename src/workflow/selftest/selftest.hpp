@@ -10,6 +10,7 @@
 #include "workflow/journal/selftest_record.hpp"
 #include "workflow/selftest/real.hpp"
 #include "workflow/selftest/simulation.hpp"
+#include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 
@@ -34,12 +35,14 @@ struct SelftestReport {
   std::vector<CheatOutcome> cheats{};
   std::optional<NoiseResult> noise{};
   double seconds = 0;
-  [[nodiscard]] int exit_code() const;  // 0 all hold, 1 a must does not, 3 only goals are missed
+  bool was_interrupted = false;
+  [[nodiscard]] Outcome outcome() const;  // fails: a must does not hold; inconclusive: only goals are missed
 };
 
 [[nodiscard]] int selftest_steps(const SelftestOptions& options);
 [[nodiscard]] SelftestReport run_selftest(const SelftestOptions& options, Progress& progress);
 [[nodiscard]] Record record_of(const SelftestReport& report);
-[[nodiscard]] std::string report_text(const SelftestReport& report);
+[[nodiscard]] std::string report_text(const SelftestReport& report);   // without the verdict
+[[nodiscard]] std::string verdict_text(const SelftestReport& report);  // in a line
 
 }  // namespace flashmoe::workflow
