@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "workflow/project/point.hpp"
 #include "workflow/project/project.hpp"
 
 namespace {
@@ -35,17 +36,25 @@ void check_project_file(const std::string& text) {
   }
   // An accepted project's expressions hold for every workload it declares.
   for (const Workload& workload : project->workloads) {
+    const Values at_point = with_point(*project, workload.values);
     for (const TensorSpec& tensor : project->tensors) {
       for (const std::string& axis : tensor.shape) {
-        const auto size = evaluate(axis, workload.values);
+        const auto size = evaluate(axis, tensor.role == TensorRole::scratch ? at_point : workload.values);
         if (!size || *size < 0 || std::floor(*size) != *size) violated("an accepted shape that is none", axis);
       }
     }
     for (const CudaInstance& instance : project->instances) {
-      const auto grid = evaluate(instance.grid_x, workload.values);
+      const auto when = evaluate(instance.when, at_point);
+      if (!when) violated("an accepted condition that is none", instance.when);
+      if (*when == 0) continue;
+      const auto grid = evaluate(instance.grid_x, at_point);
       if (!grid || *grid < 1) violated("an accepted grid that is none", instance.grid_x);
     }
   }
+  // What is written for the point is what is read, and the defaults are legal.
+  const auto again = parse_point(*project, point_text(*project, project->point), "point.toml");
+  if (!again || *again != project->point)
+    violated("a point that does not come back", point_text(*project, project->point));
 }
 
 }  // namespace

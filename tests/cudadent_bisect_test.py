@@ -71,7 +71,7 @@ def check_reproduce(cudadent: str, project: Path, hashes: list[str]) -> None:
         subprocess.run(
             [cudadent, "journal", "--json", "--kind", "gate"], cwd=project, check=True, capture_output=True, text=True
         ).stdout
-    )
+    )["records"]
     bad = [record for record in records if record["commit"] == hashes[FIRST_BAD - 1]]
     if not bad:
         fail("bisect left no record of the first bad commit")

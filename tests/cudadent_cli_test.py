@@ -1,6 +1,6 @@
 """What every command of cudadent promises: a manual page, exit codes, a fast first answer, completion.
 
-    cudadent_cli_test.py CUDADENT     exit 0 when all hold
+cudadent_cli_test.py CUDADENT     exit 0 when all hold
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ def check_manual(cudadent: str) -> list[str]:
 
 def check_usage_errors(cudadent: str) -> None:
     for arguments, says in (
-        ([], "subcommand"),
         (["gat"], "did you mean 'gate'?"),
         (["foo"], "no command 'foo'"),
         (["journal", "--kind", "nonesuch"], "nonesuch"),
@@ -73,13 +72,32 @@ def check_usage_errors(cudadent: str) -> None:
         expect(says in result.stderr, f"{arguments} says {result.stderr!r}, not {says!r}")
         expect("--help" in result.stderr, f"{arguments} does not point at --help")
         expect(not result.stdout, f"{arguments} writes to stdout")
+        for flag in ("--json", "--json=short"):
+            asked = run(cudadent, *arguments, flag)
+            answer = json.loads(asked.stdout)
+            codes = (asked.returncode, answer["exit_code"])
+            expect(codes == (2, 2), f"{arguments} {flag} exits with {codes}")
+            expect(answer["error"]["code"].startswith("usage."), f"{arguments} {flag} says {answer['error']}")
+            expect(says in answer["error"]["message"] + answer["error"]["fix"], f"{arguments} {flag} says {answer}")
+            expect(answer["next"].startswith("cudadent "), f"{arguments} {flag} leads to {answer['next']}")
+
+
+def check_bare(cudadent: str) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        bare = run(cudadent, cwd=directory)
+        expect(bare.returncode == 0 and "cudadent new" in bare.stdout, f"bare cudadent says {bare.stdout}{bare.stderr}")
+        expect(bare.stdout == run(cudadent, "status", cwd=directory).stdout, "bare cudadent is not cudadent status")
+        expect("\033" not in bare.stdout, "bare cudadent paints where nobody looks")
+        run(cudadent, "new", "mine", cwd=directory)
+        begun = json.loads(run(cudadent, "status", "--json", cwd=directory).stdout)
+        expect(begun["project"] == "mine" and begun["next"] == "cudadent gate", f"a new project: {begun}")
 
 
 def check_lost_output(cudadent: str) -> None:
     for arguments in (["--help"], ["--version"], ["schema"], ["journal", "--json"]):
         with open("/dev/full", "w") as full:
             result = subprocess.run([cudadent, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=200)
-        expect(result.returncode == 1, f"{arguments} to a full disk exits with {result.returncode}, not 1")
+        expect(result.returncode == 4, f"{arguments} to a full disk exits with {result.returncode}, not 4")
         expect("could not be written" in result.stderr, f"{arguments} to a full disk says {result.stderr!r}")
 
 
@@ -137,6 +155,7 @@ def main(arguments: list[str]) -> int:
     cudadent = str(Path(arguments[0]).resolve())
     commands = check_manual(cudadent)
     check_usage_errors(cudadent)
+    check_bare(cudadent)
     check_lost_output(cudadent)
     check_new(cudadent)
     check_completion(cudadent, commands)

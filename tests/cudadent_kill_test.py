@@ -66,7 +66,7 @@ class Bench:
         )
         if listed.returncode != 0:
             fail(f"the journal does not read: {listed.stderr}")
-        return {record["id"]: record for record in json.loads(listed.stdout)}
+        return {record["id"]: record for record in json.loads(listed.stdout)["records"]}
 
     def left_behind(self) -> list[str]:
         found = []

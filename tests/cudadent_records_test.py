@@ -90,7 +90,7 @@ def a_forged_record_is_named(bench: Bench) -> None:
     check(state["standing"] == {"chained": 1, "unchained": 1, "foreign": 1, "changed": 0}, f"{state}")
     check(any(id_in(forged) in problem for problem in state["problems"]), f"{state['problems']}")
     check(bench.ask("journal", "--keep", id_in(forged)).returncode == 1, "a forged record became known good")
-    listed = json.loads(bench.ask("journal", "--json").stdout)
+    listed = json.loads(bench.ask("journal", "--json").stdout)["records"]
     check([record["standing"] for record in listed] == ["unchained", "chained", "foreign"], f"{listed}")
     check(listed[1]["evidence"]["kind"] == "measured", f"no evidence in {listed[1]}")
 

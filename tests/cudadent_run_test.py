@@ -55,6 +55,8 @@ class ExitCodes(unittest.TestCase):
         self.assertEqual(asked.returncode, code, asked.stderr)
         answer = json.loads(asked.stdout)
         self.assertEqual(answer["outcome"], outcome)
+        self.assertEqual(answer["exit_code"], code, "the process's, also in JSON")
+        self.assertIn("cudadent run --device virtual:l4", answer["next"])
         self.assertEqual(len(answer["launches"]) == 0, outcome != "holds" and "cuLaunch" not in program)
         return shown.stderr
 
@@ -70,6 +72,7 @@ class ExitCodes(unittest.TestCase):
 
     def test_the_programs_own_failure_comes_first(self) -> None:
         self.expect("raise SystemExit(7)", 7, "program failed")
+        self.assertEqual(json.loads(run("raise SystemExit(7)", "--json").stdout)["program_exit_code"], 7)
         self.expect(LAUNCH.replace("OFFSET", 'b"64"') + "raise SystemExit(9)", 9, "program failed")
 
 

@@ -1,7 +1,7 @@
-"""Holds docs/cudadent.schema.json and the reference in docs/cudadent.md against what the program prints.
+"""Holds the schemas of docs/ and the tables in docs/cudadent.md against what the program prints.
 
     cudadent_schema_test.py CUDADENT ROOT            check; exit 0 when all hold
-    cudadent_schema_test.py --rebase CUDADENT ROOT   write both files anew
+    cudadent_schema_test.py --rebase CUDADENT ROOT   write the files anew
 
 Every shipped cudadent.toml must be valid under the schema, and files with planted mistakes must not be.
 """
@@ -22,8 +22,8 @@ try:
 except ImportError:  # Python 3.10 and older
     import tomli as tomllib  # type: ignore[no-redef]
 
-BEGIN = "<!-- begin: cudadent schema --markdown -->\n"
-END = "<!-- end: cudadent schema --markdown -->\n"
+SCHEMAS: dict[str, list[str]] = {"docs/cudadent.schema.json": [], "docs/cudadent.answers.schema.json": ["--answers"]}
+TABLES = ("--markdown", "--codes")  # of docs/cudadent.md
 
 # What is planted into vector_add -> where the validator must find it.
 PLANTS: dict[str, Any] = {
@@ -44,27 +44,37 @@ def printed(cudadent: str, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
-def reference_of(manual: str) -> str:
-    return manual.partition(BEGIN)[2].partition(END)[0]
+def fences(table: str) -> tuple[str, str]:
+    return f"<!-- begin: cudadent schema {table} -->\n", f"<!-- end: cudadent schema {table} -->\n"
+
+
+def table_in(manual: str, table: str) -> str:
+    begin, end = fences(table)
+    return manual.partition(begin)[2].partition(end)[0]
 
 
 def rebase(cudadent: str, root: Path) -> None:
-    (root / "docs/cudadent.schema.json").write_text(printed(cudadent), encoding="utf-8")
+    for name, arguments in SCHEMAS.items():
+        (root / name).write_text(printed(cudadent, *arguments), encoding="utf-8")
     path = root / "docs/cudadent.md"
     manual = path.read_text(encoding="utf-8")
-    old = BEGIN + reference_of(manual) + END
-    path.write_text(manual.replace(old, BEGIN + printed(cudadent, "--markdown") + END), encoding="utf-8")
+    for table in TABLES:
+        begin, end = fences(table)
+        manual = manual.replace(begin + table_in(manual, table) + end, begin + printed(cudadent, table) + end)
+    path.write_text(manual, encoding="utf-8")
 
 
 def check(cudadent: str, root: Path) -> list[str]:
     failures: list[str] = []
     fix = f"run {Path(__file__).name} --rebase {cudadent} {root}"
-    text = printed(cudadent)
-    if (root / "docs/cudadent.schema.json").read_text(encoding="utf-8") != text:
-        failures.append(f"docs/cudadent.schema.json is not what cudadent schema prints: {fix}")
-    if reference_of((root / "docs/cudadent.md").read_text(encoding="utf-8")) != printed(cudadent, "--markdown"):
-        failures.append(f"the reference in docs/cudadent.md is not what cudadent schema --markdown prints: {fix}")
-    schema = json.loads(text)
+    for name, arguments in SCHEMAS.items():
+        if (root / name).read_text(encoding="utf-8") != printed(cudadent, *arguments):
+            failures.append(f"{name} is not what cudadent schema {' '.join(arguments)} prints: {fix}")
+    manual = (root / "docs/cudadent.md").read_text(encoding="utf-8")
+    for table in TABLES:
+        if table_in(manual, table) != printed(cudadent, table):
+            failures.append(f"the table in docs/cudadent.md is not what cudadent schema {table} prints: {fix}")
+    schema = json.loads(printed(cudadent))
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     projects = sorted(root.glob("examples/cudadent/*/cudadent.toml"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -96,6 +97,7 @@ class VirtualGpu(unittest.TestCase):
     def test_the_naive_kernel_is_right_and_is_not_timed(self) -> None:
         code, record = self.project("attention_naive").gate()
         self.assertEqual(correctness(record)["outcome"], "holds", correctness(record)["summary"])
+        self.assertEqual(len(correctness(record)["data"]["schedules"]), 3)
         self.assertIn("not timed", record["summary"])
         self.assertEqual(code, 3)
 
@@ -129,7 +131,7 @@ class VirtualGpu(unittest.TestCase):
         self.assertIn("__syncthreads();", text, "the source stands beside its counts")
 
     def test_every_gpu_of_the_table_is_a_device(self) -> None:
-        table = json.loads(cudadent("doctor", "--devices", "--json").stdout)
+        table = json.loads(cudadent("doctor", "--devices", "--json").stdout)["devices"]
         self.assertEqual({gpu["architecture"] for gpu in table}, {f"sm_{sm}" for sm in (80, 86, 89, 90, 100, 120)})
         guide = (EXAMPLES.parent / "docs" / "virtual-gpu.md").read_text()
         self.project("attention_naive")
@@ -176,17 +178,59 @@ class VirtualGpu(unittest.TestCase):
         found = self.finding(record, "memcheck")
         self.assertRegex(found["where"], rf"kernel\.cu:({project.line + 1}|{project.line + 2}|{project.line + 3})$")
 
-    def test_a_hung_kernel_is_stopped_and_named(self) -> None:
-        project = self.project(
-            "cudadent/softmax",
-            "  p = join_warp(p);\n  if",
-            "  while (cols > 0) __nanosleep(1);\n  p = join_warp(p);\n  if",
-        )
-        code, record = project.gate("--until", "correctness", budget=3_000_000)
+    def hang(self, loop: str, budget: int | None = None) -> tuple[Project, dict]:
+        project = self.project("cudadent/softmax", "  p = join_warp(p);\n  if", f"  {loop}\n  p = join_warp(p);\n  if")
+        code, record = project.gate("--until", "correctness", budget=budget)
         self.assertEqual(code, 1)
-        gate = correctness(record)
+        return project, correctness(record)
+
+    def test_a_loop_that_never_ends_is_a_finding(self) -> None:
+        project, gate = self.hang("while (cols > 0) __nanosleep(1);")
+        found = self.finding({"gates": [gate]}, "synccheck")
+        self.assertIn("a loop that never ends", found["what"])
+        self.assertTrue(found["where"].endswith(f"kernel.cu:{project.line}"), found["where"])
+        self.assertIn("softmax_kernel<", found["what"], "the kernel has its name, not its symbol")
+
+    def test_a_kernel_that_waits_for_nobody_is_told_what_it_polls(self) -> None:
+        project, gate = self.hang("while (((volatile const float*)x)[1] > -1e30f) {}")
+        found = self.finding({"gates": [gate]}, "synccheck")
+        self.assertIn("polls for a value that nobody writes", found["what"])
+        self.assertIn("x + 4 bytes", found["what"], "the buffer has its name in the project")
+        self.assertTrue(found["where"].endswith(f"kernel.cu:{project.line}"), found["where"])
+
+    def test_a_clock_leaves_a_hung_kernel_to_its_budget(self) -> None:
+        project, gate = self.hang("while (clock64() > 0) __nanosleep(1);", budget=3_000_000)
         self.assertRegex(json.dumps(gate), r"(?i)time.?out|budget")
         self.assertIn(f"kernel.cu:{project.line}", json.dumps(gate))
+
+    def test_idle_ctas_make_no_waves(self) -> None:
+        project = self.project("cudadent/vector_add")
+        toml = project.path / "cudadent.toml"
+        settings, grids = re.subn(r"grid = .*", "grid = 1024", toml.read_text())
+        self.assertEqual(grids, 1)
+        toml.write_text(settings)
+        kernel = project.path / "kernel.cu"
+        kernel.write_text(
+            """extern "C" __global__ void vector_add_kernel(const float* a, const float* b, float* c, long long n) {
+  if (blockIdx.x > 1) return;
+  for (long long i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += 2 * blockDim.x) c[i] = a[i] + b[i];
+}
+"""
+        )
+        code, text, problem = project.profile("--json", "--workload", "small")
+        self.assertEqual(code, 0, problem)
+        launch = json.loads(text)["launches"][0]
+        self.assertEqual(launch["share"], 1)
+        self.assertEqual(launch["counters"]["working_ctas"], 2)
+        self.assertEqual(launch["counters"]["working_sms"], 2)
+        self.assertGreater(launch["counters"]["waves_of_grid"], 2)
+        self.assertLess(launch["counters"]["waves"], 0.1)
+        self.assertEqual(launch["advice"][0]["rule"], "grid")
+        self.assertIn("2 of 1024 CTAs do work", launch["advice"][0]["says"])
+        code, record = project.gate("--until", "correctness")
+        warnings = [one["what"] for one in correctness(record)["findings"] if one["group"] == "waves"]
+        self.assertEqual(len(warnings), 1, correctness(record))
+        self.assertEqual(code, 0, "it is right all the same")
 
     def test_bank_conflicts_are_named_with_their_line(self) -> None:
         project = self.project("cudadent/matmul", "a_slice[depth][tile + 4]", "a_slice[depth][tile]")

@@ -28,7 +28,7 @@ def all_gpus(cudadent: Path) -> dict[str, Pipes]:
         [str(cudadent), "doctor", "--devices", "--json"], check=True, capture_output=True, text=True, timeout=60
     )
     table = {}
-    for gpu in json.loads(printed.stdout):
+    for gpu in json.loads(printed.stdout)["devices"]:
         rates = gpu["per_clock_and_sm"]
         table[gpu["id"]] = Pipes(
             architecture=gpu["architecture"],

@@ -158,6 +158,7 @@ std::vector<std::string> short_environment() {
 }
 
 namespace detail {
+namespace {
 
 int make_ruleset(const Confinement& confinement) {
   const int version = landlock_version();
@@ -173,9 +174,17 @@ int make_ruleset(const Confinement& confinement) {
   return ruleset;
 }
 
-bool enter_confinement(int ruleset) {
+}  // namespace
+
+Cage make_cage(const Confinement& confinement) {
+  return {.ruleset = make_ruleset(confinement), .limits = limits_for_foreign_code()};
+}
+
+bool enter(const Cage& cage) {
+  if (!enter_limits(cage.limits)) return false;
+  drop_capabilities();
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
-  if (ruleset >= 0 && syscall(restrict_self, ruleset, 0) != 0) return false;
+  if (cage.ruleset >= 0 && syscall(restrict_self, cage.ruleset, 0) != 0) return false;
   return forbid_sockets() || this_architecture == 0;
 }
 

@@ -1,10 +1,13 @@
-// What a child may touch, enforced by the kernel from its first instruction on: files by Landlock, sockets by seccomp.
-// Where the kernel has no Landlock the files stay open; confinement_here() says which of the two hold.
+// What a child may touch, enforced by the kernel from its first instruction on: files by Landlock, sockets by seccomp;
+// its memory and threads are limited (process_limits.hpp). Where the kernel has no Landlock the files stay open;
+// confinement_here() says which of the two hold.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "support/process_limits.hpp"
 
 namespace flashmoe {
 
@@ -23,10 +26,14 @@ struct Confinement {
 [[nodiscard]] std::vector<std::string> short_environment();
 
 namespace detail {
-// A ruleset to be entered after a fork; -1: there is no Landlock. The caller closes it.
-[[nodiscard]] int make_ruleset(const Confinement& confinement);
+// What is made before a fork to be entered after it.
+struct Cage {
+  int ruleset = -1;  // -1: there is no Landlock. The caller closes it
+  ProcessLimits limits{};
+};
+[[nodiscard]] Cage make_cage(const Confinement& confinement);
 // Async-signal-safe. False when a rule that should hold could not be set.
-[[nodiscard]] bool enter_confinement(int ruleset);
+[[nodiscard]] bool enter(const Cage& cage);
 }  // namespace detail
 
 }  // namespace flashmoe

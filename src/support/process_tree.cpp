@@ -87,7 +87,34 @@ bool is_stopped(pid_t process) {
   });
 }
 
+// The first number of schedstat: nanoseconds on a processor. -1: this kernel does not say.
+double seconds_of_thread(pid_t process, pid_t thread) {
+  const std::string text = text_of_file(task_directory(process) + std::to_string(thread) + "/schedstat");
+  long long nanoseconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), nanoseconds);
+  return error == std::errc{} ? static_cast<double>(nanoseconds) * 1e-9 : -1;
+}
+
+long waits_of(pid_t process, pid_t thread) {
+  const std::string status = text_of_file(task_directory(process) + std::to_string(thread) + "/status");
+  constexpr std::string_view key = "\nvoluntary_ctxt_switches:\t";
+  const std::size_t at = status.find(key);
+  long waits = 0;
+  if (at == std::string::npos) return status.empty() ? 0 : -1;  // empty: ended while we looked
+  const auto [end, error] = std::from_chars(status.data() + at + key.size(), status.data() + status.size(), waits);
+  return error == std::errc{} ? waits : -1;
+}
+
 }  // namespace
+
+bool one_thread_ran(const Work& before, const Work& after) {
+  if (before.first_thread_seconds < 0 || after.first_thread_seconds < 0) return false;
+  // Both are sums of the same nanoseconds; a thread that only starts and ends takes some microseconds.
+  constexpr double rounding_seconds = 1e-6;
+  const double all = after.cpu_seconds - before.cpu_seconds;
+  const double first = after.first_thread_seconds - before.first_thread_seconds;
+  return all - first < rounding_seconds;
+}
 
 ProcessTree::ProcessTree(pid_t root) : root_(root), members_(descendants_of(root)) {}
 
@@ -131,6 +158,18 @@ double ProcessTree::cpu_seconds() const {
     known = true;
   }
   return known ? sum : -1;
+}
+
+Work ProcessTree::work() const {
+  Work work{.cpu_seconds = cpu_seconds(), .waits = 0};
+  for (const pid_t member : members_) {
+    for (const pid_t thread : threads_of(member)) {
+      const long waits = waits_of(member, thread);
+      work.waits = waits < 0 || work.waits < 0 ? -1 : work.waits + waits;
+    }
+  }
+  if (members_.size() == 1) work.first_thread_seconds = seconds_of_thread(members_.front(), members_.front());
+  return work;
 }
 
 }  // namespace flashmoe

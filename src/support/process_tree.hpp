@@ -5,9 +5,20 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstddef>
 #include <vector>
 
 namespace flashmoe {
+
+// What the members that live have done so far, as the operating system counts it.
+struct Work {
+  double cpu_seconds = -1;           // of all; -1: not known
+  double first_thread_seconds = -1;  // of the first thread where there is one member; -1: there are more, or not known
+  long waits = -1;                   // how often a thread that lives gave its processor away by itself; -1: not known
+};
+
+// Nobody but the first thread of the only member ran in between.
+[[nodiscard]] bool one_thread_ran(const Work& before, const Work& after);
 
 class ProcessTree {
  public:
@@ -23,6 +34,9 @@ class ProcessTree {
   void resume() const;
   // Processor time of the members that live, as the operating system counts it; -1: not known.
   [[nodiscard]] double cpu_seconds() const;
+  [[nodiscard]] std::size_t size() const { return members_.size(); }
+  // All of it; exact while they are stopped.
+  [[nodiscard]] Work work() const;
 
  private:
   pid_t root_ = -1;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <utility>
 
 #include "support/process.hpp"
 
@@ -61,6 +62,37 @@ TEST(ProcessTree, FindsWhoWasNotKnownWhenItWasTold) {
   const double stopped = all.cpu_seconds();
   std::this_thread::sleep_for(milliseconds(100));
   EXPECT_NEAR(all.cpu_seconds(), stopped, 1e-4);
+}
+
+// How far a tree came while it was let run for some milliseconds of processor time.
+std::pair<Work, Work> around_some_work(ProcessTree& tree) {
+  tree.tell_to_stop();
+  EXPECT_TRUE(tree.wait_until_stopped(patience));
+  const Work before = tree.work();
+  tree.resume();
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (tree.cpu_seconds() < before.cpu_seconds + 0.005 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  tree.tell_to_stop();
+  EXPECT_TRUE(tree.wait_until_stopped(patience));
+  return {before, tree.work()};
+}
+
+TEST(ProcessTree, TellsTheWorkOfOneThreadFromThatOfMany) {
+  auto alone = Conversation::start({.argv = {"sh", "-c", "echo on; while :; do :; done"}});
+  ASSERT_TRUE(alone && alone->receive(patience));
+  ProcessTree tree(alone->supervisor());
+  const auto [before, after] = around_some_work(tree);
+  EXPECT_TRUE(one_thread_ran(before, after));
+  EXPECT_GE(after.first_thread_seconds - before.first_thread_seconds, 0.005);
+  ASSERT_GE(before.waits, 0);
+  EXPECT_LE(after.waits - before.waits, 2) << "the stop, and what may have been pending";
+
+  BusyFamily family;
+  ASSERT_TRUE(family.is_up());
+  const auto [family_before, family_after] = around_some_work(family.tree);
+  EXPECT_FALSE(one_thread_ran(family_before, family_after));
 }
 
 TEST(ProcessTree, OfNobodyIsStillAndHasNoTime) {

@@ -13,6 +13,7 @@ std::string Diagnostic::to_string() const {
   if (!key.empty()) text += key + ": ";
   text += message;
   if (!fix.empty()) text += " (fix: " + fix + ")";
+  for (const Diagnostic& other : more) text += "\n" + other.to_string();
   return text;
 }
 

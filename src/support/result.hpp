@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace flashmoe {
 
@@ -11,11 +12,13 @@ struct Diagnostic {
   std::string message;  // what is wrong, with the value and what is allowed
   std::string fix{};    // what to do, as a command or an edit; may be empty
   std::string file{};
-  int line = 0;       // 1-based; 0: unknown
-  int column = 0;     // 1-based; 0: unknown
-  std::string key{};  // dotted path in a configuration file
+  int line = 0;                    // 1-based; 0: unknown
+  int column = 0;                  // 1-based; 0: unknown
+  std::string key{};               // dotted path in a configuration file
+  std::string code{};              // of the kind of problem, for programs; empty: none in particular
+  std::vector<Diagnostic> more{};  // what else is wrong, where all of it is told at once
 
-  // "file:line:column: key: message (fix: ...)", leaving out what is not known.
+  // "file:line:column: key: message (fix: ...)", leaving out what is not known; a line each when there are more.
   [[nodiscard]] std::string to_string() const;
 };
 

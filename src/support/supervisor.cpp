@@ -141,12 +141,12 @@ struct Prepared {
   const char* directory = nullptr;
   std::vector<int> keep_fds;  // sorted, with room for the exec error pipe
   bool confined = false;
-  int ruleset = -1;
+  Cage cage{};
   Pipe in, out, err, lifeline, status, exec_error;
   sigset_t old_mask{};
 
   void close_all() const {
-    if (ruleset >= 0) close(ruleset);
+    if (cage.ruleset >= 0) close(cage.ruleset);
     for (const Pipe& pipe : {in, out, err, lifeline, status, exec_error}) {
       if (pipe.read_end >= 0) close(pipe.read_end);
       if (pipe.write_end >= 0) close(pipe.write_end);
@@ -169,12 +169,12 @@ void default_signals() {
   dup2(prepared.err.write_end, 2);
   close_all_but(prepared.keep_fds.data(), prepared.keep_fds.size());
   for (const int fd : prepared.keep_fds) {
-    if (fd != prepared.exec_error.write_end && fd != prepared.ruleset) fcntl(fd, F_SETFD, 0);
+    if (fd != prepared.exec_error.write_end && fd != prepared.cage.ruleset) fcntl(fd, F_SETFD, 0);
   }
   default_signals();
   sigprocmask(SIG_SETMASK, &prepared.old_mask, nullptr);
   const bool there = !prepared.directory || chdir(prepared.directory) == 0;
-  if (there && (!prepared.confined || enter_confinement(prepared.ruleset))) {
+  if (there && (!prepared.confined || enter(prepared.cage))) {
     execvpe(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
   }
   const int error = errno;
@@ -263,8 +263,8 @@ Result<Spawned> spawn(const Command& command, const std::vector<int>& keep_fds) 
   prepared.keep_fds.push_back(prepared.exec_error.write_end);
   if (command.confinement) {
     prepared.confined = true;
-    prepared.ruleset = make_ruleset(*command.confinement);
-    if (prepared.ruleset >= 0) prepared.keep_fds.push_back(prepared.ruleset);
+    prepared.cage = make_cage(*command.confinement);
+    if (prepared.cage.ruleset >= 0) prepared.keep_fds.push_back(prepared.cage.ruleset);
   }
   std::sort(prepared.keep_fds.begin(), prepared.keep_fds.end());
 
@@ -285,7 +285,7 @@ Result<Spawned> spawn(const Command& command, const std::vector<int>& keep_fds) 
                        prepared.status.write_end, prepared.exec_error.write_end}) {
     close(fd);
   }
-  if (prepared.ruleset >= 0) close(prepared.ruleset);
+  if (prepared.cage.ruleset >= 0) close(prepared.cage.ruleset);
   Spawned spawned{.supervisor = supervisor,
                   .in = prepared.in.write_end,
                   .out = prepared.out.read_end,

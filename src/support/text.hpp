@@ -27,6 +27,20 @@ namespace flashmoe {
   return parts;
 }
 
+// For a terminal, where one reads it.
+[[nodiscard]] inline std::string bold(const std::string& text, bool may_be) {
+  return may_be ? "\033[1m" + text + "\033[0m" : text;
+}
+
+// The text as one word of a shell's command line.
+[[nodiscard]] inline std::string shell_word(std::string_view text) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%^";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string_view::npos) return std::string(text);
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 // What a terminal may be shown of a text that somebody else wrote: control characters, which could move the cursor or
 // rewrite the line above, are a question mark.
 [[nodiscard]] inline std::string printable(std::string_view text) {

@@ -4,12 +4,14 @@
 #include <iostream>
 #include <memory>
 
+#include "answer.hpp"
 #include "commands.hpp"
 #include "support/progress.hpp"
 #include "workflow/advise/advise.hpp"
 #include "workflow/advise/builtin.hpp"
 #include "workflow/advise/counters.hpp"
 #include "workflow/device/selector.hpp"
+#include "workflow/gates/next.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/output/output.hpp"
 
@@ -20,7 +22,7 @@ struct Flags {
   std::string project = ".";
   workflow::ProfileOptions options;
   bool rules = false, counters = false;
-  bool json = false;
+  JsonFlag json;
   bool quiet = false;
 };
 
@@ -33,21 +35,23 @@ int run(const Flags& flags) {
     for (const auto& counter : workflow::counter_names()) fmt::print("{:<24} {}\n", counter.name, counter.about);
     return 0;
   }
-  const auto fail = [&](const Diagnostic& problem, int code) {
-    if (flags.json) std::cout << workflow::problem_json("", "", problem);
-    std::cerr << "cudadent advise: " << problem.to_string() << "\n";
-    return code;
-  };
   const auto project = workflow::load_project(flags.project);
-  if (!project) return fail(project.error(), 2);
+  if (!project) return fail("advise", flags.json, project.error());
   const auto rules = workflow::rules_for(*project);
-  if (!rules) return fail(rules.error(), 2);
+  if (!rules) return fail("advise", flags.json, rules.error());
   Progress progress(workflow::profile_steps, flags.quiet);
   const auto profile = workflow::run_profile(*project, flags.options, progress);
-  if (!profile) return fail(profile.error(), 1);
+  if (!profile) return fail("advise", flags.json, profile.error());
   const auto advice = workflow::advise(*profile, *rules);
-  if (!advice) return fail(advice.error(), 2);
-  std::cout << (flags.json ? workflow::advice_json(*profile, *advice) : advice_text(*advice));
+  if (!advice) return fail("advise", flags.json, advice.error());
+  const std::string next =
+      "cudadent try" + workflow::project_argument(project->directory) + " --device " + profile->device;
+  if (flags.json) {
+    std::cout << advice_json(answer_of("advise", flags.json, 0, "", next), *profile, *advice);
+  } else {
+    const std::string answer = advice->empty() ? "no rule finds a bottleneck" : advice->front().bottleneck;
+    std::cout << advice_text(*advice) << last_line(answer, next);
+  }
   return 0;
 }
 
@@ -73,12 +77,14 @@ Command advise_command() {
                    .value = &flags->project,
                    .about = "Directory with cudadent.toml",
                    .shows_default = true},
-                  {.names = "--device", .value = &options.device, .about = "virtual:<gpu>", .shows_default = true},
+                  {.names = "--device",
+                   .value = &options.device,
+                   .about = "virtual:<gpu> (default: FLASHMOE_DEVICE, else the GPU of cuda.device)"},
                   {.names = "--workload", .value = &options.workload, .about = "Which workload (default: the target)"},
                   {.names = "--seed", .value = &options.seed, .about = "Seed of the inputs (default: a new one)"},
                   {.names = "--rules", .value = &flags->rules, .about = "Print the built-in rules"},
                   {.names = "--counters", .value = &flags->counters, .about = "List the counters that rules may name"},
-                  {.names = "--json", .value = &flags->json, .about = "All advice as JSON on stdout"},
+                  json_option(flags->json, "All advice as JSON on stdout"),
                   {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
       .run = [flags] { return run(*flags); }};
 }

@@ -30,6 +30,7 @@ struct Option {
   char separator = '\0';               // of a list in one word
   int count = 0;                       // of a list; 0: any
   std::string alternatives{};          // options with the same word here exclude one another
+  std::string bare{};                  // of a text that may stand without a value: what it means then
 };
 
 struct Command {
@@ -37,7 +38,7 @@ struct Command {
   std::string about;   // one line
   std::string manual;  // DESCRIPTION; after a line "Examples:" EXAMPLES
   std::vector<Option> options{};
-  std::function<int()> run{};  // 0 holds, 1 does not, 2 usage, 3 inconclusive or degraded
+  std::function<int()> run{};  // returns the exit code (workflow::ExitCode)
   bool is_hidden = false;
   bool takes_rest = false;  // everything behind the first word that is no option is the last positional's
 };

@@ -7,6 +7,7 @@
 
 namespace flashmoe::tools {
 
+[[nodiscard]] Command status_command();
 [[nodiscard]] Command doctor_command();
 [[nodiscard]] Command new_command();
 [[nodiscard]] Command gate_command();
@@ -25,9 +26,10 @@ namespace flashmoe::tools {
 
 // In the order in which a newcomer meets them: --help lists them so.
 [[nodiscard]] inline std::vector<Command> all_commands() {
-  return {doctor_command(),    new_command(),      gate_command(),     profile_command(),    advise_command(),
-          run_command(),       try_command(),      optimize_command(), compare_command(),    journal_command(),
-          reproduce_command(), selftest_command(), schema_command(),   completion_command(), worker_command()};
+  return {status_command(),   doctor_command(),  new_command(),        gate_command(),
+          profile_command(),  advise_command(),  run_command(),        try_command(),
+          optimize_command(), compare_command(), journal_command(),    reproduce_command(),
+          selftest_command(), schema_command(),  completion_command(), worker_command()};
 }
 
 }  // namespace flashmoe::tools

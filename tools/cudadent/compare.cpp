@@ -4,8 +4,11 @@
 #include <iostream>
 #include <memory>
 
+#include "answer.hpp"
 #include "commands.hpp"
+#include "workflow/compare/outcome.hpp"
 #include "workflow/compare/run_compare.hpp"
+#include "workflow/gates/next.hpp"
 #include "workflow/journal/listing.hpp"
 #include "workflow/output/output.hpp"
 
@@ -20,14 +23,14 @@ using workflow::gain_text;
 struct Flags {
   CompareRequest request;
   double block_ms = 4;
-  bool json = false;
+  JsonFlag json;
   bool quiet = false;
 };
 
 void print_counters(const CompareReport& report) {
   const auto& compared = std::get<workflow::CompareRecord>(report.record.body);
-  fmt::print("{}  {} against {}, workload {} on {}\n", report.word(), compared.candidate->name, compared.base->name,
-             *compared.workload, report.record.device);
+  fmt::print("{} against {}, workload {} on {}\n", compared.candidate->name, compared.base->name, *compared.workload,
+             report.record.device);
   fmt::print("{}", counters_text(*report.counters));
   if (report.record.evidence) fmt::print("evidence    {}\n", text_of(*report.record.evidence));
   fmt::print("record      {}  {:.1f} s  ${:.4f}\n", report.record.id, report.record.seconds, report.record.cost.total);
@@ -38,8 +41,7 @@ void print_report(const CompareReport& report) {
   const auto& comparison = report.comparison;
   const auto& measured = std::get<workflow::CompareRecord>(report.record.body);
   const auto& policy = *measured.policy;
-  fmt::print("{}  {} against {}, workload {}\n", comparison.word(), measured.candidate->name, measured.base->name,
-             *measured.workload);
+  fmt::print("{} against {}, workload {}\n", measured.candidate->name, measured.base->name, *measured.workload);
   if (measured.gain) {
     fmt::print("gain        {}  [{}, {}] at alpha {:.4g} (comparison {} of run {})\n", gain_text(measured.gain->mean),
                gain_text(measured.gain->lower), gain_text(measured.gain->upper), policy.alpha, policy.index,
@@ -65,22 +67,45 @@ void print_report(const CompareReport& report) {
   }
 }
 
+// What is kept is committed, and what is not is put aside; what is not decided goes on.
+std::string next_of(const CompareReport& report, const std::string& project) {
+  const auto& comparison = report.comparison;
+  const bool is_commit = report.record.commit && !report.record.dirty.value_or(true);
+  if (report.counters && report.outcome() != workflow::Outcome::fails) {
+    return "cudadent profile" + project + " --device " + report.record.device;
+  }
+  switch (report.outcome()) {
+    case workflow::Outcome::holds:
+      return is_commit ? "cudadent journal --keep " + report.record.id : "git commit -a";
+    case workflow::Outcome::fails:
+      if (comparison.ending == Ending::candidate_failed) return "cudadent gate" + project;
+      return is_commit ? "git revert --no-edit " + *report.record.commit : "git stash";
+    case workflow::Outcome::could_not_run:
+      return "cudadent gate" + project;
+    case workflow::Outcome::inconclusive:
+      break;
+  }
+  const bool goes_on = comparison.ending == Ending::preempted || comparison.ending == Ending::interrupted ||
+                       comparison.ending == Ending::out_of_time;
+  const bool says_so = same_command_again().find("--resume") != std::string::npos;
+  return same_command_again() + (goes_on && !says_so ? " --resume" : "");
+}
+
 int run(Flags flags) {
   flags.request.block_seconds = flags.block_ms * 1e-3;
   Progress progress(workflow::compare_steps, flags.quiet);
   const auto report = workflow::run_compare(flags.request, progress);
   progress.done();
-  if (!report) {
-    if (flags.json) std::cout << workflow::problem_json("verdict", "COULD NOT RUN", report.error());
-    std::cerr << "cudadent compare: " << report.error().to_string() << "\n";
-    return report.error().file.empty() ? 3 : 2;  // nothing is known about the candidate; a file's mistake is the user's
-  }
+  if (!report) return fail("compare", flags.json, report.error());
+  const int code = workflow::exit_code(report->outcome());
+  const std::string next = next_of(*report, workflow::project_argument(flags.request.project));
   if (flags.json) {
-    std::cout << workflow::compare_json(*report);
+    std::cout << compare_json(answer_of("compare", flags.json, code, report->code(), next), *report);
   } else {
     print_report(*report);
+    fmt::print("{}", last_line(report->word(), next));
   }
-  return report->exit_code();
+  return code;
 }
 
 constexpr const char* manual =
@@ -92,6 +117,7 @@ them, until a test that is valid at every look has decided.
   KEEP          the lower bound is above 0 and the mean gain is at least the least gain   exit code 0
   REVERT        the upper bound is below the least gain, or the candidate failed          exit code 1
   INCONCLUSIVE  neither; also refused thresholds, preemption, interruption                exit code 3
+  BASE FAILED   nothing is known about the candidate                                      exit code 4
 
 Examples:
   cudadent compare                                  the working tree against HEAD
@@ -107,65 +133,64 @@ Command compare_command() {
   return {.name = "compare",
           .about = "Is a candidate faster than the base, by enough, for sure?",
           .manual = manual,
-          .options =
-              {{.names = "--base",
-                .value = &request.base,
-                .about = "Commit, or directory of a kernel project",
-                .shows_default = true},
-               {.names = "--candidate",
-                .value = &request.candidate,
-                .about = "Commit, directory, or . for the working tree",
-                .shows_default = true},
-               {.names = "project,--project",
-                .value = &request.project,
-                .about = "Directory with cudadent.toml",
-                .shows_default = true},
-               {.names = "--device",
-                .value = &request.device,
-                .about = "cpu or virtual:<gpu>, which has counters and no clock (default: FLASHMOE_DEVICE, else cpu)"},
-               {.names = "--workload",
-                .value = &request.workload,
-                .about = "Workload to time (default: the project's target)"},
-               {.names = "--phase",
-                .value = &request.phase,
-                .about = "Takes this phase's least gain from the project",
-                .shows_default = true},
-               {.names = "--min-gain",
-                .value = &request.min_gain,
-                .about = "Least gain worth keeping, 0.02 for 2 % (instead of --phase)",
-                .range = {{0.0, 100.0}}},
-               {.names = "--index",
-                .value = &request.index,
-                .about = "Which comparison of its run this is (default: counted)",
-                .range = {{1, 1000000}}},
-               {.names = "--run",
-                .value = &request.run,
-                .about = "Name of the run (default: CUDADENT_RUN, else the UTC day)"},
-               {.names = "--note", .value = &request.note, .about = "What the change is about, for the summary"},
-               {.names = "--block-ms",
-                .value = &flags->block_ms,
-                .about = "Shortest timed block in milliseconds",
-                .shows_default = true,
-                .range = {{2.0, 1000.0}}},
-               {.names = "--max-pairs",
-                .value = &request.max_pairs,
-                .about = "Most pairs",
-                .shows_default = true,
-                .range = {{6, 24}}},
-               {.names = "--limit",
-                .value = &request.limit_seconds,
-                .about = "Most seconds to measure",
-                .shows_default = true,
-                .range = {{1.0, 1e6}}},
-               {.names = "--seed", .value = &request.seed, .about = "Seed of the inputs (default: a new one)"},
-               {.names = "--final",
-                .value = &request.final_claim,
-                .about = "A final claim: KEEP needs the lower bound to reach the least gain"},
-               {.names = "--resume",
-                .value = &request.resume,
-                .about = "Go on with an unfinished comparison of the same two versions"},
-               {.names = "--json", .value = &flags->json, .about = "The record with every sample, as JSON on stdout"},
-               {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
+          .options = {{.names = "--base",
+                       .value = &request.base,
+                       .about = "Commit, or directory of a kernel project",
+                       .shows_default = true},
+                      {.names = "--candidate",
+                       .value = &request.candidate,
+                       .about = "Commit, directory, or . for the working tree",
+                       .shows_default = true},
+                      {.names = "project,--project",
+                       .value = &request.project,
+                       .about = "Directory with cudadent.toml",
+                       .shows_default = true},
+                      {.names = "--device",
+                       .value = &request.device,
+                       .about = "cpu, or virtual:<gpu>: counters, no clock (default: FLASHMOE_DEVICE, else cpu)"},
+                      {.names = "--workload",
+                       .value = &request.workload,
+                       .about = "Workload to time (default: the project's target)"},
+                      {.names = "--phase",
+                       .value = &request.phase,
+                       .about = "Takes this phase's least gain from the project",
+                       .shows_default = true},
+                      {.names = "--min-gain",
+                       .value = &request.min_gain,
+                       .about = "Least gain worth keeping, 0.02 for 2 % (instead of --phase)",
+                       .range = {{0.0, 100.0}}},
+                      {.names = "--index",
+                       .value = &request.index,
+                       .about = "Which comparison of its run this is (default: counted)",
+                       .range = {{1, 1000000}}},
+                      {.names = "--run",
+                       .value = &request.run,
+                       .about = "Name of the run (default: CUDADENT_RUN, else the UTC day)"},
+                      {.names = "--note", .value = &request.note, .about = "What the change is about, for the summary"},
+                      {.names = "--block-ms",
+                       .value = &flags->block_ms,
+                       .about = "Shortest timed block in milliseconds",
+                       .shows_default = true,
+                       .range = {{2.0, 1000.0}}},
+                      {.names = "--max-pairs",
+                       .value = &request.max_pairs,
+                       .about = "Most pairs",
+                       .shows_default = true,
+                       .range = {{6, 24}}},
+                      {.names = "--limit",
+                       .value = &request.limit_seconds,
+                       .about = "Most seconds to measure",
+                       .shows_default = true,
+                       .range = {{1.0, 1e6}}},
+                      {.names = "--seed", .value = &request.seed, .about = "Seed of the inputs (default: a new one)"},
+                      {.names = "--final",
+                       .value = &request.final_claim,
+                       .about = "A final claim: KEEP needs the lower bound to reach the least gain"},
+                      {.names = "--resume",
+                       .value = &request.resume,
+                       .about = "Go on with an unfinished comparison of the same two versions"},
+                      json_option(flags->json, "The record with every sample, as JSON on stdout"),
+                      {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
           .run = [flags] { return run(*flags); }};
 }
 

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "answer.hpp"
 #include "commands.hpp"
+#include "workflow/output/output.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -113,6 +115,24 @@ std::string fish(const std::vector<CommandWords>& commands) {
   return out;
 }
 
+struct Flags {
+  std::string shell;
+  JsonFlag json;
+};
+
+int run(const Flags& flags) {
+  const std::vector<CommandWords> words = command_words();
+  const std::string script = flags.shell == "bash" ? bash(words) : flags.shell == "zsh" ? zsh(words) : fish(words);
+  const std::string next =
+      flags.shell == "fish" ? "cudadent completion fish | source" : "source <(cudadent completion " + flags.shell + ")";
+  std::fputs(
+      (flags.json ? workflow::completion_json(answer_of("completion", flags.json, 0, "", next), flags.shell, script)
+                  : script)
+          .c_str(),
+      stdout);
+  return 0;
+}
+
 constexpr const char* manual = R"(Examples:
   source <(cudadent completion bash)         now; put the line into ~/.bashrc to keep it
   source <(cudadent completion zsh)
@@ -121,20 +141,17 @@ constexpr const char* manual = R"(Examples:
 }  // namespace
 
 Command completion_command() {
-  auto shell = std::make_shared<std::string>();
+  auto flags = std::make_shared<Flags>();
   return {.name = "completion",
           .about = "Print a completion script for your shell",
           .manual = manual,
           .options = {{.names = "SHELL",
-                       .value = shell.get(),
+                       .value = &flags->shell,
                        .about = "bash, zsh or fish",
                        .required = true,
-                       .choices = {"bash", "zsh", "fish"}}},
-          .run = [shell] {
-            const std::vector<CommandWords> words = command_words();
-            std::fputs((*shell == "bash" ? bash(words) : *shell == "zsh" ? zsh(words) : fish(words)).c_str(), stdout);
-            return 0;
-          }};
+                       .choices = {"bash", "zsh", "fish"}},
+                      json_option(flags->json, "The script in JSON on stdout")},
+          .run = [flags] { return run(*flags); }};
 }
 
 }  // namespace flashmoe::tools

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
+#include "answer.hpp"
 #include "commands.hpp"
 #include "devices/device.hpp"
 #include "support/progress.hpp"
@@ -16,7 +18,7 @@ namespace {
 
 struct Flags {
   workflow::DoctorOptions options;
-  bool json = false;
+  JsonFlag json;
   bool devices = false;
 };
 
@@ -31,7 +33,13 @@ void print_report(const workflow::DoctorReport& report) {
     fmt::print("  {} {}\n", mark_of(finding.severity, colours), finding.what);
     if (!finding.fix.empty()) fmt::print("      fix: {}\n", finding.fix);
   }
-  fmt::print("\n{} ({:.1f} s)\n", report.verdict, report.seconds);
+  fmt::print("\n");
+}
+
+// What is to be repaired is looked at again; on a fit machine the work begins.
+std::string next_of(const workflow::DoctorReport& report, const std::string& directory) {
+  if (report.outcome() == workflow::Outcome::could_not_run) return "cudadent doctor";
+  return std::filesystem::exists(directory + "/cudadent.toml") ? "cudadent gate" : "cudadent new";
 }
 
 void print_devices() {
@@ -51,7 +59,7 @@ void print_devices() {
 int run(const Flags& flags) {
   if (flags.devices) {
     if (flags.json) {
-      fmt::print("{}", workflow::devices_json());
+      fmt::print("{}", devices_json(answer_of("doctor", flags.json, 0, "", "cudadent gate")));
     } else {
       print_devices();
     }
@@ -63,18 +71,21 @@ int run(const Flags& flags) {
     progress.step("doctor", 3);
     report = workflow::examine_machine(flags.options);
   }
+  const int code = workflow::exit_code(report.outcome());
+  const std::string next = next_of(report, flags.options.directory);
   if (flags.json) {
-    fmt::print("{}", workflow::doctor_json(report));
+    fmt::print("{}", doctor_json(answer_of("doctor", flags.json, code, report.code(), next), report));
   } else {
     print_report(report);
+    fmt::print("{}", last_line(fmt::format("{} ({:.1f} s)", report.verdict, report.seconds), next));
   }
-  return workflow::exit_code(report.outcome());
+  return code;
 }
 
 constexpr const char* manual =
     R"(Looks at CPU, compilers, CUDA toolkit and driver, GPUs, Python with NumPy, torch and our extension, counter
 permissions, clocks and disk. It changes nothing and takes at most about five seconds. Every line that is not
-well has its fix below it. The exit code is 0 when all is well, 3 when something would be better (!), 1 when
+well has its fix below it. The exit code is 0 when all is well, 3 when something would be better (!), 4 when
 something must be repaired first (✗).
 
 Examples:
@@ -87,24 +98,23 @@ Examples:
 
 Command doctor_command() {
   auto flags = std::make_shared<Flags>();
-  return {
-      .name = "doctor",
-      .about = "look whether this machine is fit for the work",
-      .manual = manual,
-      .options = {{.names = "--json", .value = &flags->json, .about = "The report as JSON on stdout, with all facts"},
-                  {.names = "--devices",
-                   .value = &flags->devices,
-                   .about = "List the GPUs whose limits the build gate knows, and do nothing else"},
-                  {.names = "--directory",
-                   .value = &flags->options.directory,
-                   .about = "Whose disk is looked at",
-                   .is_directory = true},
-                  {.names = "--python-seconds",
-                   .value = &flags->options.python_limit_seconds,
-                   .about = "How long one import may take",
-                   .shows_default = true,
-                   .range = {{0.1, 600.0}}}},
-      .run = [flags] { return run(*flags); }};
+  return {.name = "doctor",
+          .about = "Is this machine fit for the work, and if not, what is the fix?",
+          .manual = manual,
+          .options = {json_option(flags->json, "The report as JSON on stdout, with all facts"),
+                      {.names = "--devices",
+                       .value = &flags->devices,
+                       .about = "List the GPUs whose limits the build gate knows, and do nothing else"},
+                      {.names = "--directory",
+                       .value = &flags->options.directory,
+                       .about = "Whose disk is looked at",
+                       .is_directory = true},
+                      {.names = "--python-seconds",
+                       .value = &flags->options.python_limit_seconds,
+                       .about = "How long one import may take",
+                       .shows_default = true,
+                       .range = {{0.1, 600.0}}}},
+          .run = [flags] { return run(*flags); }};
 }
 
 }  // namespace flashmoe::tools

@@ -4,12 +4,15 @@
 #include <iostream>
 #include <memory>
 
+#include "answer.hpp"
 #include "commands.hpp"
+#include "support/text.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
 #include "workflow/journal/record.hpp"
 #include "workflow/output/output.hpp"
 #include "workflow/report/summary.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -24,12 +27,22 @@ struct Flags {
   bool known_good = false;
   bool check = false;
   bool runs = false;
-  bool json = false;
+  JsonFlag json;
 };
 
-int fail(const Diagnostic& diagnostic, int code) {
-  std::cerr << "cudadent journal: " << diagnostic.to_string() << "\n";
-  return code;
+int fail(const Flags& flags, const Diagnostic& problem) {
+  return tools::fail("journal", flags.json, problem);
+}
+
+Answer answer(const Flags& flags, const std::string& next, int exit_code = 0, const std::string& code = "") {
+  return answer_of("journal", flags.json, exit_code, code, next);
+}
+
+// What can be run again is; else the list.
+std::string next_after(const Record& record) {
+  const bool has_recipe = record.as<GateRecord>() != nullptr || record.as<CompareRecord>() != nullptr ||
+                          record.as<KnownGoodRecord>() != nullptr;
+  return has_recipe ? "cudadent reproduce " + record.id : "cudadent journal";
 }
 
 int list(const Flags& flags, const std::vector<Record>& records, const std::string& kind) {
@@ -42,36 +55,36 @@ int list(const Flags& flags, const std::vector<Record>& records, const std::stri
   if (flags.last > 0 && chosen.size() > static_cast<std::size_t>(flags.last)) {
     chosen.erase(chosen.begin(), chosen.end() - flags.last);
   }
+  const std::string next = chosen.empty() ? "cudadent gate" : "cudadent journal --show " + printable(chosen.back().id);
   if (flags.json) {
-    std::cout << records_json(chosen);
+    std::cout << records_json(answer(flags, next), chosen);
     return 0;
   }
-  if (chosen.empty()) {
-    std::cout << "no records\n";
-    return 0;
-  }
-  std::cout << list_header() << "\n";
+  if (!chosen.empty()) std::cout << list_header() << "\n";
   for (const Record& record : chosen) std::cout << list_line(record) << "\n";
+  std::cout << last_line(
+      chosen.empty() ? "no records" : fmt::format("{} record{}", chosen.size(), chosen.size() == 1 ? "" : "s"), next);
   return 0;
 }
 
 int compare(const Flags& flags, const Journal& journal) {
   const auto a = journal.find(flags.compare[0]);
-  if (!a) return fail(a.error(), 2);
+  if (!a) return fail(flags, a.error());
   const auto b = journal.find(flags.compare[1]);
-  if (!b) return fail(b.error(), 2);
+  if (!b) return fail(flags, b.error());
   const SideBySide difference = side_by_side(*a, *b);
-  std::cout << (flags.json ? side_by_side_json(difference) : side_by_side_text(difference));
+  std::cout << (flags.json ? side_by_side_json(answer(flags, next_after(*b)), difference)
+                           : side_by_side_text(difference));
   return 0;
 }
 
 int summarise(const Flags& flags, const std::vector<Record>& records) {
   const auto run = find_run(records, flags.summary);
-  if (!run) return fail(run.error(), 2);
+  if (!run) return fail(flags, run.error());
   std::optional<Project> project;
   if (auto loaded = load_project(flags.project)) project = std::move(*loaded);
   const RunSummary summary = run_summary(records, *run, project);
-  std::cout << (flags.json ? summary_json(summary) : markdown_of(summary));
+  std::cout << (flags.json ? summary_json(answer(flags, "cudadent journal --runs"), summary) : markdown_of(summary));
   return 0;
 }
 
@@ -79,32 +92,38 @@ int side_by_side_runs(const Flags& flags, const std::vector<Record>& records) {
   std::optional<Project> project;
   if (auto loaded = load_project(flags.project)) project = std::move(*loaded);
   const auto runs = all_runs(records, project);
-  std::cout << (flags.json ? runs_json(runs) : runs_markdown(runs));
+  const std::string next = runs.empty() ? "cudadent gate" : "cudadent journal --summary " + shell_word(runs.back().run);
+  std::cout << (flags.json ? runs_json(answer(flags, next), runs) : runs_markdown(runs));
   return 0;
 }
 
 int keep(const Flags& flags, Journal& journal) {
   const auto record = journal.find(flags.keep);
-  if (!record) return fail(record.error(), 2);
+  if (!record) return fail(flags, record.error());
   const auto good = known_good_of(*record);
-  if (!good) return fail(good.error(), 1);
+  if (!good) return fail(flags, good.error());
   const auto written = journal.append(*good);
-  if (!written) return fail(written.error(), 1);
-  std::cout << (flags.json ? record_json(*written)
-                           : fmt::format("known good  {}  record {}\n", *written->commit, written->id));
+  if (!written) return fail(flags, written.error());
+  const std::string next = next_after(*written);
+  std::cout << (flags.json ? record_json(answer(flags, next), *written)
+                           : last_line(fmt::format("known good: {}, record {}", *written->commit, written->id), next));
   return 0;
 }
 
 int check(const Flags& flags, const JournalState& state, const std::vector<Record>& records) {
+  const bool holds = state.problems.empty();
+  const int code = exit_code(holds ? Outcome::holds : Outcome::fails);
+  const std::string next = "cudadent journal";
   if (flags.json) {
-    std::cout << journal_state_json(state, records);
+    std::cout << journal_state_json(answer(flags, next, code, holds ? "" : codes::journal_changed), state, records);
   } else {
     for (const std::string& problem : state.problems) std::cout << problem << "\n";
     for (const std::string& note : state.notes) std::cout << note << "\n";
-    std::cout << fmt::format("{}: {} records, {}\n", state.problems.empty() ? "holds" : "does not hold", records.size(),
-                             state.problems.empty() ? "each as it was written" : "not as they were written");
+    std::cout << last_line(fmt::format("{}: {} records, {}", holds ? "holds" : "does not hold", records.size(),
+                                       holds ? "each as it was written" : "not as they were written"),
+                           next);
   }
-  return state.problems.empty() ? 0 : 1;
+  return code;
 }
 
 int run(const Flags& flags) {
@@ -113,7 +132,7 @@ int run(const Flags& flags) {
   if (!flags.compare.empty()) return compare(flags, journal);
   JournalState state;
   const auto records = journal.read(&state);
-  if (!records) return fail(records.error(), 1);
+  if (!records) return fail(flags, records.error());
   if (flags.check) return check(flags, state, *records);
   if (state.damaged > 0) {
     std::cerr << fmt::format(
@@ -123,8 +142,8 @@ int run(const Flags& flags) {
   for (const std::string& problem : state.problems) std::cerr << "cudadent journal: " << problem << "\n";
   if (!flags.show.empty()) {
     const auto record = journal.find(flags.show);
-    if (!record) return fail(record.error(), 2);
-    std::cout << record_json(*record);
+    if (!record) return fail(flags, record.error());
+    std::cout << record_json(answer(flags, next_after(*record)), *record);
     return 0;
   }
   if (!flags.summary.empty()) return summarise(flags, *records);
@@ -197,7 +216,7 @@ Command journal_command() {
                        .value = &flags->check,
                        .about = "Is every record as it was written, and is none missing?",
                        .alternatives = "what"},
-                      {.names = "--json", .value = &flags->json, .about = "As JSON on stdout"}},
+                      json_option(flags->json, "As JSON on stdout")},
           .run = [flags] { return run(*flags); }};
 }
 

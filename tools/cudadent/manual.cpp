@@ -10,9 +10,10 @@ namespace {
 
 constexpr const char* exit_status =
     "0  it holds\n"
-    "1  it does not hold, or a gate could not run\n"
+    "1  the kernel does not hold\n"
     "2  the command line or cudadent.toml is wrong\n"
-    "3  inconclusive, degraded or interrupted";
+    "3  inconclusive, degraded or interrupted\n"
+    "4  it could not run: the machine, a tool or a file";
 
 // Lines of an indented section; empty ones stay empty.
 std::string section(const std::string& title, const std::string& text) {
@@ -81,6 +82,8 @@ class Manual : public CLI::Formatter {
     for (const CLI::Option* option : app->get_options()) {
       if (option->get_group().empty() || option->get_positional() != positional) continue;
       std::string name = make_option_name(option, positional);
+      // A value that may be left out.
+      if (const std::size_t bare = name.find('{'); bare != std::string::npos) name = name.substr(0, bare) + "[=FORM]";
       if (!positional && option->get_type_size() != 0) name += " " + option->get_type_name();
       std::string text = option->get_description();
       if (!option->get_default_str().empty()) text += " [" + option->get_default_str() + "]";

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "answer.hpp"
 #include "commands.hpp"
 #include "workflow/output/output.hpp"
 #include "workflow/project/scaffold.hpp"
@@ -17,23 +18,22 @@ namespace {
 struct Flags {
   std::string name;
   std::string example = "vector_add";
-  bool json = false;
+  JsonFlag json;
 };
 
 int run(const Flags& flags) {
   const std::filesystem::path here = std::filesystem::current_path();
   const std::string name = flags.name.empty() ? here.filename().string() : flags.name;
   const Result<std::vector<std::string>> written = workflow::make_project(here.string(), name, flags.example);
-  if (!written) {
-    fmt::print(stderr, "cudadent new: {}\n", written.error().to_string());
-    return 2;
-  }
+  if (!written) return fail("new", flags.json, written.error());
+  const std::string next = "cudadent gate";
   if (flags.json) {
-    fmt::print("{}", workflow::new_project_json(name, here.string(), *written));
+    fmt::print("{}", new_project_json(answer_of("new", flags.json, 0, "", next), name, here.string(), *written));
     return 0;
   }
   fmt::print("Made the kernel project '{}' from the example {}: {}\n", name, flags.example, fmt::join(*written, ", "));
-  fmt::print("Next: cudadent gate        then edit kernel.cpp and cudadent.toml, and run it again\n");
+  fmt::print("Edit kernel.cpp, reference.cpp and cudadent.toml one at a time, and run the gates after each.\n");
+  fmt::print("{}", last_line("it works as it stands", next));
   return 0;
 }
 
@@ -58,7 +58,7 @@ Command new_command() {
                    .value = &flags->example,
                    .about = "What to begin with: vector_add, softmax or matmul",
                    .shows_default = true},
-                  {.names = "--json", .value = &flags->json, .about = "What was made, as JSON on stdout"}},
+                  json_option(flags->json, "What was made, as JSON on stdout")},
       .run = [flags] { return run(*flags); }};
 }
 

@@ -2,9 +2,11 @@
 #include <iostream>
 #include <memory>
 
+#include "answer.hpp"
 #include "commands.hpp"
 #include "workflow/optimize/optimize.hpp"
 #include "workflow/output/output.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -13,20 +15,23 @@ struct Flags {
   workflow::OptimizeRequest request;
   int iterations = 0;
   std::optional<double> minutes{};
-  bool json = false;
+  JsonFlag json;
 };
 
 int run(Flags flags) {
   if (flags.iterations > 0) flags.request.max_iterations = flags.iterations;
   flags.request.max_minutes = flags.minutes;
   const auto report = workflow::run_optimize(flags.request);
-  if (!report) {
-    if (flags.json) std::cout << workflow::problem_json("verdict", "COULD NOT RUN", report.error());
-    std::cerr << "cudadent optimize: " << report.error().to_string() << "\n";
-    return report.error().file.empty() ? 3 : 2;
+  if (!report) return fail("optimize", flags.json, report.error());
+  const bool kept = report->end != report->start;
+  const int code = workflow::exit_code(kept ? workflow::Outcome::holds : workflow::Outcome::inconclusive);
+  const std::string why = kept ? "" : workflow::codes::optimize_nothing_kept;
+  if (flags.json) {
+    std::cout << optimize_json(answer_of("optimize", flags.json, code, why, report->next), *report);
+  } else {
+    std::cout << optimize_text(*report) << last_line(kept ? "IMPROVED" : "NOTHING KEPT", report->next);
   }
-  std::cout << (flags.json ? workflow::optimize_json(*report) : optimize_text(*report));
-  return report->end == report->start ? 3 : 0;
+  return code;
 }
 
 constexpr const char* manual =
@@ -70,7 +75,7 @@ Command optimize_command() {
                        .about = "Most dollars, by the prices of [cost]",
                        .range = {{0.0, 1e6}}},
                       {.names = "--seed", .value = &request.seed, .about = "Seed of the inputs (default: a new one)"},
-                      {.names = "--json", .value = &flags->json, .about = "Every iteration as JSON on stdout"},
+                      json_option(flags->json, "Every iteration as JSON on stdout"),
                       {.names = "--quiet", .value = &request.quiet, .about = "No progress on stderr"}},
           .run = [flags] { return run(*flags); }};
 }

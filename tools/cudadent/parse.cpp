@@ -2,11 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <map>
 
+#include "answer.hpp"
 #include "manual.hpp"
 #include "workflow/project/suggest.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -27,6 +28,9 @@ CLI::Option* add_option(CLI::App& command, const Option& option) {
       [&](auto* value) {
         if constexpr (std::is_same_v<decltype(value), bool*>) {
           return command.add_flag(option.names, *value, option.about);
+        } else if constexpr (std::is_same_v<decltype(value), std::string*>) {
+          return option.bare.empty() ? command.add_option(option.names, *value, option.about)
+                                     : command.add_flag(option.names + "{" + option.bare + "}", *value, option.about);
         } else {
           return command.add_option(option.names, *value, option.about);
         }
@@ -60,17 +64,13 @@ void add_command(CLI::App& app, const Command& command, int& exit_code) {
 }
 
 // A word that is no command or flag, with the nearest one that is.
-void explain(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
+Diagnostic explanation(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
   const bool is_no_command = !words.empty() && !words[0].starts_with("-") &&
                              std::none_of(commands.begin(), commands.end(),
                                           [&](const CLI::App* command) { return command->get_name() == words[0]; });
-  const std::string name = app.get_name();
-  if (is_no_command) {
-    std::fprintf(stderr, "%s: there is no command '%s'\n", name.c_str(), words[0].c_str());
-  } else {
-    std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
-  }
+  Diagnostic problem{.message = is_no_command ? "there is no command '" + words[0] + "'" : std::string(error.what()),
+                     .code = workflow::codes::usage_command_line};
   const CLI::App* at = &app;
   for (const std::string& word : words) {
     std::vector<std::string> known;
@@ -83,10 +83,20 @@ void explain(const CLI::App& app, const CLI::ParseError& error, const std::vecto
     }
     const std::string flag = word.substr(0, word.find('='));
     const std::string near = workflow::nearest(flag, known);
-    if (!near.empty() && near != flag) std::fprintf(stderr, "  did you mean '%s'?\n", near.c_str());
+    if (!near.empty() && near != flag) problem.fix += "did you mean '" + near + "'? ";
   }
-  std::fprintf(stderr, "  see: %s %s%s--help\n", name.c_str(), at == &app ? "" : at->get_name().c_str(),
-               at == &app ? "" : " ");
+  problem.fix += "see: " + app.get_name() + (at == &app ? "" : " " + at->get_name()) + " --help";
+  return problem;
+}
+
+// Also where the words are no command line: who asks for JSON gets JSON.
+JsonFlag json_asked_for(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (word == "--json") return {"full"};
+    if (word.starts_with("--json=")) return {"short"};
+  }
+  return {};
 }
 
 }  // namespace
@@ -96,17 +106,22 @@ int run_command_line(const Program& program, const std::vector<Command>& command
   app.formatter(manual_formatter());
   app.footer(program.manual);
   app.set_version_flag("--version", program.version, "Print the version");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   int exit_code = 0;
   for (const Command& command : commands) add_command(app, command, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    explain(app, error, {argv + 1, argv + argc});
-    return 2;
+    const std::vector<std::string> words{argv + 1, argv + argc};
+    const auto named = std::find_if(commands.begin(), commands.end(),
+                                    [&](const Command& command) { return !words.empty() && command.name == words[0]; });
+    return fail(named == commands.end() ? "" : named->name, json_asked_for(words), explanation(app, error, words));
   }
-  return exit_code;
+  if (!app.get_subcommands().empty()) return exit_code;
+  const auto bare =
+      std::find_if(commands.begin(), commands.end(), [&](const Command& one) { return one.name == program.bare; });
+  return bare == commands.end() ? static_cast<int>(workflow::ExitCode::usage) : bare->run();
 }
 
 }  // namespace flashmoe::tools

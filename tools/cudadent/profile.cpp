@@ -2,8 +2,10 @@
 #include <iostream>
 #include <memory>
 
+#include "answer.hpp"
 #include "commands.hpp"
 #include "support/progress.hpp"
+#include "workflow/gates/next.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/output/output.hpp"
 
@@ -13,30 +15,43 @@ namespace {
 struct Flags {
   std::string project = ".";
   workflow::ProfileOptions options;
-  bool json = false;
+  JsonFlag json;
   bool quiet = false;
 };
 
+std::string headline(const workflow::ProfileRun& run) {
+  if (!run.findings.empty()) return "the checks found " + run.findings.front().group + ", to be mended first";
+  for (const workflow::LaunchProfile& launch : run.launches) {
+    if (!launch.advice.empty()) return "change first: " + launch.advice.front().rule + " of " + launch.report.kernel;
+  }
+  return "no rule finds a bottleneck";
+}
+
 int run(const Flags& flags) {
-  const auto fail = [&](const Diagnostic& problem, int code) {
-    if (flags.json) std::cout << workflow::problem_json("", "", problem);
-    std::cerr << "cudadent profile: " << problem.to_string() << "\n";
-    return code;
-  };
   const auto project = workflow::load_project(flags.project);
-  if (!project) return fail(project.error(), 2);
+  if (!project) return fail("profile", flags.json, project.error());
   Progress progress(workflow::profile_steps, flags.quiet);
   const auto result = workflow::run_profile(*project, flags.options, progress);
-  if (!result) return fail(result.error(), 1);
-  std::cout << (flags.json ? workflow::profile_json(*result) : profile_text(*result));
-  return result->findings.empty() ? 0 : 1;
+  if (!result) return fail("profile", flags.json, result.error());
+  const bool is_clean = result->findings.empty();
+  const int code = workflow::exit_code(is_clean ? workflow::Outcome::holds : workflow::Outcome::fails);
+  // After a change the kernel is checked before it is looked at again.
+  const std::string next = "cudadent gate" + workflow::project_argument(project->directory) + " --device " +
+                           result->device + " --until correctness";
+  if (flags.json) {
+    const std::string kind = is_clean ? "" : result->findings.front().code;
+    std::cout << profile_json(answer_of("profile", flags.json, code, kind, next), *result);
+  } else {
+    std::cout << profile_text(*result) << last_line(headline(*result), next);
+  }
+  return code;
 }
 
 constexpr const char* manual =
     R"(Runs one call of the CUDA kernels of a project on the virtual GPU with all checks and counters on, and says in
 words what limits it: a grid too small for the machine, bank conflicts, occupancy and its limiter, accesses that
 are not coalesced. Counts are exact for the PTX that ran; caches are a model; no time is claimed.
-Exit codes: 0 profiled, 1 could not run or a check found something, 2 usage.
+Exit codes: 0 profiled, 1 a check found something.
 
 Examples:
   cudadent profile examples/attention_naive --device virtual:l4
@@ -55,12 +70,14 @@ Command profile_command() {
                    .value = &flags->project,
                    .about = "Directory with cudadent.toml",
                    .shows_default = true},
-                  {.names = "--device", .value = &options.device, .about = "virtual:<gpu>", .shows_default = true},
+                  {.names = "--device",
+                   .value = &options.device,
+                   .about = "virtual:<gpu> (default: FLASHMOE_DEVICE, else the GPU of cuda.device)"},
                   {.names = "--workload", .value = &options.workload, .about = "Which workload (default: the target)"},
                   {.names = "--seed",
                    .value = &options.seed,
                    .about = "Seed of the inputs and of the schedule (default: a new one)"},
-                  {.names = "--json", .value = &flags->json, .about = "All counters as JSON on stdout"},
+                  json_option(flags->json, "All counters as JSON on stdout"),
                   {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
       .run = [flags] { return run(*flags); }};
 }

@@ -1,17 +1,23 @@
 // cudadent run: anybody's driver-API program on a virtual GPU.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <iostream>
 #include <memory>
 
+#include "answer.hpp"
 #include "commands.hpp"
+#include "support/progress.hpp"
+#include "support/text.hpp"
 #include "workflow/gpu/findings.hpp"
 #include "workflow/gpu/program.hpp"
 #include "workflow/output/output.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -19,16 +25,20 @@ namespace {
 struct Flags {
   workflow::ProgramOptions options;
   std::vector<std::string> program;
-  bool json = false;
+  JsonFlag json;
 };
 
-// The program keeps its terminal, its input and its signals; only its environment differs.
-int wait_for(const std::vector<std::string>& program, const std::vector<std::string>& environment) {
+// The program keeps its terminal, its input and its signals; only its environment differs. Returns its exit code; what
+// kept it from starting comes through a pipe that a successful exec closes.
+Result<int> wait_for(const std::vector<std::string>& program, const std::vector<std::string>& environment) {
+  const auto failed = [&](int error) {
+    return Diagnostic{.message = program[0] + ": " + std::strerror(error),
+                      .fix = "name a program that is there and may be executed",
+                      .code = workflow::codes::run_cannot_start};
+  };
+  std::array<int, 2> trouble{};
+  if (pipe2(trouble.data(), O_CLOEXEC) != 0) return failed(errno);
   const pid_t child = fork();
-  if (child < 0) {
-    std::cerr << "cudadent run: cannot start a process: " << std::strerror(errno) << "\n";
-    return 1;
-  }
   if (child == 0) {
     for (const std::string& setting : environment) {
       const std::size_t equals = setting.find('=');
@@ -39,12 +49,21 @@ int wait_for(const std::vector<std::string>& program, const std::vector<std::str
     for (const std::string& word : program) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
     execvp(argv[0], argv.data());
-    std::cerr << "cudadent run: " << program[0] << ": " << std::strerror(errno) << "\n";
+    const int error = errno;
+    const ssize_t ignored = write(trouble[1], &error, sizeof error);
+    static_cast<void>(ignored);
     _exit(127);
   }
+  const int fork_error = errno;
+  close(trouble[1]);
+  int error = 0;
+  const bool did_not_start = child >= 0 && read(trouble[0], &error, sizeof error) == sizeof error;
+  close(trouble[0]);
+  if (child < 0) return failed(fork_error);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  if (did_not_start) return failed(error);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -56,42 +75,63 @@ std::string counted(std::size_t count, const char* noun, const char* plural) {
 struct Verdict {
   const char* outcome;
   int exit_code;
+  const char* code;
 };
-Verdict verdict_of(int program_exit_code, std::size_t launches, std::size_t findings) {
-  if (program_exit_code != 0) return {"program failed", program_exit_code};
-  if (findings != 0) return {"findings", 1};
-  if (launches == 0) return {"nothing ran", 3};
-  return {"holds", 0};
+Verdict verdict_of(int program_exit_code, std::size_t launches, const std::vector<workflow::Finding>& findings) {
+  using workflow::Outcome;
+  if (program_exit_code != 0) return {"program failed", program_exit_code, workflow::codes::run_program_failed};
+  if (!findings.empty()) {
+    return {"findings", workflow::exit_code(Outcome::fails), workflow::check_code(findings.front().group)};
+  }
+  if (launches == 0) {
+    return {"nothing ran", workflow::exit_code(Outcome::inconclusive), workflow::codes::run_nothing_ran};
+  }
+  return {"holds", workflow::exit_code(Outcome::holds), ""};
+}
+
+// What did not go well is done again after a change; what held is tried in another order.
+std::string next_of(const Flags& flags, const Verdict& verdict, const std::string& device) {
+  std::string command = fmt::format("cudadent run --device {}", device);
+  if (verdict.exit_code == 0) command += fmt::format(" --seed {}", flags.options.seed + 1);
+  command += " --";
+  for (const std::string& word : flags.program) command += " " + shell_word(word);
+  return verdict.code == std::string_view(workflow::codes::run_nothing_ran) ? "VGPU_LOG_CALLS=1 " + command : command;
 }
 
 int run(Flags flags) {
   const workflow::ReportFile own_report;
   if (flags.options.report.empty()) flags.options.report = own_report.path();
+  const auto device = program_device(flags.options);
+  if (!device) return fail("run", flags.json, device.error());
   const auto environment = workflow::program_environment(flags.options);
-  if (!environment) {
-    std::cerr << "cudadent run: " << environment.error().to_string() << "\n";
-    return 2;
-  }
-  const int code = wait_for(flags.program, *environment);
+  if (!environment) return fail("run", flags.json, environment.error());
+  const auto code = wait_for(flags.program, *environment);
+  if (!code) return fail("run", flags.json, code.error());
   auto launches = workflow::read_launches(flags.options.report);
-  const std::size_t findings = workflow::virtual_findings(launches).findings.size();
+  const auto findings = workflow::virtual_findings(launches).findings;
   std::erase_if(launches, [](const auto& launch) { return launch.kernel.empty(); });  // what the end of the run said
-  const Verdict verdict = verdict_of(code, launches.size(), findings);
+  const Verdict verdict = verdict_of(*code, launches.size(), findings);
+  const std::string next = next_of(flags, verdict, device->to_string());
   if (flags.json) {
-    std::cout << workflow::program_json({.device = flags.options.device,
-                                         .outcome = verdict.outcome,
-                                         .exit_code = code,
-                                         .findings = findings,
-                                         .launches = std::move(launches)});
+    std::cout << program_json(answer_of("run", flags.json, verdict.exit_code, verdict.code, next),
+                              {.device = device->to_string(),
+                               .outcome = verdict.outcome,
+                               .program_exit_code = *code,
+                               .findings = findings.size(),
+                               .launches = std::move(launches)});
     return verdict.exit_code;
   }
-  std::cerr << fmt::format("cudadent run: {} on {}, {}, the program ended with {}\n",
-                           counted(launches.size(), "launch", "es"), flags.options.device,
-                           counted(findings, "finding", "s"), code);
-  if (launches.empty())
+  // The program's own output has stdout for itself.
+  if (launches.empty()) {
     std::cerr << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked. Does the program load "
                  "libcuda.so.1 by that name, and not the CUDA runtime? VGPU_LOG_CALLS=1 shows what it asks of the "
                  "driver.\n";
+  }
+  std::cerr << bold(fmt::format("cudadent run: {} on {}, {}, the program ended with {}; next: {}",
+                                counted(launches.size(), "launch", "es"), device->to_string(),
+                                counted(findings.size(), "finding", "s"), *code, next),
+                    may_colour(2))
+            << "\n";
   return verdict.exit_code;
 }
 
@@ -100,7 +140,7 @@ constexpr const char* manual =
 -lineinfo. Programs on the CUDA runtime API (<<<>>>, cudart) ask the driver for undocumented tables and get an
 error that says so.
 Exit codes: the program's own when it is not 0; else 1 when a check found something, 3 when no kernel was
-launched, 0.
+launched, 0. 4 when the program could not be started.
 
 Examples:
   cudadent run --device virtual:l4 -- python saxpy.py
@@ -111,30 +151,31 @@ Examples:
 Command run_command() {
   auto flags = std::make_shared<Flags>();
   workflow::ProgramOptions& options = flags->options;
-  return {.name = "run",
-          .about = "Any program that uses the CUDA driver API, on a virtual GPU",
-          .manual = manual,
-          .options = {{.names = "--device", .value = &options.device, .about = "virtual:<gpu>", .shows_default = true},
-                      {.names = "--check",
-                       .value = &options.checks,
-                       .about = "all, none, or a list of memcheck, initcheck, racecheck, synccheck",
-                       .shows_default = true},
-                      {.names = "--seed",
-                       .value = &options.seed,
-                       .about = "Seed of the schedule; 0 is the natural order",
-                       .shows_default = true},
-                      {.names = "--report",
-                       .value = &options.report,
-                       .about = "File for findings and counters, one JSON object per launch"},
-                      {.names = "--json",
-                       .value = &flags->json,
-                       .about = "Launches with findings and counters, as JSON on stdout after the program"},
-                      {.names = "program",
-                       .value = &flags->program,
-                       .about = "The program and its arguments, after --",
-                       .required = true}},
-          .run = [flags] { return run(*flags); },
-          .takes_rest = true};
+  return {
+      .name = "run",
+      .about = "Any program that uses the CUDA driver API, on a virtual GPU",
+      .manual = manual,
+      .options = {{.names = "--device",
+                   .value = &options.device,
+                   .about = "virtual:<gpu> (default: FLASHMOE_DEVICE, else virtual:l4)"},
+                  {.names = "--check",
+                   .value = &options.checks,
+                   .about = "all, none, or a list of memcheck, initcheck, racecheck, synccheck",
+                   .shows_default = true},
+                  {.names = "--seed",
+                   .value = &options.seed,
+                   .about = "Seed of the schedule; 0 is the natural order",
+                   .shows_default = true},
+                  {.names = "--report",
+                   .value = &options.report,
+                   .about = "File for findings and counters, one JSON object per launch"},
+                  json_option(flags->json, "Launches with findings and counters, as JSON on stdout after the program"),
+                  {.names = "program",
+                   .value = &flags->program,
+                   .about = "The program and its arguments, after --",
+                   .required = true}},
+      .run = [flags] { return run(*flags); },
+      .takes_rest = true};
 }
 
 }  // namespace flashmoe::tools

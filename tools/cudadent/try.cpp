@@ -2,6 +2,7 @@
 #include <iostream>
 #include <memory>
 
+#include "answer.hpp"
 #include "commands.hpp"
 #include "support/progress.hpp"
 #include "workflow/output/output.hpp"
@@ -12,7 +13,7 @@ namespace {
 
 struct Flags {
   workflow::TrialRequest request;
-  bool json = false;
+  JsonFlag json;
   bool quiet = false;
 };
 
@@ -20,13 +21,14 @@ int run(const Flags& flags) {
   Progress progress(workflow::trial_steps, flags.quiet);
   const auto report = workflow::run_trial(flags.request, progress);
   progress.done();
-  if (!report) {
-    if (flags.json) std::cout << workflow::problem_json("verdict", "COULD NOT RUN", report.error());
-    std::cerr << "cudadent try: " << report.error().to_string() << "\n";
-    return report.error().file.empty() ? 3 : 2;
+  if (!report) return fail("try", flags.json, report.error());
+  const int code = workflow::exit_code(report->outcome);
+  if (flags.json) {
+    std::cout << trial_json(answer_of("try", flags.json, code, report->code, report->next), *report);
+  } else {
+    std::cout << trial_text(*report) << last_line(report->word, report->next);
   }
-  std::cout << (flags.json ? workflow::trial_json(*report) : trial_text(*report));
-  return report->exit_code;
+  return code;
 }
 
 constexpr const char* manual =
@@ -82,9 +84,7 @@ Command try_command() {
                        .about = "Most seconds to measure",
                        .shows_default = true,
                        .range = {{1.0, 1e6}}},
-                      {.names = "--json",
-                       .value = &flags->json,
-                       .about = "Record, gates, comparison and patch, as JSON on stdout"},
+                      json_option(flags->json, "Record, gates, comparison and patch, as JSON on stdout"),
                       {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
           .run = [flags] { return run(*flags); }};
 }

@@ -1,6 +1,7 @@
 // Contexts: the primary one, others, and each thread's stack of them.
 #include <algorithm>
 
+#include "vgpu/driver/leftovers.hpp"
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/state.hpp"
 #include "vgpu/ir/layout.hpp"
@@ -253,13 +254,18 @@ VGPU_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned* version) {
 
 // Everything is done when it was asked for; a fault of it comes out here.
 VGPU_EXPORT CUresult cuCtxSynchronize() {
-  return with_context("cuCtxSynchronize", [](State&, Context&) { return CUDA_SUCCESS; });
+  return with_context("cuCtxSynchronize", [](State& all, const Context& context) {
+    call_ends(all, context);
+    return CUDA_SUCCESS;
+  });
 }
 
 VGPU_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle) {
   return with_driver("cuCtxSynchronize", [&](State& all) {
     const Context* const context = handle == nullptr ? current_context() : all.contexts.find(handle);
-    return context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : context->sticky;
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context->sticky == CUDA_SUCCESS) call_ends(all, *context);
+    return context->sticky;
   });
 }
 

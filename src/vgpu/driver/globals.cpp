@@ -106,6 +106,7 @@ Result<Done> place_globals(Module& module, const std::function<std::uint64_t(std
       if (!value) return value.error();
       std::memcpy(to + i * step, &*value, std::min<std::uint64_t>(step, sizeof(*value)));
     }
+    if (module.machine->watching.leftovers) placed->second.initial.assign(to, to + placed->second.bytes);
   }
   return Done{};
 }

@@ -178,7 +178,7 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
                    });
   }
   run.schedule = machine.watching.schedule;
-  if (machine.watching.budget != 0) run.instruction_budget = machine.watching.budget;
+  if (const std::uint64_t budget = budget_now(machine.watching); budget != 0) run.instruction_budget = budget;
   run.sm_count = static_cast<std::uint32_t>(machine.gpu.sm_count.value);
   const int resident =
       resident_ctas(function, kernel, static_cast<std::int64_t>(request.block.count()), request.dynamic_shared_bytes);

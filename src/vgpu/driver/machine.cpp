@@ -30,7 +30,8 @@ Result<Watching> watching() {
     const auto comma = checks.find(',');
     const std::string_view one = checks.substr(0, comma);
     checks = comma == std::string_view::npos ? std::string_view{} : checks.substr(comma + 1);
-    bool known = one.empty() || one == "none";
+    bool known = one.empty() || one == "none" || one == "leftovers";
+    if (one == "leftovers") asked.leftovers = true;
     for (const auto& [name, flag] : {std::pair{"memcheck", &asked.memcheck},
                                      {"initcheck", &asked.initcheck},
                                      {"racecheck", &asked.racecheck},
@@ -38,7 +39,7 @@ Result<Watching> watching() {
       if (one == name || one == "all") *flag = known = true;
     if (!known)
       return Diagnostic{.message = fmt::format("VGPU_CHECK: unknown check \"{}\"", one),
-                        .fix = "VGPU_CHECK=all, none, or a list of memcheck,initcheck,racecheck,synccheck"};
+                        .fix = "VGPU_CHECK=all, none, or a list of memcheck,initcheck,racecheck,synccheck,leftovers"};
   }
   asked.report = environment("VGPU_REPORT");
   std::uint64_t seed = 0;
@@ -81,6 +82,12 @@ Result<Machine*> make() {
 }
 
 }  // namespace
+
+std::uint64_t budget_now(const Watching& watching) {
+  if (watching.budget == 0) return 0;
+  const auto again = number("VGPU_BUDGET", environment("VGPU_BUDGET"));
+  return again && *again != 0 ? *again : watching.budget;
+}
 
 Result<Machine*> machine() {
   static const auto& one = *new Result<Machine*>(make());

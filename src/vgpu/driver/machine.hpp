@@ -12,14 +12,16 @@
 
 namespace flashmoe::vgpu::driver {
 
-// What the environment asks for: VGPU_CHECK=memcheck,initcheck,racecheck,synccheck|all|none, VGPU_REPORT=file (one JSON
-// object a line with the counters and findings of a launch), VGPU_SEED=n, VGPU_SCHEDULE=natural|adversarial,
+// What the environment asks for: VGPU_CHECK=memcheck,initcheck,racecheck,synccheck,leftovers|all|none, VGPU_REPORT=file
+// (one JSON object a line with the counters and findings of a launch), VGPU_SEED=n, VGPU_SCHEDULE=natural|adversarial,
 // VGPU_BUDGET=warp instructions.
 struct Watching {
   bool memcheck = false, initcheck = false, racecheck = false, synccheck = false;
+  // Not one of all: programs may keep what they like, a function of its inputs may not (leftovers.hpp).
+  bool leftovers = false;
   std::string report{};
   exec::Schedule schedule{};
-  std::uint64_t budget = 0;  // 0: exec's own
+  std::uint64_t budget = 0;  // when the driver started; 0: exec's own
   [[nodiscard]] bool checks() const { return memcheck || initcheck || racecheck || synccheck; }
   // Observed runs have one host thread and tell everything; else they are fast.
   [[nodiscard]] bool observed() const { return checks() || !report.empty(); }
@@ -33,6 +35,9 @@ struct Machine {
   [[nodiscard]] int sm() const { return architecture.sm(); }
   [[nodiscard]] std::uint64_t memory_bytes() const { return static_cast<std::uint64_t>(gpu.memory_gb.value) << 30U; }
 };
+
+// Warp instructions of the next launch; 0: exec's own. Who has set a budget may set another one between launches.
+[[nodiscard]] std::uint64_t budget_now(const Watching& watching);
 
 // Made at the first cuInit. An environment that cannot be followed is an error with a text, not a default.
 [[nodiscard]] Result<Machine*> machine();

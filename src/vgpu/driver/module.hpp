@@ -36,6 +36,7 @@ struct Function {
 
 struct Global {
   std::uint64_t address = 0, bytes = 0;
+  std::vector<std::uint8_t> initial{};  // kept where leftovers are looked for
 };
 
 struct Module {

@@ -36,8 +36,10 @@ class Observation {
     const observe::LaunchCounts& counts = watch_.counts();
     result.dram_bytes =
         static_cast<double>(counts.traffic.dram_sectors_read + counts.traffic.dram_sectors_written) * bytes_per_sector;
+    watch_.log().locate(
+        [&](std::uint64_t address) { return observe::buffer_place(launch, *machine_.memory, address); });
+    for (const observe::Finding* finding : watch_.log().by_cause()) log_line(finding->to_text());
     for (const observe::Finding& finding : watch_.log().findings()) {
-      log_line(finding.to_text());
       if (finding.check != observe::Check::memcheck) continue;
       if (!result.has_memory_finding)
         result.is_misaligned = finding.is_misaligned;  // the first one ends a device's run
@@ -50,6 +52,7 @@ class Observation {
       report["annotated_sources"] = annotated_sources(counted);
       report["launch"] = ++launches_;
       report["seed"] = launch.schedule.seed;
+      report["schedule"] = launch.schedule.parts_warps ? "adversarial" : "natural";
       report.update(watch_.log().to_json());
       if (result.outcome.fault.kind != exec::Fault::Kind::none) report["fault"] = result.outcome.fault.message;
       write(report);
@@ -81,6 +84,7 @@ class Observation {
             .racecheck = asked.racecheck,
             .synccheck = asked.synccheck,
             .counters = !asked.report.empty(),
+            .leftovers = asked.leftovers,
             .global = shadow_.get(),
             .machine = shape_};
   }
@@ -125,6 +129,11 @@ class Observation {
   std::uint64_t launches_ = 0;
 };
 
+nlohmann::ordered_json finding_without_place(const std::string& message, const std::string& advice) {
+  return {{"findings", nlohmann::ordered_json::array(
+                           {{{"check", "memcheck"}, {"cause", "access"}, {"message", message}, {"advice", advice}}})}};
+}
+
 observe::GlobalShadow* shadow() {
   Observation* const one = Observation::get();
   return one == nullptr ? nullptr : one->shadow();
@@ -154,9 +163,17 @@ void report_leaks(std::size_t allocations, std::uint64_t bytes) {
   if (one == nullptr) return;
   const std::string message = fmt::format("{} allocations, {} bytes, were never freed", allocations, bytes);
   log_line("memcheck: " + message);
-  one->write({{"findings",
-               nlohmann::ordered_json::array(
-                   {{{"check", "memcheck"}, {"message", message}, {"advice", "free them before the context ends"}}})}});
+  one->write(finding_without_place(message, "free them before the context ends"));
+}
+
+void report_heap(std::uint64_t bytes) {
+  Observation* const one = Observation::get();
+  static bool is_told = false;
+  if (one == nullptr || is_told) return;
+  is_told = true;
+  log_line(fmt::format("memcheck: {} bytes of malloc were not freed", bytes));
+  one->write(finding_without_place("memory that device code got from malloc was not freed by the end of the call",
+                                   "free() in the kernel what it allocated: the heap is never emptied"));
 }
 
 WatchedRun run_watched(exec::Launch launch, Function& function) {

@@ -15,6 +15,7 @@ void host_allocated(std::uint64_t address, std::uint64_t bytes);
 void host_wrote(std::uint64_t address, std::uint64_t bytes);
 void copied(const memory::DeviceMemory& memory, std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
 void report_leaks(std::size_t allocations, std::uint64_t bytes);
+void report_heap(std::uint64_t bytes);  // that kernels got from malloc and kept
 
 struct WatchedRun {
   exec::Outcome outcome{};

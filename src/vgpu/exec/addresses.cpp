@@ -5,6 +5,7 @@
 #include <string>
 
 #include "vgpu/exec/lane_loop.hpp"
+#include "vgpu/exec/standstill.hpp"
 
 namespace flashmoe::vgpu::exec {
 
@@ -132,6 +133,13 @@ void raise_bad_lane(Warp& warp, ir::Space space, const Range& range, const Reque
     access.scope = static_cast<Scope>(traits.scope);
     access.is_volatile = traits.is_volatile;
   }
+  const bool reads = access.kind == AccessKind::load || access.kind == AccessKind::atomic;
+  if (reads && access.space != ir::Space::param) {
+    Repetition& seen = warp.repetition;
+    seen.read_pc = access.pc;
+    seen.read_space = access.space;
+    seen.read_address = addresses[first_lane(access.lanes)];
+  }
   return grid.observer->access(warp, inst, access);
 }
 
@@ -196,6 +204,9 @@ std::uint32_t resolve_in(Warp& warp, const ir::Inst& inst, ir::Space space, cons
     }
   }
   if constexpr (mode == Mode::observed) {
+    if (request.kind != AccessKind::load && request.kind != AccessKind::async_read) {
+      about_to_write(*warp.cta->grid, request, targets);
+    }
     const std::uint32_t refused = asked.lanes & ~request.lanes;
     if (refused != 0 && request.kind == AccessKind::load) {
       for_each_lane(refused, [&](int lane) { targets.host[lane] = reinterpret_cast<std::uint64_t>(zeros); });

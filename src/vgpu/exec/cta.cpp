@@ -10,6 +10,7 @@
 #include "vgpu/exec/lane_loop.hpp"
 #include "vgpu/exec/observer.hpp"
 #include "vgpu/exec/place.hpp"
+#include "vgpu/exec/standstill.hpp"
 
 namespace flashmoe::vgpu::exec {
 
@@ -29,6 +30,7 @@ void begin_warp(Warp& warp, Cta& cta, std::uint32_t id, std::uint32_t threads) {
   warp.leave = false;
   warp.polled = false;
   warp.yielded = false;
+  warp.repetition = {};
   warp.instructions = 0;
   warp.splits.clear();
   warp.current = Split{};
@@ -69,6 +71,11 @@ void main_loop(Warp& warp) {
         observer->before(warp, inst, pc);
       }
       inst.run(warp, inst);
+      if constexpr (mode == Mode::observed) {
+        if (warp.cta->grid->write.lanes != 0) {
+          wrote(*warp.cta->grid);
+        }
+      }
     }
   } while (++warp.instructions != warp.slice_end && !warp.leave);
 }

@@ -5,6 +5,7 @@
 
 #include "vgpu/exec/place.hpp"
 #include "vgpu/exec/state.hpp"
+#include "vgpu/ir/readable_name.hpp"
 
 namespace flashmoe::vgpu::exec {
 
@@ -16,16 +17,16 @@ Dim3 thread_of(const Warp& warp, int lane) {
 
 std::string place_of(const ir::Kernel& kernel, std::uint32_t pc) {
   if (pc >= kernel.info.size()) {
-    return fmt::format("kernel {}", kernel.name);
+    return fmt::format("kernel {}", ir::readable_name(kernel.name));
   }
   const ir::InstInfo& info = kernel.info[pc];
-  std::string place = fmt::format("kernel {}", kernel.name);
+  std::string place = fmt::format("kernel {}", ir::readable_name(kernel.name));
   const auto file = static_cast<std::size_t>(info.source_file);
   if (info.source_line != 0 && file < kernel.files.size()) {
     place += fmt::format(", {}:{}", kernel.files[file], info.source_line);
   }
   if (!info.inlined.empty()) {
-    place += fmt::format(" ({})", info.inlined);
+    place += fmt::format(" ({})", ir::readable_names(info.inlined));
   }
   if (info.at.line != 0) {
     place += fmt::format(", PTX line {}", info.at.line);

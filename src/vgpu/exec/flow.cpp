@@ -9,6 +9,7 @@
 #include "vgpu/exec/frames.hpp"
 #include "vgpu/exec/lane_loop.hpp"
 #include "vgpu/exec/observer.hpp"
+#include "vgpu/exec/standstill.hpp"
 
 namespace flashmoe::vgpu::exec {
 
@@ -341,6 +342,10 @@ void next_split(Warp& warp) {
 }
 
 void look_around(Warp& warp) {
+  const Grid& grid = *warp.cta->grid;
+  if (grid.observer != nullptr && !grid.reads_clock) {
+    look_for_standstill(warp);
+  }
   if (!warp.polled && warp.current.backward_branches < rounds_without_polling) {
     return;
   }

@@ -3,6 +3,7 @@
 #include "vgpu/exec/heap.hpp"
 #include "vgpu/exec/observer.hpp"
 #include "vgpu/exec/schedule.hpp"
+#include "vgpu/exec/standstill.hpp"
 #include "vgpu/exec/state.hpp"
 
 namespace flashmoe::vgpu::exec {
@@ -63,6 +64,7 @@ Outcome run(const Launch& launch, memory::DeviceMemory& memory) {
     for (const ir::InstInfo& info : launch.kernel->info) {
       grid.traits.push_back(traits_of(info.form));
     }
+    grid.reads_clock = reads_a_clock(*launch.kernel);
     grid.observer->grid_begins(grid);
   }
   outcome.warp_instructions = in_order ? run_in_order(grid, resident) : run_fast(grid, resident, launch.host_threads);

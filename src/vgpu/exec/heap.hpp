@@ -25,6 +25,7 @@ class Heap {
   // 0: no room is left.
   [[nodiscard]] std::uint64_t allocate(std::uint64_t bytes, std::string what);
   [[nodiscard]] Result<Done> free(std::uint64_t address);
+  [[nodiscard]] std::uint64_t used() const { return used_; }  // between launches
 
  private:
   memory::DeviceMemory& memory_;

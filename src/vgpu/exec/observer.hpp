@@ -36,6 +36,8 @@ enum class SyncProblem : std::uint8_t {
   bad_mask,           // .sync mask without the executing lane, or with lanes that cannot arrive
   missing_wait,       // the CTA ended, or shared memory was read, with copies under way
   deadlock,
+  polling,       // all that live wait for a value that nobody is left to write
+  endless_loop,  // the same, without a look at memory
 };
 
 class Observer {

@@ -9,6 +9,7 @@
 #include "vgpu/exec/lane_loop.hpp"
 #include "vgpu/exec/observer.hpp"
 #include "vgpu/exec/schedule.hpp"
+#include "vgpu/exec/standstill.hpp"
 
 namespace flashmoe::vgpu::exec {
 
@@ -114,6 +115,7 @@ class Turns {
     if (executed_ > grid_.launch->instruction_budget) {
       raise_timeout(warp);
     }
+    look_for_end(warp);
   }
 
   // Now and then some of the running lanes fall behind the others, until they meet where the program makes them.
@@ -124,6 +126,34 @@ class Turns {
     const std::uint32_t behind = warp.active & static_cast<std::uint32_t>(draw(grid_.random_state));
     if (behind != 0 && behind != warp.active) {
       (void)put_aside(warp, behind, warp.pc, -1);
+    }
+  }
+
+  // Nobody is asked before as many turns were no progress as there are warps.
+  void look_for_end(Warp& warp) {
+    still_turns_ = warp.state == WarpState::exited || !stands_still(warp) ? 0 : still_turns_ + 1;
+    if (grid_.observer == nullptr || still_turns_ < ctas_.size() * warp.cta->warps.size()) {
+      return;
+    }
+    still_turns_ = 0;
+    std::size_t live = 0;
+    Warp* repeats = nullptr;
+    for (const std::unique_ptr<Cta>& cta : ctas_) {
+      for (Warp& one : cta->warps) {
+        if (one.state == WarpState::exited) {
+          continue;
+        }
+        if (!stands_still(one)) {
+          return;
+        }
+        ++live;
+        const bool polls = one.state == WarpState::running && one.repetition.read_pc != ir::no_slot;
+        repeats = repeats == nullptr && one.state == WarpState::running ? &one : repeats;
+        repeats = polls && repeats->repetition.read_pc == ir::no_slot ? &one : repeats;
+      }
+    }
+    if (repeats != nullptr && !grid_.stopped) {
+      raise_standstill(*repeats, live);
     }
   }
 
@@ -148,6 +178,7 @@ class Turns {
   std::vector<std::unique_ptr<Cta>> ctas_{};
   std::vector<Warp*> runnable_{};
   std::vector<bool> may_part_{};  // by pc
+  std::size_t still_turns_ = 0;
 };
 
 }  // namespace

@@ -100,6 +100,18 @@ struct AsyncCopy {
   std::uint8_t bytes = 0, source_bytes = 0, lane = 0;
 };
 
+// What an observed run knows of a warp that goes round a loop (standstill.hpp).
+struct Repetition {
+  static constexpr std::uint64_t never = ~std::uint64_t{0};
+  std::uint64_t brief = 0, whole = 0;  // its state then
+  std::uint64_t changes = never;       // Grid::changes then
+  std::uint64_t still_at = never;      // Grid::changes while which it only repeats itself
+  std::uint32_t looks = 0, renewed_after = 0, matches = 0;
+  std::uint32_t read_pc = ir::no_slot;  // where it last read memory since then
+  std::uint64_t read_address = 0;
+  ir::Space read_space = ir::Space::global;
+};
+
 struct alignas(64) Warp {
   // What ops use; the main loop keeps it in step with the running split.
   std::uint32_t* registers = nullptr;  // of the running split's frame
@@ -137,6 +149,7 @@ struct alignas(64) Warp {
   bool yielded = false;          // left the main loop because it only waits for others
   std::uint64_t slice_end = 0;   // value of `instructions` at which its slice ends
   std::uint32_t barrier_pc = 0;  // of the barrier it waits at
+  Repetition repetition{};
 
   [[nodiscard]] std::uint32_t* slot(std::uint32_t index) const {
     return registers + std::size_t{index} * lanes_per_warp;
@@ -218,6 +231,14 @@ struct Grid {
   std::mutex mutex{};                  // of fault and of print
   std::vector<AccessTraits> traits{};  // by pc; empty in fast runs
   std::uint64_t random_state = 0;      // seeded runs have one host thread
+  // Observed runs only (standstill.hpp).
+  struct Write {  // of the instruction that runs
+    std::uint32_t lanes = 0, bytes = 0;
+    std::uint64_t host[lanes_per_warp] = {};
+    std::uint8_t before[lanes_per_warp][32] = {};
+  } write{};
+  std::uint64_t changes = 0;  // writes that left another value
+  bool reads_clock = false;
 };
 
 struct Outcome {

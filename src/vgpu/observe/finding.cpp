@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "vgpu/ir/readable_name.hpp"
 #include "vgpu/observe/source_place.hpp"
 
 namespace flashmoe::vgpu::observe {
@@ -29,6 +31,22 @@ std::string_view name_of(Check check) {
       return "racecheck";
     case Check::synccheck:
       return "synccheck";
+  }
+  return "?";
+}
+
+std::string_view name_of(Cause cause) {
+  switch (cause) {
+    case Cause::access:
+      return "access";
+    case Cause::order:
+      return "order";
+    case Cause::lanes:
+      return "lanes";
+    case Cause::value:
+      return "value";
+    case Cause::standstill:
+      return "standstill";
   }
   return "?";
 }
@@ -58,12 +76,16 @@ nlohmann::ordered_json Party::to_json() const {
 std::string Finding::to_text() const {
   std::string text = fmt::format("{}: {}", name_of(check), message);
   if (address) text += fmt::format(" at {} address 0x{:x}", space, *address);
+  if (buffer) {
+    text += fmt::format(", {} + {} bytes", buffer->what, buffer->offset);
+    if (buffer->argument) text += fmt::format(" (argument {})", *buffer->argument + 1);
+  }
   if (kernel.empty()) {
     if (!advice.empty()) text += fmt::format("\n  {}\n", advice);
     return text;
   }
-  text += fmt::format("\n  in {} at {}, block {} thread {}", kernel, at.place(), coordinates(at.block),
-                      coordinates(at.thread));
+  text += fmt::format("\n  in {} at {}, block {} thread {}", ir::readable_name(kernel), at.place(),
+                      coordinates(at.block), coordinates(at.thread));
   if (other) {
     text += fmt::format("\n  against {} at {}, block {} thread {}", other->what, other->place(),
                         coordinates(other->block), coordinates(other->thread));
@@ -74,14 +96,18 @@ std::string Finding::to_text() const {
 }
 
 nlohmann::ordered_json Finding::to_json() const {
-  nlohmann::ordered_json json = {{"check", name_of(check)}, {"message", message}};
+  nlohmann::ordered_json json = {{"check", name_of(check)}, {"cause", name_of(cause)}, {"message", message}};
   if (!kernel.empty()) {
-    json["kernel"] = kernel;
+    json["kernel"] = ir::readable_name(kernel);
     json["at"] = at.to_json();
   }
   if (address) {
     json["space"] = space;
     json["address"] = fmt::format("0x{:x}", *address);
+  }
+  if (buffer) {
+    json["buffer"] = {{"what", buffer->what}, {"bytes", buffer->bytes}, {"offset", buffer->offset}};
+    if (buffer->argument) json["buffer"]["argument"] = *buffer->argument;
   }
   if (other) json["other"] = other->to_json();
   if (!advice.empty()) json["advice"] = advice;
@@ -153,6 +179,20 @@ void FindingLog::add(Finding finding) {
   findings_.push_back(std::move(finding));
 }
 
+std::vector<const Finding*> FindingLog::by_cause() const {
+  std::vector<const Finding*> sorted;
+  for (const Finding& finding : findings_) sorted.push_back(&finding);
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->cause < b->cause; });
+  return sorted;
+}
+
+void FindingLog::locate(const std::function<std::optional<BufferPlace>(std::uint64_t address)>& place_of) {
+  for (Finding& finding : findings_) {
+    const bool is_global = finding.space == "global" || finding.space == "generic";
+    if (finding.address && is_global && !finding.buffer) finding.buffer = place_of(*finding.address);
+  }
+}
+
 void FindingLog::next_kernel(const ir::Kernel* kernel) {
   kernel_ = kernel;
   known_.clear();
@@ -162,14 +202,14 @@ void FindingLog::next_kernel(const ir::Kernel* kernel) {
 
 std::string FindingLog::to_text() const {
   std::string text;
-  for (const Finding& finding : findings_) text += finding.to_text() + "\n";
+  for (const Finding* finding : by_cause()) text += finding->to_text() + "\n";
   if (dropped_ > 0) text += fmt::format("{} further findings are not shown\n", dropped_);
   return text;
 }
 
 nlohmann::ordered_json FindingLog::to_json() const {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Finding& finding : findings_) list.push_back(finding.to_json());
+  for (const Finding* finding : by_cause()) list.push_back(finding->to_json());
   return {{"findings", std::move(list)}, {"not_shown", dropped_}};
 }
 

@@ -16,11 +16,17 @@
 #include <vector>
 
 #include "vgpu/exec/state.hpp"
+#include "vgpu/observe/buffer_place.hpp"
 
 namespace flashmoe::vgpu::observe {
 
 enum class Check : std::uint8_t { memcheck, initcheck, racecheck, synccheck };
 [[nodiscard]] std::string_view name_of(Check check);
+
+// What a finding is about; the earlier explains the later. A read beyond a buffer brings values in that nobody set, a
+// barrier that is missing shows between the lanes of a warp as well, and whoever waits for lost work waits for ever.
+enum class Cause : std::uint8_t { access, order, lanes, value, standstill };
+[[nodiscard]] std::string_view name_of(Cause cause);
 
 // One party: an instruction, and the thread that ran it.
 struct Party {
@@ -39,12 +45,14 @@ struct Party {
 
 struct Finding {
   Check check = Check::memcheck;
-  std::string kernel{};
+  std::string kernel{};   // its symbol
   std::string message{};  // "write of 4 bytes outside any allocation"
   Party at{};
   std::optional<std::uint64_t> address{};
   std::string space{};  // of the address: "global", "shared", "local"
   bool is_misaligned = false;
+  Cause cause = Cause::order;
+  std::optional<BufferPlace> buffer{};  // of a global address
   std::optional<Party> other{};
   std::string advice{};     // one sentence
   std::uint64_t times = 1;  // this finding was met so often, over all threads
@@ -75,7 +83,10 @@ class FindingLog {
   // Program counters mean instructions of this kernel from now on; nullptr: of none.
   void next_kernel(const ir::Kernel* kernel);
 
-  [[nodiscard]] std::span<const Finding> findings() const { return findings_; }
+  [[nodiscard]] std::span<const Finding> findings() const { return findings_; }  // as they were met
+  [[nodiscard]] std::vector<const Finding*> by_cause() const;
+  // The buffers of global addresses.
+  void locate(const std::function<std::optional<BufferPlace>(std::uint64_t address)>& place_of);
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
   [[nodiscard]] std::string to_text() const;
   [[nodiscard]] nlohmann::ordered_json to_json() const;

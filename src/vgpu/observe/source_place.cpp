@@ -1,10 +1,9 @@
 #include "vgpu/observe/source_place.hpp"
 
-#include <cxxabi.h>
-
 #include <charconv>
-#include <cstdlib>
 #include <string_view>
+
+#include "vgpu/ir/readable_name.hpp"
 
 namespace flashmoe::vgpu::observe {
 namespace {
@@ -18,32 +17,6 @@ std::string_view base_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-std::string readable(std::string_view name) {
-  int status = 0;
-  char* const plain = abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status);
-  if (status != 0 || plain == nullptr) return std::string(name);
-  std::string text = plain;
-  std::free(plain);
-  // The name alone: no arguments, no unit that nvcc made up.
-  text.resize(std::min(text.find('('), text.size()));
-  if (text.starts_with("_INTERNAL_")) text.erase(0, text.find("::") + 2);
-  return text;
-}
-
-std::string readable_names(std::string_view text) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size();) {
-    if (!text.substr(at).starts_with("_Z")) {
-      out += text[at++];
-      continue;
-    }
-    const std::size_t end = std::min(text.find_first_of(" ,;", at), text.size());
-    out += readable(text.substr(at, end - at));
-    at = end;
-  }
-  return out;
-}
-
 }  // namespace
 
 SourcePlace source_place(const ir::Kernel& kernel, const ir::InstInfo& info) {
@@ -51,7 +24,7 @@ SourcePlace source_place(const ir::Kernel& kernel, const ir::InstInfo& info) {
   if (info.source_line <= 0 || static_cast<std::size_t>(info.source_file) >= kernel.files.size()) return place;
   place.file = kernel.files[static_cast<std::size_t>(info.source_file)];
   place.line = info.source_line;
-  place.inlined = readable_names(info.inlined);
+  place.inlined = ir::readable_names(info.inlined);
   if (info.inlined.empty() || !is_toolkit_header(place.file)) return place;
 
   // "header.hpp:112 in atomicAdd, inlined at kernel.cu:7": the first call site outside the toolkit.

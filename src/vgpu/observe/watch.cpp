@@ -7,6 +7,7 @@ namespace flashmoe::vgpu::observe {
 
 struct Watch::WarpShadow {
   WarpPoison poison{};
+  std::uint64_t instructions = 0;
   PartialArrival arrival{};
 };
 
@@ -15,13 +16,14 @@ struct Watch::CtaShadow {
   std::unique_ptr<RaceCta> race{};
   CtaPoison poison;
   std::vector<WarpShadow> warps;
+  bool wrote_global = false;
 };
 
 Watch::Watch(WatchOptions options)
     : options_(std::move(options)),
       log_(options_.most_findings),
       memcheck_(log_),
-      initcheck_(log_, options_.global),
+      initcheck_(log_, options_.global, options_.leftovers),
       racecheck_(log_),
       races_(racecheck_),
       synccheck_(log_),
@@ -69,6 +71,7 @@ void Watch::report_fault(const exec::Grid& grid) {
   }
   if (!log_.is_new(Check::memcheck, fault.pc, ir::no_slot, 1000)) return;
   Finding finding{.check = Check::memcheck, .kernel = grid.kernel->name, .message = fault.message};
+  finding.cause = Cause::access;
   finding.at = party(*grid.kernel, fault.pc, fault.block, fault.thread);
   if (fault.kind != Kind::stack_overflow) {
     finding.address = fault.address;
@@ -93,6 +96,11 @@ void Watch::cta_ends(exec::Cta& cta) {
     for (const exec::Warp& warp : cta.warps) synccheck_.ends(warp, shadow_of(warp).arrival);
   }
   if (options_.racecheck) races_.cta_ends(std::move(shadow_of(cta).race));
+  if (options_.counters) {
+    std::uint64_t instructions = 0;
+    for (const WarpShadow& warp : shadow_of(cta).warps) instructions += warp.instructions;
+    counters_.cta_ended(cta.sm, instructions, shadow_of(cta).wrote_global);
+  }
   ctas_.erase(cta.shadow);
   cta.shadow = nullptr;
   for (exec::Warp& warp : cta.warps) warp.shadow = nullptr;
@@ -103,7 +111,10 @@ void Watch::before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) {
   pc_ = pc;
   WarpShadow& shadow = shadow_of(warp);
   // A branch is executed by those who do not take it, too.
-  if (options_.counters && !note.is_pseudo) counters_.instruction(pc, note.is_branch ? warp.active : warp.exec);
+  if (options_.counters && !note.is_pseudo) {
+    counters_.instruction(pc, note.is_branch ? warp.active : warp.exec);
+    ++shadow.instructions;
+  }
   if (options_.initcheck) initcheck_.instruction(warp, inst, pc, shadow.poison);
 }
 
@@ -125,6 +136,8 @@ std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::
   CtaShadow& of_cta = shadow_of(*warp.cta);
   if (of_warp.arrival.expected != 0 && access.space == ir::Space::shared) of_warp.arrival.passed_by |= allowed.lanes;
   if (options_.counters && access.copies.empty()) counters_.access(warp, allowed);
+  const bool writes = access.kind == exec::AccessKind::store || access.kind == exec::AccessKind::atomic;
+  of_cta.wrote_global = of_cta.wrote_global || (writes && access.space == ir::Space::global);
   if (options_.racecheck) races_.access(warp, inst, allowed, *of_cta.race);
   if (options_.initcheck) initcheck_.access(warp, inst, allowed, of_warp.poison, of_cta.poison);
   return allowed.lanes;

@@ -24,6 +24,7 @@ struct WatchOptions {
   bool memcheck = true, initcheck = true, racecheck = true, synccheck = true;
   bool counters = true;
   bool cold_caches = true;         // false: L2 keeps what earlier launches of this watch left
+  bool leftovers = false;          // what earlier calls left counts as never set; said in findings
   GlobalShadow* global = nullptr;  // nullptr: all of global memory counts as initialised
   MachineShape machine = l4_shape();
   std::size_t most_findings = 1000;

@@ -9,6 +9,7 @@
 #include "workflow/gpu/launches.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/runner/inputs.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 
@@ -23,9 +24,15 @@ std::string CounterComparison::word() const {
   return moved() ? counters_moved : counters_not_moved;
 }
 
-int CounterComparison::exit_code() const {
-  if (correctness.outcome != Outcome::holds) return workflow::exit_code(correctness.outcome);
-  return moved() ? 0 : 3;
+Outcome CounterComparison::outcome() const {
+  if (correctness.outcome != Outcome::holds) return correctness.outcome;
+  return moved() ? Outcome::holds : Outcome::inconclusive;
+}
+
+std::string CounterComparison::code() const {
+  if (correctness.outcome == Outcome::fails) return codes::compare_candidate_failed;
+  if (correctness.outcome != Outcome::holds) return correctness.code;
+  return moved() ? "" : codes::compare_counters_not_moved;
 }
 
 Result<CounterComparison> compare_counters(const Version& base, const Version& candidate, const DeviceSelector& device,

@@ -23,7 +23,8 @@ struct CounterComparison {
 
   [[nodiscard]] bool moved() const;
   [[nodiscard]] std::string word() const;  // "COUNTERS MOVED", "COUNTERS NOT MOVED"; REVERT when it is not right
-  [[nodiscard]] int exit_code() const;     // 0 moved, 1 not right, 3 not moved or not decided
+  [[nodiscard]] Outcome outcome() const;   // moved holds; not moved is inconclusive
+  [[nodiscard]] std::string code() const;  // why it does not hold; empty: it does
 };
 
 inline constexpr const char* counters_moved = "COUNTERS MOVED";

@@ -32,7 +32,7 @@ PairOutcome stopped() {
 }
 
 AbbaBlock swapped(const AbbaBlock& block) {
-  return {block.candidate_first, block.base_first, block.base_second, block.candidate_second};
+  return {block.candidate_first, block.base_first, block.base_second, block.candidate_second, block.processor_clock};
 }
 
 PairOutcome failed(const ContestError& error, bool swap) {

@@ -12,14 +12,18 @@
 #include "support/clock.hpp"
 #include "support/process.hpp"
 #include "workflow/compare/measure.hpp"
+#include "workflow/compare/outcome.hpp"
 #include "workflow/compare/versions.hpp"
 #include "workflow/device/selector.hpp"
 #include "workflow/gates/correctness.hpp"
+#include "workflow/gates/runnable.hpp"
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/partial.hpp"
 #include "workflow/machine/machine.hpp"
+#include "workflow/project/fingerprint.hpp"
 #include "workflow/runner/inputs.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -38,12 +42,34 @@ VersionRecord describe_version(const Version& version, const Runnable& kernel) {
   return record;
 }
 
+// What the candidate is held against does not build: no verdict on the candidate.
+Diagnostic of_the_judge(Diagnostic problem) {
+  problem.code = build_code("reference", problem);
+  return problem;
+}
+
 struct Prepared {
   Version base, candidate;
   Workload workload;
   PairSetup setup;  // project points into `project` of run_compare
   std::string key;
+  Fingerprint base_files, candidate_files;  // before anything was built or run
 };
+
+// A verdict on files that are no longer there is none.
+void doubt_if_files_changed(const Prepared& prepared, Comparison& comparison) {
+  std::string list;
+  for (const auto& [version, before] :
+       {std::pair{&prepared.base, &prepared.base_files}, std::pair{&prepared.candidate, &prepared.candidate_files}}) {
+    for (const std::string& change : changes(*before, fingerprint_of(version->project))) {
+      list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", change, version->name);
+    }
+  }
+  if (list.empty() || comparison.ending != Ending::decided) return;
+  comparison.verdict.decision = Decision::inconclusive;
+  comparison.problem = {.message = "files of the project changed during the comparison: " + list,
+                        .fix = "let nothing write to the project, and compare again"};
+}
 
 Result<Prepared> prepare(const CompareRequest& request, const Project& project, Progress& progress) {
   progress.step("versions", 2);
@@ -58,10 +84,12 @@ Result<Prepared> prepare(const CompareRequest& request, const Project& project, 
   progress.step("build", 10);
   BuildOptions options;
   options.output_root = project.directory + "/.cudadent/build";
-  Prepared prepared{std::move(*base), std::move(*candidate), std::move(*workload), {}, {}};
+  Prepared prepared{std::move(*base), std::move(*candidate), std::move(*workload), {}, {}, {}, {}};
+  prepared.base_files = fingerprint_of(prepared.base.project);
+  prepared.candidate_files = fingerprint_of(prepared.candidate.project);
   progress.update("base");
   auto base_kernel = make_runnable(prepared.base.project, prepared.base.project.kernel, "kernel", "base", options);
-  if (!base_kernel) return base_kernel.error();
+  if (!base_kernel) return of_the_judge(base_kernel.error());
   progress.update("candidate");
   auto candidate_kernel =
       make_runnable(prepared.candidate.project, prepared.candidate.project.kernel, "kernel", "candidate", options);
@@ -71,7 +99,7 @@ Result<Prepared> prepare(const CompareRequest& request, const Project& project, 
   if (judge.reference.kind != CallableKind::none) {
     progress.update("reference");
     auto reference = make_runnable(judge, judge.reference, "reference", "reference", options);
-    if (!reference) return reference.error();
+    if (!reference) return of_the_judge(reference.error());
     prepared.setup.reference = std::move(*reference);
   }
   prepared.setup.project = &project;
@@ -156,7 +184,8 @@ Result<Start> begin_or_resume(const CompareRequest& request, const Prepared& pre
   if (request.final_claim && seen) {
     return Diagnostic{
         .message = fmt::format("seed {} was used by an earlier comparison: a final claim needs a new one", start.seed),
-        .fix = "leave --seed out"};
+        .fix = "leave --seed out",
+        .code = codes::usage_seed};
   }
   start.index = next_index(*records, run_of(request));
   if (request.index > 0 && request.index != start.index) {
@@ -303,8 +332,12 @@ std::string CompareReport::word() const {
   return counters ? counters->word() : comparison.word();
 }
 
-int CompareReport::exit_code() const {
-  return counters ? counters->exit_code() : comparison.exit_code();
+Outcome CompareReport::outcome() const {
+  return counters ? counters->outcome() : outcome_of(comparison);
+}
+
+std::string CompareReport::code() const {
+  return counters ? counters->code() : code_of(comparison);
 }
 
 Result<double> least_gain_of(const Project& project, const std::string& phase) {
@@ -315,14 +348,16 @@ Result<double> least_gain_of(const Project& project, const std::string& phase) {
   return Diagnostic{.message = "no phase '" + phase + "'; the project has " + known,
                     .fix = "--phase with one of them, or --min-gain with a number",
                     .file = project.file,
-                    .key = "thresholds.least_gain"};
+                    .key = "thresholds.least_gain",
+                    .code = codes::usage_phase};
 }
 
 Result<Workload> workload_of(const Project& project, const std::string& name) {
   if (const Workload* found = name.empty() ? target_workload(project) : find_workload(project, name)) return *found;
   return Diagnostic{.message = "no workload '" + name + "'; the project has " + workload_names(project),
                     .fix = "--workload with one of them",
-                    .file = project.file};
+                    .file = project.file,
+                    .code = codes::usage_workload};
 }
 
 int next_index(const std::vector<Record>& records, const std::string& run) {
@@ -413,6 +448,7 @@ Result<CompareReport> run_compare(const CompareRequest& request, Progress& progr
   };
   report.comparison =
       compare_versions(pair_source(equal), pair_source(prepared->setup), plan, std::move(start->earlier), hooks);
+  doubt_if_files_changed(*prepared, report.comparison);
   if (!stored) report.notes.push_back("pairs could not be stored: " + stored.error().to_string());
   return finish();
 }

@@ -41,7 +41,8 @@ struct CompareReport {
   std::vector<std::string> notes{};
 
   [[nodiscard]] std::string word() const;  // "KEEP", ..., "COUNTERS MOVED"
-  [[nodiscard]] int exit_code() const;
+  [[nodiscard]] Outcome outcome() const;
+  [[nodiscard]] std::string code() const;  // why it does not hold; empty: it does
 };
 
 inline constexpr int compare_steps = 6;

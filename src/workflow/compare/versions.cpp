@@ -11,6 +11,7 @@
 #include "workflow/compare/git.hpp"
 #include "workflow/gates/runnable.hpp"
 #include "workflow/journal/facts.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -57,12 +58,14 @@ Result<std::unique_ptr<Worktree>> Worktree::make(const std::string& project, con
   if (!top) {
     return Diagnostic{.message = "'" + commit + "' is no directory with a cudadent.toml, and " + directory +
                                  " is in no git repository (" + top.error().message + ")",
-                      .fix = "give a directory, or run git init and commit the project"};
+                      .fix = "give a directory, or run git init and commit the project",
+                      .code = codes::usage_version};
   }
   const auto full = run_git(directory, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}"});
   if (!full) {
     return Diagnostic{.message = "'" + commit + "' is neither a directory with a cudadent.toml nor a commit of " + *top,
-                      .fix = "git log --oneline shows the commits"};
+                      .fix = "git log --oneline shows the commits",
+                      .code = codes::usage_version};
   }
   const fs::path relative = fs::relative(directory, fs::canonical(*top, error), error);
   const fs::path parent = fs::path(directory) / ".cudadent" / "worktrees";
@@ -85,7 +88,8 @@ Result<std::unique_ptr<Worktree>> Worktree::make(const std::string& project, con
   made->project_directory_ = (fs::path(made->path_) / relative).lexically_normal().string();
   if (!fs::exists(fs::path(made->project_directory_) / "cudadent.toml", error)) {
     return Diagnostic{.message = "commit " + full->substr(0, 12) + " has no " + (relative / "cudadent.toml").string(),
-                      .fix = "choose a commit that has the kernel project, or give a directory"};
+                      .fix = "choose a commit that has the kernel project, or give a directory",
+                      .code = codes::usage_version};
   }
   return made;
 }
@@ -128,7 +132,8 @@ Result<Runnable> make_runnable(const Project& project, const Callable& callable,
     return Diagnostic{.message = "the " + role + " of " + project.name + " cannot run on the CPU",
                       .fix = "declare a C++ or Python entry for it",
                       .file = project.file,
-                      .line = callable.line};
+                      .line = callable.line,
+                      .code = codes::project_no_callable};
   }
   auto built = build_cpu(project, callable, role, options);
   if (!built) return built.error();
@@ -139,10 +144,17 @@ Result<Done> check_comparable(const Version& base, const Version& candidate, con
   const auto differs = [&](const std::string& what) {
     return Diagnostic{.message = base.name + " and " + candidate.name + " do not compute the same thing: " + what,
                       .fix = "compare versions with the same tensors and workloads",
-                      .file = candidate.project.file};
+                      .file = candidate.project.file,
+                      .code = codes::usage_not_comparable};
   };
-  const auto& a = base.project.tensors;
-  const auto& b = candidate.project.tensors;
+  // Scratch is the kernel's own affair.
+  const auto judged = [](const Project& project) {
+    std::vector<TensorSpec> tensors = project.tensors;
+    std::erase_if(tensors, [](const TensorSpec& tensor) { return tensor.role == TensorRole::scratch; });
+    return tensors;
+  };
+  const std::vector<TensorSpec> a = judged(base.project);
+  const std::vector<TensorSpec> b = judged(candidate.project);
   const bool same = std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const TensorSpec& x, const TensorSpec& y) {
     return x.name == y.name && x.role == y.role && x.dtype == y.dtype && x.shape == y.shape && x.stride == y.stride &&
            x.tolerance == y.tolerance;

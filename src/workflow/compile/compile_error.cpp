@@ -7,6 +7,7 @@
 
 #include "support/json_fields.hpp"
 #include "support/json_text.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -52,7 +53,8 @@ Diagnostic explain_compile_error(const Command& command, const Finished& ran, co
                                  const std::string& directory) {
   const std::string compiler = std::filesystem::path(command.argv.front()).filename().string();
   Diagnostic why{.message = fmt::format("{} failed: {}", compiler, ran.describe()),
-                 .file = (std::filesystem::path(directory) / source).string()};
+                 .file = (std::filesystem::path(directory) / source).string(),
+                 .code = ran.interrupted ? codes::interrupted : codes::build_compile_failed};
   if (ran.interrupted) return why;
   if (ran.timed_out) {
     why.fix = "make the source compile faster (fewer instances per file), or split it";

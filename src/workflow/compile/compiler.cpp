@@ -9,6 +9,7 @@
 #include "support/json_fields.hpp"
 #include "support/json_text.hpp"
 #include "support/text.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -87,12 +88,14 @@ Result<CxxCompiler> find_cxx_compiler() {
     compiler.argv = words_of(wanted);
     if (find_program({compiler.argv.front()}).empty())
       return Diagnostic{.message = "CXX is \"" + wanted + "\", but there is no such program",
-                        .fix = "unset CXX, or set it to an installed compiler, as in: export CXX=g++"};
+                        .fix = "unset CXX, or set it to an installed compiler, as in: export CXX=g++",
+                        .code = codes::environment_no_compiler};
   } else {
     const std::string found = find_program({"g++", "c++", "clang++"});
     if (found.empty())
       return Diagnostic{.message = "no C++ compiler: none of g++, c++, clang++ is on PATH",
-                        .fix = "sudo apt-get install g++   (or set CXX to a compiler's path)"};
+                        .fix = "sudo apt-get install g++   (or set CXX to a compiler's path)",
+                        .code = codes::environment_no_compiler};
     compiler.argv = {found};
   }
   Command command{.argv = compiler.argv};
@@ -102,7 +105,8 @@ Result<CxxCompiler> find_cxx_compiler() {
   if (!ran) return ran.error();
   if (!ran->ok())
     return Diagnostic{.message = compiler.argv.front() + " --version: " + ran->describe() + "\n" + ran->err,
-                      .fix = "repair that compiler, or set CXX to another"};
+                      .fix = "repair that compiler, or set CXX to another",
+                      .code = codes::environment_no_compiler};
   compiler.version = first_line(ran->out);
   return compiler;
 }
@@ -119,12 +123,15 @@ Result<CudaToolkit> find_cuda_toolkit() {
   if (!wanted.empty()) names = {wanted};
   CudaToolkit toolkit{.nvcc = find_program(names)};
   if (toolkit.nvcc.empty() && !wanted.empty())
-    return Diagnostic{.message = "CUDACXX is \"" + wanted + "\", but there is no such program", .fix = fix};
+    return Diagnostic{.message = "CUDACXX is \"" + wanted + "\", but there is no such program",
+                      .fix = fix,
+                      .code = codes::environment_no_nvcc};
   if (toolkit.nvcc.empty())
     return Diagnostic{.message =
                           "no CUDA toolkit: nvcc is neither on PATH, in CUDA_HOME/bin nor in "
                           "/usr/local/cuda/bin",
-                      .fix = fix};
+                      .fix = fix,
+                      .code = codes::environment_no_nvcc};
   // The preprocessor knows the version as numbers; a run of nvcc --version would be prose.
   std::error_code failed;
   const fs::path real = fs::canonical(toolkit.nvcc, failed);
@@ -137,7 +144,9 @@ Result<CudaToolkit> find_cuda_toolkit() {
                                   .limit = std::chrono::seconds(20)});
     if (!ran) return ran.error();
     if (!ran->ok())
-      return Diagnostic{.message = toolkit.nvcc + " does not run: " + ran->describe() + "\n" + ran->err, .fix = fix};
+      return Diagnostic{.message = toolkit.nvcc + " does not run: " + ran->describe() + "\n" + ran->err,
+                        .fix = fix,
+                        .code = codes::environment_no_nvcc};
     std::istringstream lines(ran->out);
     std::string major = "0", minor = "0", build = "0";
     for (std::string line; std::getline(lines, line);) {
@@ -159,17 +168,18 @@ Result<std::string> find_flashmoe_library() {
   const std::string wanted = variable("CUDADENT_FLASHMOE_DIR");
   if (!wanted.empty()) {
     if (auto found = library_under(wanted)) return *found;
-    return Diagnostic{
-        .message = "CUDADENT_FLASHMOE_DIR is \"" + wanted +
-                   "\", but there is no libflashmoe.so in it, nor in its lib, lib64 or src",
-        .fix = "unset CUDADENT_FLASHMOE_DIR, or set it to the installation prefix or the build directory"};
+    return Diagnostic{.message = "CUDADENT_FLASHMOE_DIR is \"" + wanted +
+                                 "\", but there is no libflashmoe.so in it, nor in its lib, lib64 or src",
+                      .fix = "unset CUDADENT_FLASHMOE_DIR, or set it to the installation prefix or the build directory",
+                      .code = codes::environment_no_library};
   }
   for (const fs::path& root : above_executable())
     if (auto found = library_under(root)) return *found;
   return Diagnostic{.message = "libflashmoe.so is not beside this executable (neither ../lib nor the build tree's src)",
                     .fix =
                         "cmake --build <build directory> --target flashmoe, or set CUDADENT_FLASHMOE_DIR to the "
-                        "prefix of an installation"};
+                        "prefix of an installation",
+                    .code = codes::environment_no_library};
 }
 
 std::vector<std::string> own_include_directories() {

@@ -16,6 +16,8 @@
 #include "workflow/compile/cpu_build.hpp"
 #include "workflow/compile/scratch.hpp"
 #include "workflow/compile/symbols.hpp"
+#include "workflow/project/point.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -25,12 +27,13 @@ namespace fs = std::filesystem;
 struct Plan {
   CxxCompiler compiler;
   std::vector<std::string> sources{};        // relative to the project
-  std::vector<std::string> compile_flags{};  // without the output
+  std::vector<std::string> own_flags{};      // the point's and the project's
+  std::vector<std::string> compile_flags{};  // all, without the output
   std::vector<std::string> link_flags{};
   std::map<std::string, std::string> libraries{};  // path -> SHA-256, of those that are files of ours or the project's
 };
 
-Result<Plan> plan_build(const Project& project, const Callable& callable) {
+Result<Plan> plan_build(const Project& project, const Callable& callable, const std::string& role) {
   auto compiler = find_cxx_compiler();
   if (!compiler) return compiler.error();
   Plan plan{.compiler = std::move(*compiler), .sources = {callable.source}};
@@ -40,14 +43,18 @@ Result<Plan> plan_build(const Project& project, const Callable& callable) {
       return Diagnostic{.message = fmt::format("there is no file \"{}\" in {}", source, project.directory),
                         .fix = "create it, or correct `source`",
                         .file = project.file,
-                        .line = callable.line};
+                        .line = callable.line,
+                        .code = codes::project_file};
   plan.compile_flags = {"-std=c++20", "-O2", "-fPIC"};
   for (const std::string& directory : project.include_directories) plan.compile_flags.push_back("-I" + directory);
   for (const std::string& directory : own_include_directories()) {
     plan.compile_flags.emplace_back("-isystem");
     plan.compile_flags.push_back(directory);
   }
-  plan.compile_flags.insert(plan.compile_flags.end(), project.cpu_flags.begin(), project.cpu_flags.end());
+  // What is right, and what to beat, are the same at every point.
+  if (role == "kernel") plan.own_flags = point_flags(project);
+  plan.own_flags.insert(plan.own_flags.end(), project.cpu_flags.begin(), project.cpu_flags.end());
+  plan.compile_flags.insert(plan.compile_flags.end(), plan.own_flags.begin(), plan.own_flags.end());
 
   for (const std::string& library : callable.libraries) {
     std::string path;
@@ -66,7 +73,8 @@ Result<Plan> plan_build(const Project& project, const Callable& callable) {
       return Diagnostic{.message = fmt::format("cannot read the library \"{}\" ({})", library, path),
                         .fix = "build it, or correct that entry of `libraries`",
                         .file = project.file,
-                        .line = callable.line};
+                        .line = callable.line,
+                        .code = codes::environment_no_library};
     plan.libraries[path] = *hash;
     plan.link_flags.push_back(path);
     plan.link_flags.push_back("-Wl,-rpath," + fs::path(path).parent_path().string());
@@ -91,7 +99,7 @@ Command compiler_command(const Plan& plan, const Project& project, const BuildOp
 Result<std::string> hash_build(const Plan& plan, const Project& project, const Callable& callable,
                                const BuildOptions& options) {
   std::string everything = plan.compiler.version + "\n" + callable.entry + "\n";
-  for (const std::string& flag : project.cpu_flags) everything += flag + "\n";
+  for (const std::string& flag : plan.own_flags) everything += flag + "\n";
   for (const std::string& flag : plan.link_flags) everything += flag + "\n";
   for (const auto& [path, hash] : plan.libraries) everything += hash + "\n";
   for (const std::string& source : plan.sources) {
@@ -149,7 +157,8 @@ Diagnostic explain_link_error(const Plan& plan, const Project& project, const Ca
     return {.message = "the linker failed: " + ran.describe() + "\n" + ran.err,
             .fix = fmt::format("correct {}.libraries or cpu.flags in cudadent.toml", role),
             .file = project.file,
-            .line = callable.line};
+            .line = callable.line,
+            .code = codes::build_compile_failed};
   std::vector<NamedLibrary> candidates;
   if (const auto own = find_flashmoe_library()) candidates.push_back({"flashmoe", *own});
   for (const auto& [name, file] : std::array<std::pair<const char*, const char*>, 6>{{{"gomp", "libgomp.so.1"},
@@ -171,7 +180,7 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
     return Diagnostic{.message = fmt::format("the {} is not a C++ callable: there is nothing to build", role),
                       .file = project.file,
                       .line = callable.line};
-  const auto plan = plan_build(project, callable);
+  const auto plan = plan_build(project, callable, role);
   if (!plan) return plan.error();
   const auto hash = hash_build(*plan, project, callable, options);
   if (!hash) return hash.error();
@@ -194,7 +203,8 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
   const ScratchDirectory scratch(directory / fmt::format("{}.{}.tmp", role, getpid()));
   if (std::error_code ignored; !fs::is_directory(scratch.path, ignored))
     return Diagnostic{.message = "cannot make the build directory " + directory.string(),
-                      .fix = "make the project directory writable, or free disk space"};
+                      .fix = "make the project directory writable, or free disk space",
+                      .code = codes::environment_disk};
   const auto objects = compile_objects(*plan, project, scratch.path, options);
   if (!objects) return objects.error();
   const fs::path linked = scratch.path / (role + ".so");
@@ -216,7 +226,8 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
     return Diagnostic{.message = fmt::format("the sources of the {} changed while they were built", role),
                       .fix = "run it again when nothing writes to them",
                       .file = project.file,
-                      .line = callable.line};
+                      .line = callable.line,
+                      .code = codes::files_changed};
 
   auto content = sha256_of_file(linked.string());
   if (!content) return content.error();
@@ -224,7 +235,10 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
   std::error_code failed;
   fs::rename(linked, built.library, failed);
   note_built(note, built.content_hash, {{"entry", built.entry}, {"compiler", built.compiler}});
-  if (failed) return Diagnostic{.message = "cannot write " + built.library + ": " + failed.message()};
+  if (failed) {
+    return Diagnostic{.message = "cannot write " + built.library + ": " + failed.message(),
+                      .code = codes::environment_disk};
+  }
   built.seconds = seconds_since(begin);
   return built;
 }

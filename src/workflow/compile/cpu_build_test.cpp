@@ -110,6 +110,24 @@ TEST_F(CpuBuild, CacheFollowsEveryInput) {
   EXPECT_NE(flags->build_hash, header->build_hash);
 }
 
+// What is right, and what to beat, cannot follow the point.
+TEST_F(CpuBuild, ThePointReachesTheKernelAndNobodyElse) {
+  at.write("kernel.cpp", std::string("#ifndef STAGES\n#error no point\n#endif\n") + good_kernel);
+  at.write("scale.h", "#define SCALE STAGES\n");
+  at.project.tunables = {{.name = "stages", .choices = {1, 2}}};
+  at.project.point = {{"stages", 1}};
+  const auto first = build();
+  ASSERT_TRUE(first) << first.error().to_string();
+  at.project.point["stages"] = 2;
+  const auto second = build();
+  ASSERT_TRUE(second) << second.error().to_string();
+  EXPECT_NE(second->build_hash, first->build_hash);
+  EXPECT_NE(second->content_hash, first->content_hash);
+  const auto reference = build_cpu(at.project, callable, "reference");
+  ASSERT_FALSE(reference);
+  EXPECT_CONTAINS(reference.error().message, "no point");
+}
+
 TEST_F(CpuBuild, ATamperedLibraryIsBuiltAgain) {
   at.write("kernel.cpp", good_kernel);
   at.write("scale.h", "#define SCALE 42\n");

@@ -22,6 +22,8 @@
 #include "workflow/compile/confine_compiler.hpp"
 #include "workflow/compile/ptx_facts.hpp"
 #include "workflow/compile/scratch.hpp"
+#include "workflow/project/point.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -35,6 +37,7 @@ Command nvcc_command(const Project& project, const CudaToolkit& toolkit, const C
   confine_compiler(command, project, scratch);
   for (const std::string& directory : project.include_directories) command.argv.push_back("-I" + directory);
   for (const std::string& directory : own_include_directories()) command.argv.push_back("-I" + directory);
+  for (const std::string& flag : point_flags(project)) command.argv.push_back(flag);
   command.argv.insert(command.argv.end(), project.cuda_flags.begin(), project.cuda_flags.end());
   command.limit = options.compile_limit;
   return command;
@@ -52,7 +55,8 @@ Diagnostic explain_nvcc_failure(const Project& project, const CudaTarget& target
                                 const fs::path& ptx) {
   Diagnostic why{.message = shortened(ran.err.empty() ? ran.describe() : ran.err, 20),
                  .fix = fmt::format("correct {} at the line that the compiler names", target.source),
-                 .file = (fs::path(project.directory) / target.source).string()};
+                 .file = (fs::path(project.directory) / target.source).string(),
+                 .code = ran.interrupted ? codes::interrupted : codes::build_compile_failed};
   if (ran.timed_out || ran.interrupted) {
     why.message = "nvcc " + ran.describe();
     why.fix = ran.timed_out ? "instantiate fewer kernels per source file" : "";
@@ -103,6 +107,8 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
     return;
   }
   std::string identity = toolkit.version + "\n" + target.architecture + "\n" + sha256_hex(text->out);
+  // Preprocessed is the host's side alone; a macro may be asked for on the device's.
+  for (const std::string& flag : point_flags(project)) identity += "\n" + flag;
   for (const std::string& flag : project.cuda_flags) identity += "\n" + flag;
   const fs::path directory = cache_root(project, options) / sha256_hex(identity);
   const fs::path cubin = directory / fmt::format("{}.{}.cubin", stem, target.architecture);

@@ -8,6 +8,7 @@
 
 #include "images/elf.hpp"
 #include "workflow/compile/kernel_name.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -56,7 +57,8 @@ Result<Done> check_entry(const std::string& library, const Callable& callable, c
                                     callable.source, callable.entry, role),
                  .file = project.file,
                  .line = callable.line,
-                 .key = role};
+                 .key = role,
+                 .code = codes::build_compile_failed};
   if (!close.empty()) {
     why.message += fmt::format(", but it has the C++ function \"{}\": extern \"C\" is missing", close.front());
     why.fix = fmt::format("change the definition in {} to: extern \"C\" int {}(const cudadent_call* call)",
@@ -94,7 +96,8 @@ Diagnostic explain_undefined(const std::vector<UndefinedSymbol>& undefined, cons
                          first.demangled, first.source, role),
       .file = project.file,
       .line = callable.line,
-      .key = role};
+      .key = role,
+      .code = codes::build_compile_failed};
   if (first.demangled != first.name) why.message += fmt::format(" (linker name {})", first.name);
   if (undefined.size() > 1) {
     why.message += fmt::format("; {} more:", undefined.size() - 1);

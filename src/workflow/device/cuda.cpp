@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "workflow/device/kinds.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -26,10 +27,12 @@ Result<Done> cuda_available(const DeviceSelector& device) {
   if (driver == nullptr)
     return Diagnostic{
         .message = fmt::format("{}: there is no CUDA driver here (libcuda.so.1 does not load)", device.to_string()),
-        .fix = "use --device cpu, or install the NVIDIA driver on a machine with a GPU"};
+        .fix = "use --device cpu, or install the NVIDIA driver on a machine with a GPU",
+        .code = codes::environment_no_gpu};
   dlclose(driver);
   return Diagnostic{.message = fmt::format("running kernels on {} is not part of this version", device.to_string()),
-                    .fix = "use --device cpu; the build gate checks the CUDA sources without a GPU"};
+                    .fix = "use --device cpu; the build gate checks the CUDA sources without a GPU",
+                    .code = codes::environment_no_device};
 }
 
 }  // namespace

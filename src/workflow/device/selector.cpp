@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "workflow/device/kinds.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -46,21 +47,26 @@ Result<DeviceSelector> parse_device(const std::string& text) {
     if (auto parsed = row->parse(text.substr(prefix.size()), text)) return *parsed;
   }
   return Diagnostic{.message = fmt::format("\"{}\" is not a device; allowed are {}", text, allowed()),
-                    .fix = "use --device cpu, or unset FLASHMOE_DEVICE"};
+                    .fix = "use --device cpu, or unset FLASHMOE_DEVICE",
+                    .code = codes::usage_device};
 }
 
-Result<DeviceSelector> select_device(const std::string& flag) {
-  if (!flag.empty()) {
-    auto device = parse_device(flag);
-    if (device) device->from = "--device";
+Result<DeviceSelector> select_device(const std::string& flag, const std::string& of_project) {
+  const auto taken = [](const std::string& text, const char* from) -> Result<DeviceSelector> {
+    auto device = parse_device(text);
+    if (device) device->from = from;
     return device;
-  }
+  };
+  if (!flag.empty()) return taken(flag, "--device");
   const char* variable = std::getenv("FLASHMOE_DEVICE");
-  if (variable == nullptr || *variable == '\0') return DeviceSelector{};
-  auto device = parse_device(variable);
-  if (!device) return Diagnostic{.message = "FLASHMOE_DEVICE: " + device.error().message, .fix = device.error().fix};
-  device->from = "FLASHMOE_DEVICE";
-  return device;
+  if (variable != nullptr && *variable != '\0') {
+    auto device = taken(variable, "FLASHMOE_DEVICE");
+    if (device) return device;
+    Diagnostic problem = device.error();
+    problem.message = "FLASHMOE_DEVICE: " + problem.message;
+    return problem;
+  }
+  return of_project.empty() ? Result<DeviceSelector>(DeviceSelector{}) : taken(of_project, "project");
 }
 
 Result<Done> device_available(const DeviceSelector& device) {

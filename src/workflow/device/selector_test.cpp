@@ -19,9 +19,12 @@ TEST(Selector, Parses) {
 TEST(Selector, TheFlagWinsOverTheEnvironment) {
   unsetenv("FLASHMOE_DEVICE");
   EXPECT_EQ(select_device("")->from, "default");
+  EXPECT_EQ(select_device("", "virtual:h100")->to_string(), "virtual:h100");
+  EXPECT_EQ(select_device("", "virtual:h100")->from, "project");
   setenv("FLASHMOE_DEVICE", "virtual:l4", 1);
   EXPECT_EQ(select_device("")->to_string(), "virtual:l4");
   EXPECT_EQ(select_device("cpu")->to_string(), "cpu");
+  EXPECT_EQ(select_device("", "virtual:h100")->to_string(), "virtual:l4") << "and the environment over the project";
   setenv("FLASHMOE_DEVICE", "nonsense", 1);
   const auto wrong = select_device("");
   ASSERT_FALSE(wrong);

@@ -4,6 +4,7 @@
 #include "devices/device.hpp"
 #include "runtime/driver.hpp"
 #include "workflow/device/kinds.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -11,7 +12,8 @@ namespace {
 std::optional<Result<DeviceSelector>> parse_virtual(const std::string& behind, const std::string& text) {
   if (const auto gpu = find_gpu(behind); !gpu)
     return Diagnostic{.message = fmt::format("device \"{}\": {}", text, gpu.error().message),
-                      .fix = "use one of them, as in: --device virtual:l4"};
+                      .fix = "use one of them, as in: --device virtual:l4",
+                      .code = codes::usage_device};
   return DeviceSelector{.kind = DeviceKind::virtual_gpu, .gpu = behind};
 }
 
@@ -20,7 +22,11 @@ std::string gpu_of(const DeviceSelector& device) {
 }
 
 Result<Done> virtual_available(const DeviceSelector& /*device*/) {
-  if (const auto library = runtime::virtual_driver_library(); !library) return library.error();
+  if (const auto library = runtime::virtual_driver_library(); !library) {
+    Diagnostic problem = library.error();
+    problem.code = codes::environment_no_device;
+    return problem;
+  }
   return Done{};
 }
 

@@ -10,6 +10,7 @@
 #include "support/clock.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -21,8 +22,17 @@ std::ptrdiff_t count(const std::vector<Finding>& findings, Severity severity) {
 }  // namespace
 
 Outcome DoctorReport::outcome() const {
-  if (count(findings, Severity::error) > 0) return Outcome::fails;
+  if (count(findings, Severity::error) > 0) return Outcome::could_not_run;
   return count(findings, Severity::warning) > 0 ? Outcome::inconclusive : Outcome::holds;
+}
+
+std::string DoctorReport::code() const {
+  if (outcome() == Outcome::holds) return "";
+  const Severity worst = outcome() == Outcome::could_not_run ? Severity::error : Severity::warning;
+  const auto first =
+      std::find_if(findings.begin(), findings.end(), [&](const Finding& one) { return one.severity == worst; });
+  // What would be better is one kind of problem, whatever it is: each finding says which.
+  return worst == Severity::error ? first->code : codes::environment_degraded;
 }
 
 DoctorReport examine_machine(const DoctorOptions& options) {

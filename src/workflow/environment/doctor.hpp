@@ -19,7 +19,8 @@ struct DoctorReport {
   EnvironmentFacts facts;         // the same as data: versions, paths, sizes
   std::string verdict;            // one line
   double seconds = 0;
-  [[nodiscard]] Outcome outcome() const;  // fails with an error, inconclusive (degraded) with a warning
+  [[nodiscard]] Outcome outcome() const;   // nothing can run with an error; inconclusive (degraded) with a warning
+  [[nodiscard]] std::string code() const;  // why it does not hold; empty when it does
 };
 
 [[nodiscard]] DoctorReport examine_machine(const DoctorOptions& options = {});

@@ -3,6 +3,8 @@
 #include <iterator>
 #include <utility>
 
+#include "workflow/verdict/codes.hpp"
+
 namespace flashmoe::workflow {
 namespace {
 
@@ -12,6 +14,28 @@ void take(std::optional<Facts>& to, std::optional<Facts>& from) {
 }
 
 }  // namespace
+
+const char* code_of(Need need) {
+  switch (need) {
+    case Need::cxx:
+      return codes::environment_no_compiler;
+    case Need::cuda_toolkit:
+      return codes::environment_no_nvcc;
+    case Need::gpu:
+      return codes::environment_no_gpu;
+    case Need::python:
+      return codes::environment_no_python;
+    case Need::numpy:
+      return codes::environment_no_numpy;
+    case Need::torch:
+      return codes::environment_no_torch;
+    case Need::disk:
+      return codes::environment_disk;
+    case Need::nothing:
+      break;
+  }
+  return codes::environment_degraded;
+}
 
 void Observations::add(Observations other) {
   all.insert(all.end(), std::make_move_iterator(other.all.begin()), std::make_move_iterator(other.all.end()));

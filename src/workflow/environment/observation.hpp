@@ -13,6 +13,9 @@ namespace flashmoe::workflow {
 
 enum class Need { nothing, cxx, cuda_toolkit, gpu, python, numpy, torch, disk };
 
+// What is missing when that need is not met.
+[[nodiscard]] const char* code_of(Need need);
+
 struct Observation {
   Finding finding;
   Need need = Need::nothing;  // who cannot work while this is not ok
@@ -23,13 +26,13 @@ struct Observations {
   EnvironmentFacts facts{};
 
   void ok(const std::string& group, const std::string& what, Need need = Need::nothing) {
-    all.push_back({{Severity::ok, group, what, {}, {}}, need});
+    all.push_back({{.severity = Severity::ok, .group = group, .what = what}, need});
   }
   void warn(const std::string& group, const std::string& what, const std::string& fix, Need need = Need::nothing) {
-    all.push_back({{Severity::warning, group, what, {}, fix}, need});
+    all.push_back({{Severity::warning, group, what, {}, fix, code_of(need)}, need});
   }
   void fail(const std::string& group, const std::string& what, const std::string& fix, Need need = Need::nothing) {
-    all.push_back({{Severity::error, group, what, {}, fix}, need});
+    all.push_back({{Severity::error, group, what, {}, fix, code_of(need)}, need});
   }
   void add(Observations other);
 };

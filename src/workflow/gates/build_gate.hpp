@@ -18,8 +18,10 @@ struct BuildGate {
   std::map<std::string, BuiltCallable> built;  // by role; C++ callables only
 };
 
-// Builds kernel, reference and baseline (what of them is C++), then every CUDA source for every architecture.
-[[nodiscard]] BuildGate run_build_gate(const Project& project, const BuildOptions& options, Progress& progress);
+// Builds kernel, reference and baseline (what of them is C++), then every CUDA source for every architecture. Where the
+// CUDA kernel is only a twin of the one that will run, no nvcc is no reason to stop.
+[[nodiscard]] BuildGate run_build_gate(const Project& project, const BuildOptions& options, Progress& progress,
+                                       bool cuda_is_twin = false);
 
 extern const Gate build_gate;
 

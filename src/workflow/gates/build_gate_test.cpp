@@ -212,6 +212,33 @@ TEST_F(CudaBuild, DynamicSharedMemoryCountsPerWorkload) {
   EXPECT_CONTAINS(error.fix, "at least 1024 bytes less");
 }
 
+TEST_F(CudaBuild, ThePointReachesTheCompilerAndTheGeometry) {
+  at.project.tunables = {{.name = "tile", .choices = {32, 64}}};
+  at.project.point = {{"tile", 32}};
+  declare("tiled", "rows", "4 * tile").dynamic_shared_bytes = "1024 * tile";
+  // Asked for on the device's side alone, which the preprocessed text does not show.
+  const std::string source =
+      "extern \"C\" __global__ void tiled(float* p) {\n#ifdef __CUDA_ARCH__\n  __shared__ float a[TILE];\n"
+      "  a[threadIdx.x % TILE] = p[0];\n  __syncthreads();\n  p[threadIdx.x] = a[0];\n#endif\n}\n";
+  const auto small = cuda_facts(run(source)).instances.at(0);
+  EXPECT_EQ(small.static_shared_bytes, 128);
+  EXPECT_EQ(small.workloads.at(0).block, (std::array<std::int64_t, 3>{128, 1, 1}));
+  at.project.point["tile"] = 64;
+  const auto large = cuda_facts(run(source)).instances.at(0);
+  EXPECT_EQ(large.static_shared_bytes, 256);
+  EXPECT_EQ(large.workloads.at(0).dynamic_shared_bytes, 65536);
+}
+
+TEST_F(CudaBuild, WhatIsNotLaunchedForAWorkloadNeedNotFit) {
+  declare("dynamic", "rows", "128").dynamic_shared_bytes = "columns * 1024";
+  at.project.workloads.push_back({.name = "wide", .values = {{"rows", 64}, {"columns", 100}}});
+  at.project.workloads.front().values["columns"] = 52;
+  at.project.instances.back().when = "columns < 100";
+  const auto result = run(dynamic_source);
+  EXPECT_EQ(result.outcome, Outcome::holds) << said(result);
+  EXPECT_EQ(cuda_facts(result).instances.at(0).workloads.size(), 1U);
+}
+
 constexpr const char* spilling_source = R"(
 __global__ void __launch_bounds__(1024, 1) heavy(const float* a, float* b) {
   float r[80];

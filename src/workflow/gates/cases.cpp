@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "workflow/gates/correctness.hpp"
+#include "workflow/gpu/budget.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/runner/layout.hpp"
 
@@ -17,6 +18,9 @@ namespace {
 constexpr double max_random_bytes = 32.0 * (1 << 20);
 constexpr std::string_view random_prefix = "random ";
 constexpr int max_random_hard = 2;  // random shapes that also get hard values
+// Orders matter between CTAs and warps, of which thousands of elements have enough.
+constexpr double max_scheduled = 1 << 15;
+constexpr std::size_t most_scheduled = 3;
 
 double random_value(const ParamSpec& spec, std::mt19937_64& generator) {
   if (!spec.choices.empty()) return spec.choices[generator() % spec.choices.size()];
@@ -91,6 +95,21 @@ void add_hard(const Project& project, std::vector<CorrectnessCase>& cases) {
 }
 
 }  // namespace
+
+std::vector<CorrectnessCase> smaller_cases(const Project& project, const std::vector<CorrectnessCase>& cases) {
+  std::vector<std::pair<double, const CorrectnessCase*>> by_size;
+  for (const CorrectnessCase& one : cases) {
+    if (one.hard.empty()) by_size.emplace_back(size_of_case(project, one.values), &one);
+  }
+  std::stable_sort(by_size.begin(), by_size.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto end =
+      std::find_if(by_size.begin(), by_size.end(), [](const auto& one) { return one.first > max_scheduled; });
+  const auto small = static_cast<std::size_t>(end - by_size.begin());
+  std::vector<CorrectnessCase> chosen;
+  if (!by_size.empty()) chosen.push_back(*by_size.front().second);
+  for (std::size_t i = small; i > 1 && chosen.size() < most_scheduled; --i) chosen.push_back(*by_size[i - 1].second);
+  return chosen;
+}
 
 std::vector<CorrectnessCase> correctness_cases(const Project& project, std::uint64_t seed) {
   std::vector<CorrectnessCase> cases;

@@ -5,6 +5,7 @@
 #include "workflow/gates/runnable.hpp"
 #include "workflow/gpu/launches.hpp"
 #include "workflow/runner/inputs.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 
@@ -12,18 +13,24 @@ Result<Runnable> GateContext::host_runnable(const Callable& callable, const std:
   const std::string label = callable.name.empty() || role == "kernel" ? role : callable.name;
   if (callable.kind == CallableKind::none) {
     return Diagnostic{.message = fmt::format("the project has no {}", role),
-                      .fix = fmt::format("declare it in {}: {} = \"file.cpp:function\"", project.file, role)};
+                      .fix = fmt::format("declare it in {}: {} = \"file.cpp:function\"", project.file, role),
+                      .code = codes::project_no_callable};
   }
   if (callable.kind == CallableKind::cuda) {
     return Diagnostic{
         .message = fmt::format("{} '{}' is a CUDA kernel, which device cpu cannot run", role, callable.name),
-        .fix = fmt::format("give {} a C++ or Python callable", role)};
+        .fix = fmt::format("give {} a C++ or Python callable", role),
+        .code = codes::project_no_callable};
   }
   if (callable.kind == CallableKind::python) return python_runnable(project, callable, label, options.threads);
   auto found = built.find(role);
   if (found == built.end()) {
     auto fresh = build_cpu(project, callable, role);
-    if (!fresh) return fresh.error();
+    if (!fresh) {
+      Diagnostic why = fresh.error();
+      why.code = build_code(role, why);
+      return why;
+    }
     found = built.emplace(role, std::move(*fresh)).first;
   }
   return library_runnable(found->second, label, options.threads);
@@ -39,7 +46,8 @@ Result<Runnable> GateContext::kernel_runnable() {
       break;
   }
   return Diagnostic{.message = fmt::format("running kernels on {} is not part of this version", device.to_string()),
-                    .fix = "use --device cpu"};
+                    .fix = "use --device cpu",
+                    .code = codes::environment_no_device};
 }
 
 Result<Done> GateContext::prepare() {
@@ -58,11 +66,14 @@ GateResult could_not_run(const std::string& gate, const Diagnostic& problem) {
   GateResult result;
   result.gate = gate;
   result.summary = problem.message;
+  result.code = row_of(problem.code).code;
+  if (row_of(problem.code).exit == ExitCode::fails) result.outcome = Outcome::fails;
   result.findings.push_back({.severity = Severity::error,
                              .group = gate,
                              .what = problem.message,
                              .where = problem.file.empty() ? "" : fmt::format("{}:{}", problem.file, problem.line),
-                             .fix = problem.fix});
+                             .fix = problem.fix,
+                             .code = result.code});
   return result;
 }
 

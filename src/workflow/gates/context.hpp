@@ -42,6 +42,7 @@ struct GateContext {
   [[nodiscard]] Result<Runnable> kernel_runnable();
 };
 
+// A kernel that does not build has failed; every other problem says nothing about it.
 [[nodiscard]] GateResult could_not_run(const std::string& gate, const Diagnostic& problem);
 
 }  // namespace flashmoe::workflow

@@ -10,12 +10,15 @@
 #include "support/sha256.hpp"
 #include "workflow/gates/context.hpp"
 #include "workflow/gates/diagnose.hpp"
+#include "workflow/gates/runnable.hpp"
 #include "workflow/gates/stopped.hpp"
 #include "workflow/gpu/findings.hpp"
+#include "workflow/gpu/schedules.hpp"
 #include "workflow/runner/blind_spot.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/runner/judge.hpp"
 #include "workflow/runner/session.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -62,12 +65,43 @@ class Checker {
     return true;
   }
 
+  // On a virtual GPU a call repeats itself: other schedules stand in the place of repeats.
+  bool check_schedules(const std::vector<CorrectnessCase>& cases) {
+    if (kernel_runnable_.kind != CallableKind::cuda) return true;
+    std::vector<Scheduled> scheduled;
+    for (const CorrectnessCase& one : smaller_cases(project_, cases)) {
+      scheduled.push_back(
+          {.one = one, .expectation = {.seed = mix_seed(mix_seed(options_.seed, ++calls_), 5)}, .bits = {}});
+      Scheduled& made = scheduled.back();
+      if (!ready(reference_.bind(project_, one.values, one.name, 1, true), one.name, true)) return false;
+      if (!ask_reference(one, made.expectation) || !run_call(kernel_, one, made.expectation, made.bits)) return false;
+    }
+    for (const VirtualSchedule& schedule : virtual_schedules(options_.seed)) {
+      schedule_ = schedule.name;
+      Session session;
+      if (!ready(session.start(project_, under_schedule(kernel_runnable_, schedule), false), "kernel", false))
+        return false;
+      for (const Scheduled& made : scheduled) {
+        Tensors got;
+        double max_diff = 0;
+        if (!ready(reference_.bind(project_, made.one.values, made.one.name, 1, true), made.one.name, true))
+          return false;
+        if (!run_call(session, made.one, made.expectation, got)) return false;
+        if (!judge_call(made.one, made.expectation, got, max_diff)) return false;
+        report_differing_bits(made.one, made.bits, got, "under schedule " + schedule.name);
+      }
+      facts_.schedules.push_back(schedule.name);
+    }
+    schedule_.clear();
+    return true;
+  }
+
   // The files that say what is right must be the ones from before the kernel ran.
   bool check_files() {
     for (const Runnable* runnable : {&reference_runnable_, &kernel_runnable_}) {
       const auto hash = sha256_of_file(runnable->library);
       if (hash && *hash == runnable->content_hash) continue;
-      fail(Outcome::fails, runnable->label,
+      fail(Outcome::fails, codes::kernel_changed_files, runnable->label,
            fmt::format("{} changed while the kernel ran: SHA-256 was {}", runnable->library, runnable->content_hash),
            "a kernel writes to its outputs and to nothing else; build again from clean sources");
       return false;
@@ -81,11 +115,19 @@ class Checker {
     Tensors outputs;
   };
 
-  void fail(Outcome outcome, const std::string& group, const std::string& what, const std::string& fix,
-            const std::string& where = {}) {
+  struct Scheduled {
+    CorrectnessCase one;
+    Expectation expectation;
+    Tensors bits;  // under the gate's own schedule
+  };
+
+  void fail(Outcome outcome, const char* code, const std::string& group, const std::string& what,
+            const std::string& fix, const std::string& where = {}) {
     result_.outcome = outcome;
+    result_.code = code;
     result_.summary = fmt::format("{}: {}", group, what);
-    result_.findings.push_back({.severity = Severity::error, .group = group, .what = what, .where = where, .fix = fix});
+    result_.findings.push_back(
+        {.severity = Severity::error, .group = group, .what = what, .where = where, .fix = fix, .code = code});
   }
 
   // A reference that cannot run is no verdict on the kernel.
@@ -95,8 +137,9 @@ class Checker {
       mark_stopped(result_);
       return false;
     }
-    const bool judged = !of_reference && error.failure != Failure::could_not_start;
-    fail(judged ? Outcome::fails : Outcome::could_not_run, group, error.diagnostic.message, error.diagnostic.fix);
+    const char* code = of_reference ? codes::reference_failed : kernel_code(error.failure);
+    const bool judged = row_of(code).exit == ExitCode::fails;
+    fail(judged ? Outcome::fails : Outcome::could_not_run, code, group, error.diagnostic.message, error.diagnostic.fix);
     facts_.failure = name_of(error.failure);
     return false;
   }
@@ -119,7 +162,7 @@ class Checker {
                                          other ? std::span<const std::byte>((*other)[i]) : std::span<const std::byte>(),
                                          project_.tensors[i].tolerance);
       if (!blind) continue;
-      fail(Outcome::could_not_run, one.name,
+      fail(Outcome::could_not_run, codes::correctness_blind_tolerance, one.name,
            fmt::format("the tolerance of '{}' (absolute {:.3g}, relative {:.3g}) accepts {} in workload {}: it cannot "
                        "tell right from wrong",
                        tensors[i].name, blind->accepted.absolute, blind->accepted.relative, blind->accepts, one.name),
@@ -131,6 +174,17 @@ class Checker {
       return false;
     }
     return true;
+  }
+
+  // Binds and calls.
+  bool run_call(Session& session, const CorrectnessCase& one, const Expectation& expectation, Tensors& got) {
+    const std::string group = schedule_.empty() ? one.name : fmt::format("{} under schedule {}", one.name, schedule_);
+    if (!ready(session.bind(project_, one.values, one.name, 1, true), group, false)) return false;
+    session.fill(0, expectation.seed, one.hard);
+    session.seal_inputs_and_poison();
+    if (!ready(session.run(0, 1, kernel_limit()).error, group, false)) return false;
+    got = copy_outputs(session, 0);
+    return ready(session.audit(), group, false);
   }
 
   bool check_call(const CorrectnessCase& one, const Expectation& expectation, double& max_diff) {
@@ -148,8 +202,13 @@ class Checker {
     const Tensors first = copy_outputs(kernel_, 0);
     kernel_.seal_inputs_and_poison();
     if (!ready(kernel_.run(0, 1, kernel_limit()).error, one.name, false)) return false;
-    const Tensors second = copy_outputs(kernel_, 0);
-    const auto& tensors = kernel_.layout().tensors;
+    report_differing_bits(one, first, copy_outputs(kernel_, 0), "between two calls with the same inputs");
+    return true;
+  }
+
+  void report_differing_bits(const CorrectnessCase& one, const Tensors& first, const Tensors& second,
+                             const std::string& when) {
+    const auto& tensors = reference_.layout().tensors;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (tensors[i].role != TensorRole::output) continue;
       const Judgement same = judge(tensors[i], first[i], second[i], {});
@@ -157,12 +216,11 @@ class Checker {
       result_.findings.push_back(
           {.severity = Severity::warning,
            .group = one.name,
-           .what = fmt::format("not the same bits twice: {} of {} elements of '{}' differ between two calls with the "
-                               "same inputs, by at most {:.3g}",
-                               same.wrong, same.count, same.tensor, same.max_diff),
-           .fix = "fix the order of sums and atomics if results must be reproducible; else nothing"});
+           .what = fmt::format("not the same bits twice: {} of {} elements of '{}' differ {}, by at most {:.3g}",
+                               same.wrong, same.count, same.tensor, when, same.max_diff),
+           .fix = "fix the order of sums and atomics if results must be reproducible; else nothing",
+           .code = codes::correctness_not_same_bits});
     }
-    return true;
   }
 
   milliseconds kernel_limit() const {
@@ -175,13 +233,10 @@ class Checker {
       if (tensors[i].role != TensorRole::output) continue;
       const auto position = find_unwritten(tensors[i], expected[i]);
       if (!position) continue;
-      result_.outcome = Outcome::could_not_run;
-      result_.summary = fmt::format("the reference left {}{} unwritten in workload {}", tensors[i].name,
-                                    coordinates_text(*position), one.name);
-      result_.findings.push_back({.severity = Severity::error,
-                                  .group = one.name,
-                                  .what = result_.summary,
-                                  .fix = "write every output in the reference (Python: in place, or return a dict)"});
+      fail(Outcome::could_not_run, codes::correctness_reference_incomplete, one.name,
+           fmt::format("the reference left {}{} unwritten in workload {}", tensors[i].name, coordinates_text(*position),
+                       one.name),
+           "write every output in the reference (Python: in place, or return a dict)");
       return false;
     }
     return true;
@@ -189,13 +244,16 @@ class Checker {
 
   std::string place_of(const CorrectnessCase& one, const Judgement& wrong) const {
     std::string place = fmt::format("workload {}, {}{}", one.name, wrong.tensor, coordinates_text(wrong.first_wrong));
-    if (options_.repeat_with != 0) place += fmt::format("; the same inputs again: --seed {}", options_.repeat_with);
+    if (!schedule_.empty()) place += fmt::format(", under schedule {}", schedule_);
+    if (options_.repeat_with != 0)
+      place += fmt::format("; the same inputs{} again: --seed {}", schedule_.empty() ? "" : " and schedules",
+                           options_.repeat_with);
     return place;
   }
 
   bool judge_call(const CorrectnessCase& one, const Expectation& expectation, const Tensors& got, double& max_diff) {
-    const auto& tensors = kernel_.layout().tensors;
-    WrongResult wrong{kernel_.layout(), expectation.outputs, got, {}, one.hard == "huge" || one.hard == "large"};
+    const auto& tensors = reference_.layout().tensors;
+    WrongResult wrong{reference_.layout(), expectation.outputs, got, {}, one.hard == "huge" || one.hard == "large"};
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (tensors[i].role != TensorRole::output) continue;
       Judgement judgement =
@@ -208,12 +266,15 @@ class Checker {
     reference_.fill(0, expectation.seed, one.hard);  // hypotheses are tried on the same inputs
     const Diagnosis diagnosis = diagnose(project_, wrong, reference_);
     result_.outcome = Outcome::fails;
-    result_.summary = fmt::format("wrong in workload {}: {}", one.name, diagnosis.cause);
+    result_.code = codes::correctness_wrong_result;
+    result_.summary = fmt::format("wrong in workload {}{}: {}", one.name,
+                                  schedule_.empty() ? "" : " under schedule " + schedule_, diagnosis.cause);
     result_.findings.push_back({.severity = Severity::error,
                                 .group = one.name,
                                 .what = describe(first),
                                 .where = place_of(one, first),
-                                .fix = fmt::format("{}: {}", diagnosis.cause, diagnosis.fix)});
+                                .fix = fmt::format("{}: {}", diagnosis.cause, diagnosis.fix),
+                                .code = result_.code});
     facts_.failure = "wrong";
     facts_.wrong = WrongFacts{.case_name = one.name,
                               .values = one.values,
@@ -225,7 +286,8 @@ class Checker {
                               .max_diff = first.max_diff,
                               .wrong = first.wrong,
                               .unwritten = first.unwritten,
-                              .count = first.count};
+                              .count = first.count,
+                              .schedule = schedule_};
     facts_.diagnosis = diagnosis;
     return false;
   }
@@ -239,11 +301,13 @@ class Checker {
   Session kernel_;
   Session reference_;
   std::uint64_t calls_ = 0;
+  std::string schedule_;  // other than the gate's own, while it is tried
 };
 
 // What the checks of a virtual GPU found is a failure, also where the numbers came out right.
 void add_virtual_findings(VirtualFindings found, GateResult& result) {
-  result.findings.insert(result.findings.end(), found.findings.begin(), found.findings.end());
+  for (const auto* const some : {&found.findings, &found.warnings})
+    result.findings.insert(result.findings.end(), some->begin(), some->end());
   auto& facts = result.facts_as<CorrectnessFacts>();
   facts.virtual_faults = std::move(found.faults);
   facts.virtual_findings = std::move(found.as_reported);
@@ -251,6 +315,7 @@ void add_virtual_findings(VirtualFindings found, GateResult& result) {
   // A wrong result or a fault came first and said so; the finding says why.
   const bool failed_before = result.outcome == Outcome::fails;
   result.summary = failed_before ? fmt::format("{} ({})", found.first, result.summary) : found.first;
+  result.code = check_code(std::string_view(found.first).substr(0, found.first.find(':')));
   result.outcome = Outcome::fails;
 }
 
@@ -273,25 +338,31 @@ GateResult run_correctness_gate(const Project& project, const Runnable& kernel, 
     }
     if (seconds_since(start) > options.limit_seconds) {
       result.outcome = Outcome::inconclusive;
+      result.code = codes::correctness_out_of_time;
       result.summary = fmt::format("{} of {} cases right, then the limit of {:.0f} s passed", done, cases.size(),
                                    options.limit_seconds);
       result.findings.push_back({.severity = Severity::warning,
                                  .group = "time",
                                  .what = result.summary,
-                                 .fix = "use smaller workloads or a faster reference"});
+                                 .fix = "use smaller workloads or a faster reference",
+                                 .code = result.code});
       going = false;
       break;
     }
     progress.update(cases[done].name, static_cast<double>(done) / static_cast<double>(cases.size()));
     going = checker.check(cases[done]);
   }
+  if (going) progress.update("other schedules", 1);
+  if (going) going = checker.check_schedules(cases);
   if (going) going = checker.check_files();
   if (going) {
     result.outcome = Outcome::holds;
     result.summary =
         fmt::format("{} cases right: {} workloads, random shapes, hard values", cases.size(), project.workloads.size());
+    if (const auto& schedules = result.facts_as<CorrectnessFacts>().schedules; !schedules.empty())
+      result.summary += fmt::format(", {} further schedules", schedules.size());
   }
-  if (!options.report.empty()) add_virtual_findings(virtual_findings(read_launches(options.report)), result);
+  if (!options.report.empty()) add_virtual_findings(virtual_findings(read_launches(options.report), kernel.argument_names), result);
   result.seconds = seconds_since(start);
   return result;
 }

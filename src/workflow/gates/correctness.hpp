@@ -36,5 +36,8 @@ struct CorrectnessCase {
 // Declared workloads, random ones from the parameters' domains; hard values on the smallest workload, the target and
 // two random shapes.
 [[nodiscard]] std::vector<CorrectnessCase> correctness_cases(const Project& project, std::uint64_t seed);
+// Of these a few to repeat under other schedules: the smallest, and the largest that are still small.
+[[nodiscard]] std::vector<CorrectnessCase> smaller_cases(const Project& project,
+                                                         const std::vector<CorrectnessCase>& cases);
 
 }  // namespace flashmoe::workflow

@@ -14,6 +14,8 @@
 #include "devices/occupancy.hpp"
 #include "images/elf.hpp"
 #include "workflow/compile/kernel_name.hpp"
+#include "workflow/project/point.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -40,8 +42,11 @@ struct InstanceCheck {
                        workload.empty() ? "" : ", workload " + workload);
   }
   void add(Severity severity, std::string what, std::string fix, const std::string& workload = {}) const {
+    const char* code = severity == Severity::error     ? codes::build_resources
+                       : severity == Severity::warning ? codes::build_advice
+                                                       : "";
     result.findings.push_back(
-        {severity, compiled.target.architecture, std::move(what), where(workload), std::move(fix)});
+        {severity, compiled.target.architecture, std::move(what), where(workload), std::move(fix), code});
   }
 };
 
@@ -201,7 +206,9 @@ InstanceFacts check_instance(const InstanceCheck& check, const Gpu* gpu) {
   check_spills(check);
   double least = 1;
   for (const Workload& workload : check.project.workloads) {
-    const auto launch = launch_of(check.instance, workload.values);
+    const Values values = with_point(check.project, workload.values);
+    if (const auto when = evaluate(check.instance.when, values); when && *when == 0) continue;
+    const auto launch = launch_of(check.instance, values);
     if (!launch) {
       check.add(Severity::error, "launch geometry: " + launch.error().message, launch.error().fix, workload.name);
       continue;
@@ -242,7 +249,8 @@ void check_undefined(const std::vector<CompiledTarget>& targets, GateResult& res
              target.target.source,
              "add the file that defines it to cuda.sources in cudadent.toml, or define it as "
              "__device__ in " +
-                 target.target.source});
+                 target.target.source,
+             codes::build_instance});
   }
 }
 
@@ -258,19 +266,20 @@ void check_target(const Project& project, const CompiledTarget& target, const Gp
   if (!target.compiled) {
     result.findings.push_back(
         {Severity::error, target.target.architecture, target.interrupted ? "interrupted" : target.failure.message,
-         target.failure.file.empty() ? target.target.source : target.failure.file, target.failure.fix});
+         target.failure.file.empty() ? target.target.source : target.failure.file, target.failure.fix,
+         target.failure.code.empty() ? codes::build_compile_failed : target.failure.code});
     return;
   }
   const auto limits = find_architecture(target.target.architecture);
   if (!limits) {
-    result.findings.push_back(
-        {Severity::error, target.target.architecture, limits.error().message, project.file, limits.error().fix});
+    result.findings.push_back({Severity::error, target.target.architecture, limits.error().message, project.file,
+                               limits.error().fix, codes::build_target});
     return;
   }
   if (static_cast<int>(limits->compute_major * 10 + limits->compute_minor) != target.cubin.sm)
-    result.findings.push_back({Severity::error, target.target.architecture,
-                               fmt::format("the cubin is for sm_{}", target.cubin.sm), target.path,
-                               "remove -arch and -gencode from cuda.flags: architectures says it"});
+    result.findings.push_back(
+        {Severity::error, target.target.architecture, fmt::format("the cubin is for sm_{}", target.cubin.sm),
+         target.path, "remove -arch and -gencode from cuda.flags: architectures says it", codes::build_target});
   for (const CudaInstance& instance : project.instances) {
     if (instance.source != target.target.source) continue;
     const CubinKernel* kernel = find_kernel(target.cubin, instance.name);
@@ -278,7 +287,8 @@ void check_target(const Project& project, const CompiledTarget& target, const Gp
       const auto missing =
           explain_missing_kernel(target.cubin, instance.name, instance.source, source_text(project, instance.source));
       result.findings.push_back({Severity::error, target.target.architecture, missing.what,
-                                 fmt::format("{}:{}", project.file, instance.line), missing.fix});
+                                 fmt::format("{}:{}", project.file, instance.line), missing.fix,
+                                 codes::build_instance});
       continue;
     }
     const InstanceCheck check{project, instance, target, *kernel, *limits, result};
@@ -293,7 +303,8 @@ void check_cuda_targets(const Project& project, const std::vector<CompiledTarget
   CudaBuildFacts facts;
   const auto gpu = find_gpu(project.cuda_device);
   if (!gpu) {
-    result.findings.push_back({Severity::error, "device", gpu.error().message, project.file, gpu.error().fix});
+    result.findings.push_back(
+        {Severity::error, "device", gpu.error().message, project.file, gpu.error().fix, codes::build_target});
   } else {
     facts.device = gpu->id;
     if (std::find(project.cuda_architectures.begin(), project.cuda_architectures.end(), gpu->architecture) ==
@@ -303,7 +314,7 @@ void check_cuda_targets(const Project& project, const std::vector<CompiledTarget
            fmt::format(
                "the device {} is {}, but cuda.architectures does not have it: occupancy and grid are not checked",
                gpu->name, gpu->architecture),
-           project.file, fmt::format("add \"{}\" to cuda.architectures", gpu->architecture)});
+           project.file, fmt::format("add \"{}\" to cuda.architectures", gpu->architecture), codes::build_advice});
   }
   for (const CompiledTarget& target : targets) check_target(project, target, gpu ? &*gpu : nullptr, facts, result);
   check_undefined(targets, result);

@@ -12,6 +12,7 @@
 #include "support/clock.hpp"
 #include "workflow/environment/observation.hpp"
 #include "workflow/gates/context.hpp"
+#include "workflow/gates/runnable.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -41,7 +42,7 @@ std::set<Need> needs_of(const Project& project, const DeviceSelector& device) {
     needs.insert({Need::python, Need::numpy});
     if (imports(std::filesystem::path(project.directory) / callable->source, "torch")) needs.insert(Need::torch);
   }
-  if (!project.cuda_sources.empty()) needs.insert(Need::cuda_toolkit);
+  if (!project.cuda_sources.empty() && runs_cuda(project, device)) needs.insert(Need::cuda_toolkit);
   if (device.kind == DeviceKind::cuda) needs.insert(Need::gpu);
   return needs;
 }
@@ -57,10 +58,15 @@ GateResult run_environment_gate(const Project& project, const DeviceSelector& de
   if (const auto available = device_available(device); available)
     seen.ok("device", device.to_string());
   else
-    seen.fail("device", available.error().message, available.error().fix, Need::gpu);
+    seen.all.push_back({{.severity = Severity::error,
+                         .group = "device",
+                         .what = available.error().message,
+                         .fix = available.error().fix,
+                         .code = available.error().code},
+                        Need::gpu});
   seen.add(examine_cpu());
   seen.add(examine_compilers());
-  if (needs.contains(Need::cuda_toolkit) || needs.contains(Need::gpu)) seen.add(examine_cuda());
+  if (!project.cuda_sources.empty() || needs.contains(Need::gpu)) seen.add(examine_cuda());
   if (needs.contains(Need::python))
     // Needed here, so it may take its time: a slow import is not a broken one.
     seen.add(examine_python({.limit_seconds = 60, .torch = needs.contains(Need::torch), .extension = false}));
@@ -71,8 +77,9 @@ GateResult run_environment_gate(const Project& project, const DeviceSelector& de
   for (Observation& one : seen.all) {
     if (one.finding.severity != Severity::ok && one.finding.group != "device") {
       const bool needed = needs.contains(one.need);
-      // No driver is no shortcoming for a project that runs on the CPU.
-      if (!needed && one.need == Need::gpu) continue;
+      // No driver is no shortcoming for a project that runs on the CPU; that a twin is not compiled the build gate
+      // says.
+      if (!needed && (one.need == Need::gpu || one.need == Need::cuda_toolkit)) continue;
       one.finding.severity = needed ? Severity::error : Severity::warning;
     }
     result.findings.push_back(one.finding);
@@ -83,7 +90,8 @@ GateResult run_environment_gate(const Project& project, const DeviceSelector& de
   seen.facts.device_from = device.from;
   result.facts = std::move(seen.facts);
   if (first != nullptr) {
-    result.outcome = Outcome::fails;
+    result.outcome = Outcome::could_not_run;
+    result.code = first->code;
     result.summary = first->what.substr(0, first->what.find('\n'));
   } else {
     result.outcome = Outcome::holds;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "workflow/environment/fake_python_for_test.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -37,23 +38,27 @@ TEST_F(EnvironmentGate, AMissingTorchIsAnErrorForThoseWhoImportIt) {
   EXPECT_EQ(run_environment_gate(at.project, {}).outcome, Outcome::holds);
   use_python("import numpy as np\nimport os, torch.nn as nn\ndef f(tensors, params): return None\n");
   const auto result = run_environment_gate(at.project, {});
-  EXPECT_EQ(result.outcome, Outcome::fails);
+  EXPECT_EQ(result.outcome, Outcome::could_not_run);
+  EXPECT_EQ(result.code, codes::environment_no_torch);
   EXPECT_NE(result.summary.find("torch is not installed"), std::string::npos) << result.summary;
 }
 
-TEST_F(EnvironmentGate, AMissingToolkitIsAnErrorForCudaSources) {
+TEST_F(EnvironmentGate, AMissingToolkitIsAnErrorForACudaKernel) {
   setenv("CUDACXX", "/nowhere/nvcc", 1);
   EXPECT_EQ(run_environment_gate(at.project, {}).outcome, Outcome::holds);
   at.project.cuda_sources = {"kernel.cu"};
+  EXPECT_EQ(run_environment_gate(at.project, {}).outcome, Outcome::holds) << "a twin of the C++ kernel can wait";
+  at.project.kernel = {};
   const auto result = run_environment_gate(at.project, {});
   unsetenv("CUDACXX");
-  EXPECT_EQ(result.outcome, Outcome::fails);
+  EXPECT_EQ(result.outcome, Outcome::could_not_run);
+  EXPECT_EQ(result.code, codes::environment_no_nvcc);
   EXPECT_NE(result.summary.find("/nowhere/nvcc"), std::string::npos) << result.summary;
 }
 
 TEST_F(EnvironmentGate, ADeviceThatCannotRunFailsWithAFix) {
   const auto result = run_environment_gate(at.project, *parse_device("cuda:0"));
-  EXPECT_EQ(result.outcome, Outcome::fails);
+  EXPECT_EQ(result.outcome, Outcome::could_not_run);
   EXPECT_NE(result.findings.front().fix.find("--device cpu"), std::string::npos);
 }
 

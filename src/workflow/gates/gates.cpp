@@ -7,11 +7,14 @@
 #include "support/clock.hpp"
 #include "support/process.hpp"
 #include "workflow/gates/context.hpp"
+#include "workflow/gates/next.hpp"
 #include "workflow/gates/record.hpp"
+#include "workflow/gates/runnable.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/machine/machine.hpp"
 #include "workflow/project/fingerprint.hpp"
 #include "workflow/runner/inputs.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -66,11 +69,14 @@ void doubt(const std::vector<std::string>& changed, GateRun& run) {
                               .what = "files of the project changed while the gates ran: " + list,
                               .fix =
                                   "let nothing write to the project, and run the gates again; a kernel writes to its "
-                                  "outputs alone"});
+                                  "outputs alone",
+                              .code = codes::files_changed});
     if (run.outcome != Outcome::holds) return;
     gate->outcome = Outcome::inconclusive;
+    gate->code = codes::files_changed;
     gate->summary = "files of the project changed meanwhile: " + list;
     run.outcome = Outcome::inconclusive;
+    run.code = gate->code;
     run.summary = fmt::format("{} {}: {}", gate->gate, name_of(gate->outcome), gate->summary);
     return;
   }
@@ -91,7 +97,9 @@ void write_record(const GateContext& context, GateRun& run) {
   run.record_problem = {.severity = Severity::warning,
                         .group = "record",
                         .what = "no record was written: " + written.error().message,
-                        .fix = written.error().fix};
+                        .fix = written.error().fix,
+                        .code = codes::record_not_written};
+  if (run.outcome == Outcome::holds) run.code = codes::record_not_written;
 }
 
 }  // namespace
@@ -107,7 +115,8 @@ GateRun run_gates(const Project& project, const GateOptions& options, Progress& 
   const Fingerprint before = fingerprint_of(project);
   GateRun run;
   run.project = project.name;
-  const auto device = select_device(options.device);
+  run.ladder = project.thresholds.ladder;
+  const auto device = select_device(options.device, device_of(project));
   if (device) context.device = *device;
   run.device = device ? context.device.to_string() : options.device;
   std::string stop;  // why the gates behind are not run
@@ -121,6 +130,7 @@ GateRun run_gates(const Project& project, const GateOptions& options, Progress& 
     run.gates.push_back(device ? run_one(*gate, context) : could_not_run(gate->name, device.error()));
     const GateResult& result = run.gates.back();
     run.outcome = result.outcome;
+    run.code = result.code;
     run.summary = fmt::format("{} {}: {}", result.gate, name_of(result.outcome), result.summary);
     if (!goes_on(*gate, result.outcome)) {
       stop =
@@ -132,7 +142,13 @@ GateRun run_gates(const Project& project, const GateOptions& options, Progress& 
   progress.done();
   run.seconds = seconds_since(start);
   write_record(context, run);
+  run.next = next_command(project, run, options, context.seed);
   return run;
+}
+
+int exit_code(const GateRun& run) {
+  const bool degraded = run.outcome == Outcome::holds && !run.record_problem.what.empty();
+  return exit_code(degraded ? Outcome::inconclusive : run.outcome);
 }
 
 int bisect_code(const GateRun& run) {
@@ -140,7 +156,8 @@ int bisect_code(const GateRun& run) {
   for (const GateResult& result : run.gates) {
     const Gate* gate = find_gate(result.gate);
     if (gate == nullptr || result.not_run || goes_on(*gate, result.outcome)) continue;
-    return result.outcome == Outcome::fails && gate->judges_kernel ? 1 : 125;
+    const bool is_built = !result.code.starts_with("build.");
+    return result.outcome == Outcome::fails && gate->judges_kernel && is_built ? 1 : 125;
   }
   return 0;
 }

@@ -20,8 +20,11 @@ struct GateRun {
   std::vector<GateResult> gates;
   Outcome outcome = Outcome::could_not_run;
   std::string summary;
-  Record record{};           // as written to the journal; without an id when it was not
-  Finding record_problem{};  // why not
+  std::string code;            // why it does not hold (codes.def); empty when it does
+  std::string next;            // the command to type
+  std::vector<double> ladder;  // of the project
+  Record record{};             // as written to the journal; without an id when it was not
+  Finding record_problem{};    // why not
   double seconds = 0;
 };
 
@@ -29,6 +32,8 @@ struct GateRun {
 [[nodiscard]] GateRun run_gates(const Project& project, const GateOptions& options, Progress& progress);
 // The report for people; `colour` as may_colour says.
 [[nodiscard]] std::string report_text(const GateRun& run, bool colour);
+// What the process exits with. A verdict nobody can look up is degraded.
+[[nodiscard]] int exit_code(const GateRun& run);
 // For `git bisect run`: 0 good, 1 bad, 125 could not build or decide, 130 stop the bisection (interrupted).
 [[nodiscard]] int bisect_code(const GateRun& run);
 

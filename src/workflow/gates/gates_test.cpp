@@ -4,12 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "workflow/gates/performance.hpp"
+#include "workflow/gates/record.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/record.hpp"
 #include "workflow/project/project_for_test.hpp"
 #include "workflow/runner/worker_for_test.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -99,17 +105,70 @@ TEST(Gates, AllHoldAndAreRecordedAndADriftedBaselineStopsTheNextRun) {
   accept.accept_baseline = true;
   const GateRun third = sleeping.run(accept);
   EXPECT_EQ(third.outcome, Outcome::holds) << report_text(third, false);
+  // The first and the third came to a figure.
+  const auto& facts = std::get<PerformanceFacts>(gate(third, "performance").facts);
+  EXPECT_EQ(facts.look, 2);
+  const SpeedFacts& speed = *facts.workloads.back().second.speed;
+  EXPECT_DOUBLE_EQ(speed.ratio.alpha, 0.05 / 6);
+  EXPECT_EQ(speed.processor_clock_blocks, 0) << "both sleep";
+  EXPECT_NE(gate(third, "performance").summary.find("look 2 at this kernel"), std::string::npos)
+      << gate(third, "performance").summary;
+}
+
+// What chance gave a process, its memory's place or here the length of its sleep, it keeps: another one has another.
+TEST(Gates, EveryFigureOfTheTimingIsFromFreshProcesses) {
+  SleepingProject sleeping("2");
+  std::string source = "#include <sys/auxv.h>\n" + SleepingProject::source("2", 4000);
+  const std::string fixed = "usleep(4000)";
+  source.replace(source.find(fixed), fixed.size(),
+                 "usleep(2000 + 1000 * (*(unsigned char*)getauxval(AT_RANDOM) % 16))");
+  sleeping.write("kernel.cpp", source);
+  const GateRun run = sleeping.run();
+  const auto& workloads = std::get<PerformanceFacts>(gate(run, "performance").facts).workloads;
+  ASSERT_FALSE(workloads.empty()) << report_text(run, false);
+  ASSERT_TRUE(workloads.back().second.speed) << report_text(run, false);
+  const auto& ratios = workloads.back().second.speed->log_ratios;
+  const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
+  EXPECT_GT(*most - *least, 0.1) << "of " << ratios.size();
+}
+
+Record look_at(const std::string& kernel, const std::string& device, bool with_figure) {
+  PerformanceFacts facts;
+  put_named(facts.workloads, "tiny", MeasuredWorkload{});
+  if (with_figure) facts.workloads.back().second.speed.emplace();
+  GateResult result;
+  result.gate = PerformanceFacts::gate;
+  result.facts = std::move(facts);
+  Record record;
+  record.device = device;
+  put_named(record.hashes, "kernel", kernel);
+  record.body = GateRecord{.gates = {result}};
+  return record;
+}
+
+TEST(Looks, AreCountedByKernelAndDevice) {
+  const std::vector<Record> history{look_at("a", "cpu", true),  look_at("b", "cpu", true),
+                                    look_at("a", "cpu", false), look_at("a", "virtual:l4", true),
+                                    look_at("a", "cpu", true),  Record{}};
+  EXPECT_EQ(next_look(history, "cpu", "a"), 3);
+  EXPECT_EQ(next_look(history, "cpu", "b"), 2);
+  EXPECT_EQ(next_look(history, "cpu", "c"), 1);
+  EXPECT_EQ(next_look({}, "cpu", "a"), 1);
 }
 
 // Whoever it was: what held is about files that are no longer there.
 TEST(Gates, FilesThatChangeMeanwhileLeaveTheVerdictOpen) {
   SleepingProject sleeping("2", 0);
-  const std::string planted = sleeping.project.directory + "/numpy.py";
-  sleeping.write("reference.cpp", "#include <fstream>\nstatic const bool planted = [] { std::ofstream(\"" + planted +
-                                      "\") << \"1\"; return true; }();\n" + SleepingProject::source("2", 0));
+  const std::string& directory = sleeping.project.directory;
+  // Somebody else's, once the gates have begun to build: no process of the project can write there.
+  std::thread planting([&] {
+    while (!std::filesystem::exists(directory + "/.cudadent")) std::this_thread::yield();
+    std::ofstream(directory + "/numpy.py") << "1";
+  });
   GateOptions options;
   options.until = "correctness";
   const GateRun run = sleeping.run(options);
+  planting.join();
   EXPECT_EQ(run.outcome, Outcome::inconclusive) << report_text(run, false);
   EXPECT_NE(run.summary.find("numpy.py was not there before"), std::string::npos) << run.summary;
   EXPECT_EQ(run.record.verdict, "inconclusive");
@@ -125,6 +184,66 @@ TEST(Gates, AWrongKernelIsNeverTimed) {
   EXPECT_NE(gate(run, "performance").summary.find("not run"), std::string::npos);
   EXPECT_EQ(run.outcome, Outcome::fails);
   EXPECT_EQ(bisect_code(run), 1);
+}
+
+// A machine without nvcc judges the C++ kernel all the same.
+TEST(Gates, WithoutNvccTheTwinIsNotCheckedAndTheRestHolds) {
+  SleepingProject sleeping("2");
+  sleeping.write("kernel.cu", "this is never compiled");
+  std::ofstream(sleeping.project.file, std::ios::app)
+      << "[cuda]\nsources = [\"kernel.cu\"]\n[[cuda.instances]]\nname = \"k\"\ngrid = 1\nblock = 1\n";
+  setenv("CUDACXX", "/nowhere/nvcc", 1);
+  GateOptions options;
+  options.until = "correctness";
+  options.record = false;
+  const GateRun run = sleeping.run(options);
+  unsetenv("CUDACXX");
+  EXPECT_EQ(run.outcome, Outcome::holds) << report_text(run, false);
+  EXPECT_EQ(exit_code(run), 0);
+  EXPECT_NE(gate(run, "build").summary.find("CUDA twin not checked"), std::string::npos) << report_text(run, false);
+  EXPECT_EQ(gate(run, "build").findings.back().code, codes::build_twin_not_checked);
+}
+
+TEST(Gates, ACodeSaysWhyAndAgreesWithTheExitCode) {
+  SleepingProject wrong("3");
+  GateOptions options;
+  options.until = "correctness";
+  options.record = false;
+  options.seed = 7;
+  const GateRun run = wrong.run(options);
+  EXPECT_EQ(run.code, codes::correctness_wrong_result);
+  EXPECT_EQ(exit_code(run), static_cast<int>(row_of(run.code).exit));
+  EXPECT_NE(run.next.find("--until correctness --seed 7"), std::string::npos) << run.next;
+
+  wrong.write("reference.cpp", "no C++ either\n");
+  const GateRun unjudged = wrong.run(options);
+  EXPECT_EQ(unjudged.code, codes::build_judge_failed) << "nothing is said about the kernel";
+  EXPECT_EQ(exit_code(unjudged), 4);
+
+  wrong.write("kernel.cpp", "this is not C++\n");
+  options.until.clear();
+  options.only = "correctness";
+  wrong.write("reference.cpp", SleepingProject::source("2", 0));
+  const GateRun unbuilt = wrong.run(options);
+  EXPECT_EQ(unbuilt.code, codes::build_compile_failed);
+  EXPECT_EQ(exit_code(unbuilt), 1);
+  EXPECT_EQ(bisect_code(unbuilt), 125) << "a commit that does not build is neither good nor bad";
+}
+
+// Head line and findings do not say the same twice, and the last line says what to type.
+TEST(Gates, AScreenSaysEverythingOnce) {
+  SleepingProject sleeping("3");
+  GateOptions options;
+  options.record = false;
+  const GateRun run = sleeping.run(options);
+  const std::string text = report_text(run, false);
+  const std::string& what = gate(run, "correctness").findings.back().what;
+  EXPECT_EQ(text.find(what), text.rfind(what)) << text;
+  EXPECT_EQ(text.find("1.5 times"), text.rfind("1.5 times")) << text;
+  EXPECT_NE(text.find("; next: cudadent gate "), std::string::npos) << text;
+  EXPECT_EQ(text.find("\033["), std::string::npos);
+  const std::string coloured = report_text(run, true);
+  EXPECT_NE(coloured.rfind("\033[1m"), std::string::npos) << "bold on a terminal";
 }
 
 TEST(Gates, AMistakeNobodyKnowsIsSaidSo) {

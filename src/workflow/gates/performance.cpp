@@ -11,19 +11,21 @@
 #include "support/process.hpp"
 #include "workflow/gates/context.hpp"
 #include "workflow/gates/record.hpp"
+#include "workflow/gates/runnable.hpp"
 #include "workflow/gates/stopped.hpp"
 #include "workflow/runner/contest.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/statistics/sequential.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int abba_blocks_per_unit = 3;  // x = their median: one disturbed block does not widen the interval
-constexpr int min_units = 6;
-constexpr int max_units = 24;
+constexpr int abba_blocks_per_pair = 3;  // x = their median: one disturbed block does not widen the interval
+constexpr int min_pairs = 6;
+constexpr int max_pairs = 24;
 // A kernel that is wrong in 1 of 50 calls is found with a probability of 0.99: 1 - (1 - 1/50)^228.
 constexpr int judged_calls = 228;
 constexpr double judged_calls_limit_seconds = 5;
@@ -42,8 +44,9 @@ std::string time_text(double seconds) {
 }
 
 struct Figures {
-  std::vector<double> log_ratios;  // one per unit
+  std::vector<double> log_ratios;  // one per pair of processes
   std::vector<double> base_seconds, kernel_seconds;
+  int processor_clock_blocks = 0;
   ConfidenceInterval interval;
 };
 
@@ -55,6 +58,7 @@ class Measurer {
         result_(result),
         facts_(result.facts_as<PerformanceFacts>()),
         progress_(progress),
+        alpha_(spend_alpha(options.alpha, options.look)),
         contest_(project, {.seed = mix_seed(options.seed, 3)}) {}
 
   bool start(const Runnable& kernel, const Runnable& baseline, const Runnable& reference) {
@@ -84,20 +88,24 @@ class Measurer {
       mark_stopped(result_);
       return false;
     }
-    const bool kernel_judged = error.side == Side::candidate && error.error.failure != Failure::could_not_start;
-    decide(kernel_judged ? Outcome::fails : Outcome::could_not_run, group, error.error.diagnostic.message,
+    const char* code = error.side == Side::candidate ? kernel_code(error.error.failure) : codes::baseline_failed;
+    const bool kernel_judged = row_of(code).exit == ExitCode::fails;
+    decide(kernel_judged ? Outcome::fails : Outcome::could_not_run, code, group, error.error.diagnostic.message,
            error.error.diagnostic.fix);
     facts_.failure = name_of(error.error.failure);
     return false;
   }
 
-  void decide(Outcome outcome, const std::string& group, const std::string& what, const std::string& fix) {
+  void decide(Outcome outcome, const char* code, const std::string& group, const std::string& what,
+              const std::string& fix) {
     result_.outcome = outcome;
+    result_.code = code;
     result_.summary = fmt::format("{}: {}", group, what);
     result_.findings.push_back({.severity = outcome == Outcome::inconclusive ? Severity::warning : Severity::error,
                                 .group = group,
                                 .what = what,
-                                .fix = fix});
+                                .fix = fix,
+                                .code = code});
   }
 
   // A drift is what the noise of the moment does not explain: nearly every block lies beyond what is allowed.
@@ -121,7 +129,7 @@ class Measurer {
       for (int i = 0; i < drift_blocks; ++i) {
         const Contest::Timed block = contest_.time_base();
         if (!accept(block.error, name)) return false;
-        seconds.push_back(block.seconds_per_call);
+        seconds.push_back(block.decisive_seconds());
         cpu_seconds = i == 0 ? block.cpu_seconds_per_call : std::min(cpu_seconds, block.cpu_seconds_per_call);
       }
       now = undisturbed(seconds);
@@ -147,10 +155,13 @@ class Measurer {
         drift * 100, most * 100, time_text(now), time_text(then), recorded->second.record_id, why);
     measured.baseline_differences = differs;
     if (options_.accept_baseline) {
-      result_.findings.push_back({.severity = Severity::warning, .group = name, .what = what + " (accepted)"});
+      result_.findings.push_back({.severity = Severity::warning,
+                                  .group = name,
+                                  .what = what + " (accepted)",
+                                  .code = codes::performance_baseline_drift});
       return true;
     }
-    decide(Outcome::inconclusive, name, what,
+    decide(Outcome::inconclusive, codes::performance_baseline_drift, name, what,
            "restore what differs and run again, or take the new baseline: cudadent gate --accept-baseline");
     facts_.failure = "baseline drift";
     return false;
@@ -159,28 +170,35 @@ class Measurer {
   bool sample(const std::string& name, double needed, Figures& figures) {
     const auto start = Clock::now();
     const double wanted = std::log(needed);
-    for (int unit = 0; unit < max_units; ++unit) {
-      progress_.update(fmt::format("{}: {} of {}", name, unit + 1, max_units), static_cast<double>(unit) / max_units);
-      std::vector<AbbaBlock> blocks;
-      for (int i = 0; i < abba_blocks_per_unit; ++i) {
-        const Contest::Measured measured = contest_.next();
-        if (!accept(measured.error, name)) return false;
-        if (interrupted()) {
-          mark_stopped(result_);
-          return false;
-        }
-        blocks.push_back(measured.block);
-        figures.base_seconds.insert(figures.base_seconds.end(),
-                                    {measured.block.base_first, measured.block.base_second});
-        figures.kernel_seconds.insert(figures.kernel_seconds.end(),
-                                      {measured.block.candidate_first, measured.block.candidate_second});
-      }
-      figures.log_ratios.push_back(pair_of(blocks).log_ratio);
-      if (unit + 1 < min_units) continue;
-      figures.interval = confidence_sequence(figures.log_ratios, options_.alpha, 1.0);
+    for (int pair = 0; pair < max_pairs; ++pair) {
+      progress_.update(fmt::format("{}: {} of {}", name, pair + 1, max_pairs), static_cast<double>(pair) / max_pairs);
+      if (pair > 0 && !accept(contest_.restart(), name)) return false;
+      if (!add_pair(name, figures)) return false;
+      if (pair + 1 < min_pairs) continue;
+      figures.interval = confidence_sequence(figures.log_ratios, alpha_, 1.0);
       if (figures.interval.lower >= wanted || figures.interval.upper < wanted) break;
       if (seconds_since(start) > options_.limit_seconds_per_workload) break;
     }
+    return true;
+  }
+
+  bool add_pair(const std::string& name, Figures& figures) {
+    std::vector<AbbaBlock> blocks;
+    for (int i = 0; i < abba_blocks_per_pair; ++i) {
+      const Contest::Measured measured = contest_.next();
+      if (!accept(measured.error, name)) return false;
+      if (interrupted()) {
+        mark_stopped(result_);
+        return false;
+      }
+      blocks.push_back(measured.block);
+      figures.base_seconds.insert(figures.base_seconds.end(), {measured.block.base_first, measured.block.base_second});
+      figures.kernel_seconds.insert(figures.kernel_seconds.end(),
+                                    {measured.block.candidate_first, measured.block.candidate_second});
+    }
+    const PairSample sample = pair_of(blocks);
+    figures.log_ratios.push_back(sample.log_ratio);
+    figures.processor_clock_blocks += sample.processor_clock_blocks.value_or(0);
     return true;
   }
 
@@ -191,7 +209,7 @@ class Measurer {
     const double base = undisturbed(figures.base_seconds);
     const double kernel = undisturbed(figures.kernel_seconds);
     facts_.workloads.back().second.speed =
-        SpeedFacts{.ratio = {.mean = mean, .lower = lower, .upper = upper, .alpha = options_.alpha},
+        SpeedFacts{.ratio = {.mean = mean, .lower = lower, .upper = upper, .alpha = alpha_},
                    .rung = rung_of(project_.thresholds, lower),
                    .needed = needed,
                    .baseline_seconds = base,
@@ -200,25 +218,29 @@ class Measurer {
                    .baseline_samples = figures.base_seconds,
                    .kernel_samples = figures.kernel_seconds,
                    .calls_per_block = contest_.sets(),
-                   .outputs_compared = contest_.outputs_compared()};
+                   .outputs_compared = contest_.outputs_compared(),
+                   .processor_clock_blocks = figures.processor_clock_blocks};
     facts_.baseline_version = contest_.base_version();
-    const std::string what =
+    std::string what =
         fmt::format("{:.2f}x the baseline, at least {:.2f}x ({} against {} per call, measured): {}", mean, lower,
                     time_text(kernel), time_text(base), rung_of(project_.thresholds, lower));
+    // Who looks until it suits him pays for every look.
+    if (options_.look > 1) what += fmt::format("; look {} at this kernel, so at alpha {:.2g}", options_.look, alpha_);
     if (lower >= needed) {
       result_.findings.push_back({.severity = Severity::ok, .group = name, .what = what});
       result_.summary = fmt::format("{}: {}", name, what);
       return true;
     }
     if (upper >= needed) {
-      decide(Outcome::inconclusive, name,
+      decide(Outcome::inconclusive, codes::performance_undecided, name,
              fmt::format("{}; the interval [{:.2f}, {:.2f}] holds {:.2f}, so the figure is not decided", what, lower,
                          upper, needed),
              "run again on a quieter machine; a lower bound below the threshold is not a success");
       return false;
     }
     const bool broken = upper < project_.thresholds.ladder.front();
-    decide(Outcome::fails, name, fmt::format("{}; {:.2f}x is needed", what, needed),
+    decide(Outcome::fails, broken ? codes::performance_broken : codes::performance_too_slow, name,
+           fmt::format("{}; {:.2f}x is needed", what, needed),
            broken ? "below the first rung a kernel is broken, not slow: look for a serial launch, a debug build or a "
                     "copy per call before tuning"
                   : "profile it: find the one bottleneck before changing anything");
@@ -231,6 +253,7 @@ class Measurer {
   GateResult& result_;
   PerformanceFacts& facts_;  // of the result; the workload that is measured is the last one
   Progress& progress_;
+  double alpha_;  // of this look
   Contest contest_;
 };
 
@@ -248,7 +271,7 @@ GateResult run_performance_gate(const Project& project, const Runnable& kernel, 
   const auto start = Clock::now();
   GateResult result;
   result.gate = PerformanceFacts::gate;
-  result.facts = PerformanceFacts{.seed = options.seed, .baseline = baseline.label};
+  result.facts = PerformanceFacts{.seed = options.seed, .baseline = baseline.label, .look = options.look};
   const Thresholds& thresholds = project.thresholds;
   const Workload* small = find_workload(project, thresholds.small_workload);
   const Workload* target = target_workload(project);
@@ -270,12 +293,14 @@ GateResult not_timed(const GateContext& context) {
   GateResult result;
   result.gate = PerformanceFacts::gate;
   result.outcome = Outcome::inconclusive;
+  result.code = codes::performance_not_timed;
   result.summary = fmt::format("not timed: {} is no device with a clock", context.device.to_string());
   result.findings.push_back({.severity = Severity::warning,
                              .group = result.gate,
                              .what = result.summary,
                              .fix = fmt::format("cudadent profile {} --device {} shows what it does there",
-                                                context.project.directory, context.device.to_string())});
+                                                context.project.directory, context.device.to_string()),
+                             .code = result.code});
   return result;
 }
 
@@ -284,11 +309,13 @@ GateResult run_row(GateContext& context) {
   if (!*context.baseline) return could_not_run(PerformanceFacts::gate, context.baseline->error());
   const Runnable& baseline = **context.baseline;
   context.facts = baseline_facts(context.project, baseline);
-  const PerformanceOptions options{.seed = mix_seed(context.seed, 2),
-                                   .limit_seconds_per_workload = context.options.limit_seconds_per_workload,
-                                   .accept_baseline = context.options.accept_baseline,
-                                   .recorded = recorded_baselines(context.history, context.device.to_string()),
-                                   .facts_now = context.facts};
+  const PerformanceOptions options{
+      .seed = mix_seed(context.seed, 2),
+      .limit_seconds_per_workload = context.options.limit_seconds_per_workload,
+      .look = next_look(context.history, context.device.to_string(), context.kernel.content_hash),
+      .accept_baseline = context.options.accept_baseline,
+      .recorded = recorded_baselines(context.history, context.device.to_string()),
+      .facts_now = context.facts};
   return run_performance_gate(context.project, context.kernel, baseline, context.reference, options, context.progress);
 }
 

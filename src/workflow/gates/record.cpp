@@ -82,6 +82,21 @@ std::map<std::string, RecordedBaseline> recorded_baselines(const std::vector<Rec
   return baselines;
 }
 
+int next_look(const std::vector<Record>& history, const std::string& device, const std::string& kernel_hash) {
+  const auto came_to_a_figure = [](const GateResult& gate) {
+    const auto* measured = std::get_if<PerformanceFacts>(&gate.facts);
+    return measured != nullptr && std::any_of(measured->workloads.begin(), measured->workloads.end(),
+                                              [](const auto& workload) { return workload.second.speed.has_value(); });
+  };
+  const auto looks = std::count_if(history.begin(), history.end(), [&](const Record& record) {
+    const auto* run = record.as<GateRecord>();
+    const std::string* hash = find_named(record.hashes, "kernel");
+    return run != nullptr && hash != nullptr && record.device == device && *hash == kernel_hash &&
+           std::any_of(run->gates.begin(), run->gates.end(), came_to_a_figure);
+  });
+  return static_cast<int>(looks) + 1;
+}
+
 BaselineFacts baseline_facts(const Project& project, const Runnable& baseline) {
   const TreeState tree = tree_state(project.directory);
   const MachineFacts& machine = machine_facts();
@@ -103,8 +118,8 @@ Record gate_record(const GateContext& context, const GateRun& run) {
   record.verdict = name_of(run.outcome);
   record.seconds = run.seconds;
   for (const auto& [role, callable] : context.built) put_named(record.hashes, role, callable.content_hash);
-  for (const auto& [role, callable] :
-       {std::pair{"reference", &project.reference}, std::pair{"baseline", &project.baseline}}) {
+  for (const auto& [role, callable] : {std::pair{"kernel", &project.kernel}, std::pair{"reference", &project.reference},
+                                       std::pair{"baseline", &project.baseline}}) {
     if (callable->kind != CallableKind::python) continue;
     if (auto hash = sha256_of_file(project.directory + "/" + callable->source)) put_named(record.hashes, role, *hash);
   }
@@ -113,6 +128,7 @@ Record gate_record(const GateContext& context, const GateRun& run) {
                            .cost_per_hour = Prices{project.cost.machine_per_hour, project.cost.agent_per_hour},
                            .seed = context.seed,
                            .threads = context.options.threads,
+                           .point = project.point,
                            .recipe = recipe_of(context, run),
                            .baselines = accepted_baselines(context, run),
                            .gates = run.gates};

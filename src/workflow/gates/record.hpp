@@ -21,6 +21,10 @@ struct Record;
 // The last accepted baseline of each workload on this device.
 [[nodiscard]] std::map<std::string, RecordedBaseline> recorded_baselines(const std::vector<Record>& history,
                                                                          const std::string& device);
+// Number of the next look at the speed of this kernel (by its content hash) there: every recorded run that came to a
+// figure was one, whatever it said.
+[[nodiscard]] int next_look(const std::vector<Record>& history, const std::string& device,
+                            const std::string& kernel_hash);
 // What may explain that a baseline is faster or slower than it was.
 [[nodiscard]] BaselineFacts baseline_facts(const Project& project, const Runnable& baseline);
 

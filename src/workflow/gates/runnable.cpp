@@ -3,8 +3,41 @@
 #include <filesystem>
 
 #include "support/sha256.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
+
+bool runs_cuda(const Project& project, const DeviceSelector& device) {
+  return device.kind != DeviceKind::cpu || project.kernel.kind == CallableKind::none;
+}
+
+std::string device_of(const Project& project) {
+  return project.kernel.kind == CallableKind::none ? "virtual:" + project.cuda_device : "";
+}
+
+std::string build_code(const std::string& role, const Diagnostic& why) {
+  const bool is_source = why.code.empty() || why.code == codes::build_compile_failed;
+  if (!is_source) return why.code;
+  return role == "kernel" ? codes::build_compile_failed : codes::build_judge_failed;
+}
+
+const char* kernel_code(Failure failure) {
+  switch (failure) {
+    case Failure::crashed:
+      return codes::kernel_crashed;
+    case Failure::out_of_memory:
+      return codes::kernel_out_of_memory;
+    case Failure::hung:
+      return codes::kernel_hung;
+    case Failure::refused:
+      return codes::kernel_refused;
+    case Failure::could_not_start:
+      return codes::kernel_could_not_start;
+    case Failure::none:
+      break;
+  }
+  return "";
+}
 
 Runnable library_runnable(const BuiltCallable& built, const std::string& label, int threads) {
   std::vector<std::string> readable;

@@ -1,8 +1,6 @@
 // The first rules of the decision tree, over the counters of one launch.
 #include <fmt/format.h>
 
-#include <functional>
-#include <numeric>
 #include <optional>
 
 #include "workflow/gpu/profile.hpp"
@@ -11,6 +9,7 @@ namespace flashmoe::workflow {
 namespace {
 
 constexpr double enough_waves = 1;
+constexpr double most_imbalance = 4;          // a causal triangle has 2
 constexpr double most_conflict_share = 0.05;  // of the wavefronts; above it pays to pad or swizzle
 constexpr double enough_occupancy_percent = 50;
 constexpr double enough_coalescing_percent = 70;
@@ -35,16 +34,36 @@ std::string worst_line(const LaunchReport& launch, Value value) {
 
 std::optional<Advice> grid_rule(const LaunchReport& launch) {
   if (launch.waves >= enough_waves) return std::nullopt;
-  const auto ctas = std::accumulate(launch.grid.begin(), launch.grid.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t ctas = launch.ctas();
+  const auto working = static_cast<std::int64_t>(launch.working_ctas);
   const auto sms = static_cast<std::int64_t>(launch.sms);
   std::string says = fmt::format("the grid is too small: {} CTAs on {} SMs is {:.3f} waves", ctas, sms, launch.waves);
-  if (ctas < sms)
-    says += fmt::format("; at least {} SMs have nothing to do ({:.1f} % of the machine is used)", sms - ctas,
-                        100.0 * static_cast<double>(ctas) / static_cast<double>(sms));
+  if (working < ctas)
+    says = fmt::format(
+        "the grid is too small: {} of {} CTAs do work, on {} of {} SMs, which is {:.3f} waves (of all "
+        "CTAs {:.3f})",
+        working, ctas, static_cast<std::int64_t>(launch.working_sms), sms, launch.waves, launch.waves_of_grid);
+  if (working < sms)
+    says += fmt::format("; at least {} SMs have nothing to do ({:.1f} % of the machine is used)", sms - working,
+                        100.0 * static_cast<double>(working) / static_cast<double>(sms));
   return Advice{.rule = "grid",
                 .says = says,
                 .where = {},
                 .fix = "more parallelism first: smaller tiles, or split the reduction (keys, K) over CTAs and combine"};
+}
+
+// No machine is faster than the largest CTA: all others together keep no more slots busy than they hold of its work.
+std::optional<Advice> balance_rule(const LaunchReport& launch) {
+  if (launch.waves < enough_waves || launch.largest_cta_over_mean <= most_imbalance) return std::nullopt;
+  const double worth = static_cast<double>(launch.ctas()) / launch.largest_cta_over_mean;
+  if (worth >= launch.sms) return std::nullopt;
+  return Advice{
+      .rule = "balance",
+      .says = fmt::format("the work is uneven: the largest CTA executes {:.1f} times the mean, so that {} CTAs "
+                          "are worth {:.1f} of that size on {} SMs",
+                          launch.largest_cta_over_mean, launch.ctas(), worth, static_cast<std::int64_t>(launch.sms)),
+      .where = {},
+      .fix = "give every CTA the same share: split the longest, or let CTAs take tiles from a counter"};
 }
 
 std::optional<Advice> bank_conflict_rule(const LaunchReport& launch) {
@@ -92,7 +111,7 @@ std::optional<Advice> coalescing_rule(const LaunchReport& launch) {
 
 std::vector<Advice> advise(const LaunchReport& launch) {
   std::vector<Advice> all;
-  for (const auto rule : {grid_rule, bank_conflict_rule, occupancy_rule, coalescing_rule}) {
+  for (const auto rule : {grid_rule, balance_rule, bank_conflict_rule, occupancy_rule, coalescing_rule}) {
     if (auto advice = rule(launch)) all.push_back(std::move(*advice));
   }
   return all;

@@ -2,20 +2,28 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "workflow/gpu/launch_report.hpp"
+#include "workflow/runner/runner.hpp"
 #include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 
 struct VirtualFindings {
   std::vector<Finding> findings{};         // each place once
+  std::vector<Finding> warnings{};         // nothing wrong, but not what it looks like
   std::vector<std::string> faults{};       // why launches did not end
   std::vector<std::string> as_reported{};  // the checks' findings, one JSON object each
   std::string first{};                     // of the checks, in one line; empty: they found nothing
 };
 
-[[nodiscard]] VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches);
+// The code of what a check, or the end of a launch ("fault"), reports.
+[[nodiscard]] const char* check_code(std::string_view check);
+
+// Those first that explain others. Buffers have the names of `arguments`, where it knows them.
+[[nodiscard]] VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches,
+                                               const ArgumentNames& arguments = {});
 
 }  // namespace flashmoe::workflow

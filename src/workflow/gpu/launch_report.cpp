@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <numeric>
 
 #include "support/json_fields.hpp"
 #include "support/json_text.hpp"
@@ -26,11 +28,27 @@ std::optional<ReportedParty> party_in(const Json& finding, const char* key) {
   return party;
 }
 
+std::optional<ReportedBuffer> buffer_in(const Json& finding) {
+  const Json* json = field_in(finding, "buffer");
+  if (json == nullptr) return std::nullopt;
+  ReportedBuffer buffer{.what = text_in(*json, "what"),
+                        .offset = static_cast<std::int64_t>(number_in(*json, "offset"))};
+  if (field_in(*json, "argument") != nullptr) buffer.argument = static_cast<std::size_t>(integer_in(*json, "argument"));
+  return buffer;
+}
+
 LaunchReport launch_from(const Json& json) {
   LaunchReport launch{.kernel = text_in(json, "kernel"),
+                      .name = text_in(json, "name"),
                       .fault = text_in(json, "fault"),
+                      .schedule = text_in(json, "schedule"),
+                      .seed = static_cast<std::uint64_t>(number_in(json, "seed")),
                       .sms = number_in(json, "sms"),
                       .waves = number_in(json, "waves"),
+                      .waves_of_grid = number_in(json, "waves_of_grid"),
+                      .working_ctas = number_in(json, "working_ctas"),
+                      .working_sms = number_in(json, "working_sms"),
+                      .largest_cta_over_mean = number_in(json, "largest_cta_over_mean"),
                       .occupancy_percent = number_in(json, "occupancy_percent"),
                       .ctas_per_sm = number_in(json, "ctas_per_sm"),
                       .occupancy_limiter = text_in(json, "occupancy_limiter"),
@@ -49,11 +67,13 @@ LaunchReport launch_from(const Json& json) {
     if (source.is_string()) launch.annotated_sources.push_back(source.get<std::string>());
   for (const Json& finding : list_in(json, "findings"))
     launch.findings.push_back({.check = text_in(finding, "check"),
+                               .cause = text_in(finding, "cause"),
                                .kernel = text_in(finding, "kernel"),
                                .message = text_in(finding, "message"),
                                .advice = text_in(finding, "advice"),
                                .at = party_in(finding, "at"),
                                .other = party_in(finding, "other"),
+                               .buffer = buffer_in(finding),
                                .json = one_line(finding)});
   return launch;
 }
@@ -79,10 +99,26 @@ std::string ReportedParty::runner() const {
   return fmt::format("block {} thread {}", block, thread);
 }
 
+std::int64_t LaunchReport::ctas() const {
+  return std::accumulate(grid.begin(), grid.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+double LaunchReport::instructions() const {
+  const auto found = metrics.find("vgpu__ptx_inst_executed.sum");
+  return found != metrics.end() ? found->second : 0;
+}
+
 std::vector<LaunchReport> read_launches(const std::string& path) {
+  std::uint64_t from_the_first = 0;
+  return read_launches(path, from_the_first);
+}
+
+std::vector<LaunchReport> read_launches(const std::string& path, std::uint64_t& from) {
   std::vector<LaunchReport> launches;
   std::ifstream file(path);
+  file.seekg(static_cast<std::streamoff>(from));
   for (std::string line; std::getline(file, line);) {
+    from += line.size() + 1;
     const Json json = parse_json(line);
     if (json.is_object()) launches.push_back(launch_from(json));
   }

@@ -34,12 +34,21 @@ struct ReportedParty {
   [[nodiscard]] std::string runner() const;  // "block [0,0,0] thread [3,0,0]"
 };
 
+// The memory that a finding is about.
+struct ReportedBuffer {
+  std::string what{};  // "cuMemAlloc #3"
+  std::int64_t offset = 0;
+  std::optional<std::size_t> argument{};  // of the kernel, that points into it
+};
+
 struct ReportedFinding {
   std::string check{};  // "memcheck"
+  std::string cause{};  // "access", "order", "lanes", "value", "standstill": the earlier explains the later
   std::string kernel{};
   std::string message{};
   std::string advice{};
   std::optional<ReportedParty> at{}, other{};
+  std::optional<ReportedBuffer> buffer{};
   std::string json{};  // as reported
 };
 
@@ -51,10 +60,18 @@ struct ReportedLine {
 };
 
 struct LaunchReport {
-  std::string kernel{};  // empty: what the context says at its end
-  std::string fault{};   // why the launch did not end
+  std::string kernel{};    // its symbol; empty: what the context says at its end
+  std::string name{};      // as it stands in the source
+  std::string fault{};     // why the launch did not end
+  std::string schedule{};  // "natural", "adversarial"
+  std::uint64_t seed = 0;  // of it
   std::vector<std::int64_t> grid{};
-  double sms = 0, waves = 0;
+  double sms = 0;
+  double waves = 0;                  // of CTAs that did work
+  double waves_of_grid = 0;          // of all CTAs, whatever they do
+  double working_ctas = 0;           // what that is: vgpu/observe/counters/work_spread.hpp
+  double working_sms = 0;            // that ran one of them
+  double largest_cta_over_mean = 0;  // instructions
   double occupancy_percent = 0, ctas_per_sm = 0;
   std::string occupancy_limiter{};
   std::map<std::string, double> metrics{};
@@ -63,9 +80,14 @@ struct LaunchReport {
   std::vector<std::string> annotated_sources{};
   std::vector<ReportedFinding> findings{};
   std::string json{};  // as reported, with everything that is not read here
+
+  [[nodiscard]] std::int64_t ctas() const;
+  [[nodiscard]] double instructions() const;  // PTX, executed by warps
 };
 
 // The launches in the order they were made; lines that do not read are left out.
 [[nodiscard]] std::vector<LaunchReport> read_launches(const std::string& path);
+// Those behind `from`, which is moved behind the last.
+[[nodiscard]] std::vector<LaunchReport> read_launches(const std::string& path, std::uint64_t& from);
 
 }  // namespace flashmoe::workflow

@@ -14,15 +14,15 @@
 #include "support/sha256.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/compile/kernel_name.hpp"
+#include "workflow/gpu/budget.hpp"
+#include "workflow/project/point.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
 // The interpreter executes a warp instruction in tens of nanoseconds where a GPU issues four a clock on every SM.
 constexpr double virtual_limit_factor = 60;
-// Warp instructions of one launch. A kernel that runs longer hangs: the virtual GPU stops it and says where it was,
-// which a worker that is killed cannot.
-constexpr const char* virtual_budget = "VGPU_BUDGET=1000000000";
 
 const CudaInstance* find_instance(const Project& project, const std::string& name) {
   const auto found = std::find_if(project.instances.begin(), project.instances.end(),
@@ -85,19 +85,42 @@ Result<std::string> image_of(const CudaToolkit& toolkit, const CompiledTarget& t
 
 }  // namespace
 
+ArgumentNames argument_names(const Project& project, const std::vector<CompiledTarget>& targets) {
+  ArgumentNames names;
+  for (const CudaInstance& instance : project.instances) {
+    for (const CompiledTarget& target : targets) {
+      const CubinKernel* kernel =
+          target.target.source == instance.source ? find_kernel(target.cubin, instance.name) : nullptr;
+      if (kernel == nullptr) continue;
+      std::vector<std::string>& list = names[kernel->name];
+      list.clear();
+      for (const std::string& text : instance.args) {
+        const auto argument = parse_argument(project, text);
+        list.push_back(argument && argument->tensor ? project.tensors[*argument->tensor].name : "");
+      }
+    }
+  }
+  return names;
+}
+
 Result<std::vector<Launch>> launches_of(const Project& project, const std::vector<CompiledTarget>& targets,
-                                        const Values& values) {
+                                        const Values& workload) {
+  const Values values = with_point(project, workload);
   std::vector<Launch> launches;
   for (const std::string& name : project.cuda_launch) {
     const CudaInstance* instance = find_instance(project, name);
     if (instance == nullptr) return Diagnostic{.message = fmt::format("no instance is called {}", name)};
+    const auto when = evaluate(instance->when, values);
+    if (!when) return when.error();
+    if (*when == 0) continue;
     const auto target = std::find_if(targets.begin(), targets.end(), [&](const CompiledTarget& compiled) {
       return compiled.target.source == instance->source;
     });
     const CubinKernel* kernel = target == targets.end() ? nullptr : find_kernel(target->cubin, name);
     if (kernel == nullptr)
       return Diagnostic{.message = fmt::format("{} is not in what {} compiles to", name, instance->source),
-                        .fix = "cudadent gate --only build says which line is missing"};
+                        .fix = "cudadent gate --only build says which line is missing",
+                        .code = codes::build_instance};
     const auto grid = evaluate_axes({&instance->grid_x, &instance->grid_y, &instance->grid_z}, values);
     if (!grid) return grid.error();
     const auto block = evaluate_axes({&instance->block_x, &instance->block_y, &instance->block_z}, values);
@@ -120,14 +143,16 @@ Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& devi
                               Progress& progress) {
   if (project.instances.empty())
     return Diagnostic{.message = fmt::format("the project has no CUDA kernel that {} could run", device.to_string()),
-                      .fix = "declare [cuda] with sources and instances in cudadent.toml"};
+                      .fix = "declare [cuda] with sources and instances in cudadent.toml",
+                      .code = codes::project_no_callable};
   for (const std::string& name : project.cuda_launch) {
     const CudaInstance* instance = find_instance(project, name);
     if (instance != nullptr && instance->args.empty())
       return Diagnostic{.message = fmt::format("instance \"{}\" says no arguments, so it cannot be launched", name),
                         .fix = "add args to it, such as args = [\"x\", \"y\", \"i64 n\"]",
                         .file = project.file,
-                        .line = instance->line};
+                        .line = instance->line,
+                        .code = codes::project_no_callable};
   }
   const auto gpu = find_gpu(device.gpu);
   if (!gpu) return gpu.error();
@@ -147,14 +172,24 @@ Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& devi
     runnable.library = *image;  // what the gate watches for changes
     runnable.content_hash = *hash;
   }
+  runnable.argument_names = argument_names(project, *targets);
   auto driver = runtime::virtual_driver_library();
   if (!driver) return driver.error();
   runnable.driver = *driver;
   runnable.environment = {"VGPU_DEVICE=" + device.gpu, "VGPU_CHECK=" + options.checks};
-  if (std::getenv("VGPU_BUDGET") == nullptr) runnable.environment.emplace_back(virtual_budget);
   if (!options.report.empty()) runnable.environment.push_back("VGPU_REPORT=" + options.report);
   if (options.seed != 0) runnable.environment.push_back(fmt::format("VGPU_SEED={}", options.seed));
-  runnable.launches = [project, targets](const Values& values) { return launches_of(project, *targets, values); };
+  const bool budget_is_given = std::getenv("VGPU_BUDGET") != nullptr;
+  // Set from the first on, else the driver would not look again.
+  if (!budget_is_given) runnable.environment.emplace_back("VGPU_BUDGET=1000000000");
+  auto budget = std::make_shared<InstructionBudget>(options.report);
+  runnable.launches = [=](const Values& values) {
+    auto launches = launches_of(project, *targets, values);
+    if (!launches || budget_is_given) return launches;
+    const std::uint64_t most = budget->next(size_of_case(project, values));
+    for (Launch& launch : *launches) launch.instruction_budget = most;
+    return launches;
+  };
   return runnable;
 }
 

@@ -9,6 +9,7 @@
 #include "workflow/gpu/launches.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/runner/session.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -17,17 +18,35 @@ using std::chrono::milliseconds;
 
 Result<Workload> chosen_workload(const Project& project, const std::string& name) {
   if (const Workload* found = name.empty() ? target_workload(project) : find_workload(project, name)) return *found;
-  return Diagnostic{.message = fmt::format("no workload is called {}; there are {}", name, workload_names(project))};
+  return Diagnostic{.message = fmt::format("no workload is called {}; there are {}", name, workload_names(project)),
+                    .fix = "--workload with one of them",
+                    .code = codes::usage_workload};
+}
+
+// The gates judge a kernel that does not run; here there is only nothing to show.
+Diagnostic could_not_profile(const RunError& error) {
+  Diagnostic problem = error.diagnostic;
+  problem.code = codes::kernel_could_not_start;
+  return problem;
+}
+
+void weigh(std::vector<LaunchProfile>& launches) {
+  double total = 0;
+  for (const LaunchProfile& launch : launches) total += launch.report.instructions();
+  if (total == 0) return;
+  for (LaunchProfile& launch : launches) launch.share = launch.report.instructions() / total;
 }
 
 }  // namespace
 
 Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& options, Progress& progress) {
-  const auto device = parse_device(options.device);
+  const auto device = select_device(options.device, "virtual:" + project.cuda_device);
   if (!device) return device.error();
   if (device->kind != DeviceKind::virtual_gpu)
-    return Diagnostic{.message = fmt::format("profiling on {} is not part of this version", options.device),
-                      .fix = "use --device virtual:l4"};
+    return Diagnostic{
+        .message = fmt::format("profiling on {} ({}) is not part of this version", device->to_string(), device->from),
+        .fix = "use --device virtual:" + project.cuda_device,
+        .code = codes::usage_device};
   auto workload = chosen_workload(project, options.workload);
   if (!workload) return workload.error();
   const std::uint64_t seed = options.seed != 0 ? options.seed : fresh_seed();
@@ -40,10 +59,10 @@ Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& opt
   progress.step("run", 10);
   Session session;
   if (const RunError error = session.start(project, *kernel, true); error.failure != Failure::none)
-    return error.diagnostic;
+    return could_not_profile(error);
   if (const RunError error = session.bind(project, workload->values, workload->name, 1, false);
       error.failure != Failure::none)
-    return error.diagnostic;
+    return could_not_profile(error);
   session.fill(0, seed);
   session.seal_inputs_and_poison();
   const milliseconds limit(static_cast<long>(project.call_limit_seconds * kernel->limit_factor * 1e3));
@@ -52,23 +71,27 @@ Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& opt
   progress.done();
 
   ProfileRun run{.project = project.name,
-                 .device = options.device,
+                 .device = device->to_string(),
                  .workload = workload->name,
                  .image_hash = kernel->content_hash};
   auto launches = read_launches(report.path());
-  run.findings = virtual_findings(launches).findings;
-  if (!block.ok() && run.findings.empty()) return block.error.diagnostic;
+  run.findings = virtual_findings(launches, kernel->argument_names).findings;
+  if (!block.ok() && run.findings.empty()) return could_not_profile(block.error);
   for (LaunchReport& launch : launches) {
     if (launch.kernel.empty()) continue;  // what the context says at its end
     auto advice = advise(launch);
     run.launches.push_back({.report = std::move(launch), .advice = std::move(advice)});
   }
+  weigh(run.launches);
   return run;
 }
 
 std::string profile_text(const ProfileRun& run) {
   std::string text = fmt::format("{}, workload {}, on {}\n\n", run.project, run.workload, run.device);
   for (const LaunchProfile& launch : run.launches) {
+    if (run.launches.size() > 1)
+      text += fmt::format("Launch {} of {}, {:.1f} % of the instructions executed\n", &launch - run.launches.data() + 1,
+                          run.launches.size(), 100 * launch.share);
     text += launch.report.summary;
     for (const std::string& source : launch.report.annotated_sources) text += "\n" + source;
     text += "\n";

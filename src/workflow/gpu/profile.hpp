@@ -1,5 +1,6 @@
 // What a kernel does on a virtual GPU, and what to change first. The counters are the virtual GPU's; the rules turn
-// them into words, the largest expected gain first: too small a grid, bank conflicts, occupancy, uncoalesced access.
+// them into words, the largest expected gain first: too small a grid, uneven CTAs, bank conflicts, occupancy,
+// uncoalesced access.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 namespace flashmoe::workflow {
 
 struct Advice {
-  std::string rule{};   // "grid", "bank conflicts", "occupancy", "coalescing"
+  std::string rule{};   // "grid", "balance", "bank conflicts", "occupancy", "coalescing"
   std::string says{};   // what was counted, in words with figures
   std::string where{};  // file:line, when one line is to blame
   std::string fix{};
@@ -23,6 +24,7 @@ struct Advice {
 
 struct LaunchProfile {
   LaunchReport report{};
+  double share = 1;              // of the instructions that all launches executed
   std::vector<Advice> advice{};  // the most worthwhile first; empty: no rule applies
 };
 
@@ -36,7 +38,7 @@ struct ProfileRun {
 };
 
 struct ProfileOptions {
-  std::string device = "virtual:l4";
+  std::string device{};    // empty: FLASHMOE_DEVICE, else the project's GPU
   std::string workload{};  // empty: the target workload
   std::uint64_t seed = 0;
 };

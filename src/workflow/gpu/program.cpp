@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "runtime/driver.hpp"
-#include "workflow/device/selector.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -18,13 +18,19 @@ std::string before(const std::string& first, const char* variable) {
 
 }  // namespace
 
+Result<DeviceSelector> program_device(const ProgramOptions& options) {
+  auto device = select_device(options.device, "virtual:l4");
+  if (device && device->kind != DeviceKind::virtual_gpu)
+    return Diagnostic{.message = fmt::format("{} ({}) is no virtual GPU; a program on it needs no help from here",
+                                             device->to_string(), device->from),
+                      .fix = "use --device virtual:l4",
+                      .code = codes::usage_device};
+  return device;
+}
+
 Result<std::vector<std::string>> program_environment(const ProgramOptions& options) {
-  const auto device = parse_device(options.device);
+  const auto device = program_device(options);
   if (!device) return device.error();
-  if (device->kind != DeviceKind::virtual_gpu)
-    return Diagnostic{
-        .message = fmt::format("{} is no virtual GPU; a program on it needs no help from here", options.device),
-        .fix = "use --device virtual:l4"};
   const auto library = runtime::virtual_driver_library();
   if (!library) return library.error();
   const std::filesystem::path directory = std::filesystem::path(*library).parent_path();

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "support/result.hpp"
+#include "workflow/device/selector.hpp"
 #include "workflow/gpu/launch_report.hpp"
 
 namespace flashmoe::workflow {
 
 struct ProgramOptions {
-  std::string device = "virtual:l4";
+  std::string device{};  // empty: FLASHMOE_DEVICE, else virtual:l4
   std::string checks = "all";
   std::string report{};
   std::uint64_t seed = 0;
@@ -21,7 +22,7 @@ struct ProgramOptions {
 struct ProgramRun {
   std::string device{};
   std::string outcome{};
-  int exit_code = 0;  // the program's own
+  int program_exit_code = 0;
   std::size_t findings = 0;
   std::vector<LaunchReport> launches{};
 };
@@ -29,5 +30,7 @@ struct ProgramRun {
 // "NAME=value" settings. The driver's directory comes first in LD_LIBRARY_PATH; the empty libnvJitLink beside it is
 // preloaded, so that clients which would link into a cubin hand PTX to the driver's linker instead.
 [[nodiscard]] Result<std::vector<std::string>> program_environment(const ProgramOptions& options);
+// Where the program finds itself: a virtual GPU, or the diagnostic says why not.
+[[nodiscard]] Result<DeviceSelector> program_device(const ProgramOptions& options);
 
 }  // namespace flashmoe::workflow

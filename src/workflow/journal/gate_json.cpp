@@ -208,6 +208,7 @@ void describe(Io& io, Of<WrongFacts> auto& wrong) {
   io("wrong", wrong.wrong);
   io("unwritten", wrong.unwritten);
   io("count", wrong.count);
+  io.if_any("schedule", wrong.schedule);
 }
 
 template <class Io>
@@ -225,6 +226,7 @@ void describe(Io& io, Of<CorrectnessFacts> auto& facts) {
   io.if_any("failure", facts.failure);
   io.if_any("wrong", facts.wrong);
   io.if_any("diagnosis", facts.diagnosis);
+  io.if_any("schedules", facts.schedules);
   io.if_any("virtual_faults", facts.virtual_faults);
   if constexpr (Io::writes) {
     for (const std::string& finding : facts.virtual_findings) {
@@ -264,6 +266,7 @@ void describe(Io& io, Of<SpeedFacts> auto& speed) {
   io("kernel_samples", speed.kernel_samples);
   io("calls_per_block", speed.calls_per_block);
   io("outputs_compared", speed.outputs_compared);
+  io.if_any("processor_clock_blocks", speed.processor_clock_blocks);
 }
 
 template <class Io>
@@ -280,6 +283,7 @@ void describe(Io& io, Of<PerformanceFacts> auto& facts) {
   io("baseline", facts.baseline);
   io("workloads", facts.workloads);
   io.if_any("baseline_version", facts.baseline_version);
+  io.if_any("look", facts.look);
   io.if_any("failure", facts.failure);
 }
 
@@ -288,6 +292,7 @@ void describe(Io& io, Of<PerformanceFacts> auto& facts) {
 template <class Io>
 void describe(Io& io, Of<Finding> auto& finding) {
   io("severity", finding.severity);
+  io.if_any("code", finding.code);
   io("group", finding.group);
   io("what", finding.what);
   io.if_any("where", finding.where);
@@ -328,6 +333,7 @@ template <class Io>
 void describe(Io& io, Of<GateResult> auto& result) {
   io("gate", result.gate);
   io("outcome", result.outcome);
+  io.if_any("code", result.code);
   io("summary", result.summary);
   io("seconds", result.seconds);
   io("findings", result.findings);
@@ -364,6 +370,7 @@ void describe(Io& io, Of<GateRecord> auto& record) {
   io.if_any("cost_per_hour", record.cost_per_hour);
   io.if_any("seed", record.seed);
   io.if_any("threads", record.threads);
+  io.if_any("point", record.point);
   io.if_any("recipe", record.recipe);
   io("baselines", record.baselines);
   io("gates", record.gates);

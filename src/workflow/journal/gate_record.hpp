@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +21,9 @@ struct GateRecord {
   std::optional<Prices> cost_per_hour{};
   std::optional<std::uint64_t> seed{};
   std::optional<int> threads{};
-  std::optional<Recipe> recipe{};     // unset: from before it was kept
-  Named<BaselineRecord> baselines{};  // by workload: those that later runs may be compared with
+  std::map<std::string, double> point{};  // of the project's tunables; empty: it has none
+  std::optional<Recipe> recipe{};         // unset: from before it was kept
+  Named<BaselineRecord> baselines{};      // by workload: those that later runs may be compared with
   std::vector<GateResult> gates{};
   bool operator==(const GateRecord&) const = default;
 };

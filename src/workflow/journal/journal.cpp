@@ -19,6 +19,7 @@
 #include "workflow/journal/record.hpp"
 #include "workflow/journal/record_json.hpp"
 #include "workflow/journal/writer.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -194,14 +195,16 @@ Result<Record> Journal::find(const std::string& id_prefix) const {
     if (found != nullptr && found->id != record.id) {
       return Diagnostic{.message = "record id '" + id_prefix + "' is ambiguous: " + found->id + " and " + record.id,
                         .fix = "give more digits",
-                        .file = path_};
+                        .file = path_,
+                        .code = codes::usage_record};
     }
     found = &record;
   }
   if (found == nullptr) {
     return Diagnostic{.message = "no record '" + id_prefix + "' among " + std::to_string(records->size()),
                       .fix = "cudadent journal lists them",
-                      .file = path_};
+                      .file = path_,
+                      .code = codes::usage_record};
   }
   return *found;
 }

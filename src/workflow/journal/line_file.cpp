@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "workflow/verdict/codes.hpp"
+
 namespace flashmoe::workflow {
 namespace {
 
@@ -32,7 +34,8 @@ Diagnostic problem(const std::string& path, const char* what) {
   return {.message = std::string(what) + " " + path + ": " + std::strerror(errno),
           .fix = "check the free space and that you may write there: ls -ld " +
                  std::filesystem::path(path).parent_path().string(),
-          .file = path};
+          .file = path,
+          .code = codes::journal_unreadable};
 }
 
 // The first part of the path from .cudadent on that is a symbolic link: whoever may write into the project could send
@@ -52,7 +55,8 @@ std::string linked_part(const std::filesystem::path& path) {
 Diagnostic refused_link(const std::string& path, const std::string& link) {
   return {.message = link + " is a symbolic link: records are neither read nor written through one",
           .fix = "ls -l " + link + "; remove the link, or put the directory itself there",
-          .file = path};
+          .file = path,
+          .code = codes::journal_unreadable};
 }
 
 bool is_file(int fd) {
@@ -61,7 +65,10 @@ bool is_file(int fd) {
 }
 
 Diagnostic not_a_file(const std::string& path) {
-  return {.message = path + " is no regular file", .fix = "ls -l " + path + "; move it away", .file = path};
+  return {.message = path + " is no regular file",
+          .fix = "ls -l " + path + "; move it away",
+          .file = path,
+          .code = codes::journal_unreadable};
 }
 
 bool ends_torn(int fd, off_t size) {

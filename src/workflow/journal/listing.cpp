@@ -4,6 +4,7 @@
 
 #include "support/text.hpp"
 #include "workflow/journal/record.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -80,17 +81,20 @@ Result<Record> known_good_of(const Record& record) {
   if (record.standing == Standing::foreign || record.standing == Standing::changed) {
     return Diagnostic{.message = fmt::format("record {} is {}: {}", record.id, name_of(record.standing),
                                              printable(record.standing_why)),
-                      .fix = "run the gate here, and keep that record"};
+                      .fix = "run the gate here, and keep that record",
+                      .code = codes::journal_not_known_good};
   }
   const bool holds = record.verdict == "holds" || record.verdict == "KEEP";
   if (!holds) {
     return Diagnostic{
         .message = "record " + record.id + " says '" + record.verdict + "': only a run that holds is known good",
-        .fix = "choose a gate record that holds, or a comparison that says KEEP"};
+        .fix = "choose a gate record that holds, or a comparison that says KEEP",
+        .code = codes::journal_not_known_good};
   }
   if (record.commit.value_or("").empty() || record.dirty.value_or(false)) {
     return Diagnostic{.message = "record " + record.id + " was made on a tree that is no commit",
-                      .fix = "git commit, run the gate again, and keep that record"};
+                      .fix = "git commit, run the gate again, and keep that record",
+                      .code = codes::journal_not_known_good};
   }
   KnownGoodRecord good{.of = record.id, .summary = detail_of(record)};
   if (const auto* compare = record.as<CompareRecord>()) good.recipe = compare->recipe;

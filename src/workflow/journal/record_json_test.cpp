@@ -159,7 +159,7 @@ TEST(Partial, TheKeyIsWhatItWas) {
 }
 
 TEST(RecordJson, FactsOfEveryKindSurvive) {
-  GateRecord run{.summary = "s", .seed = 7, .threads = 2};
+  GateRecord run{.summary = "s", .seed = 7, .threads = 2, .point = {{"stages", 2}}};
   GateResult environment{.gate = EnvironmentFacts::gate, .outcome = Outcome::inconclusive, .summary = "x"};
   environment.findings = {{Severity::warning, "gpu", "what", "where", "fix"}};
   environment.facts = EnvironmentFacts{
@@ -172,13 +172,14 @@ TEST(RecordJson, FactsOfEveryKindSurvive) {
                             .torch = PackageFacts{.installed = true, .loads = true, .cuda = {{std::nullopt}}}},
       .devices = {"l4", "h100"}};
   GateResult correctness{.gate = CorrectnessFacts::gate, .outcome = Outcome::fails};
-  correctness.facts =
-      CorrectnessFacts{.seed = std::uint64_t{1} << 60,
-                       .failure = "wrong",
-                       .wrong = WrongFacts{.case_name = "tiny", .position = {0, 3}, .expected = 1, .got = 2},
-                       .diagnosis = Diagnosis{"pattern", "factor", "cause", "fix"},
-                       .virtual_faults = {"stopped"},
-                       .virtual_findings = {R"({"check":"memcheck","times":3})"}};
+  correctness.facts = CorrectnessFacts{
+      .seed = std::uint64_t{1} << 60,
+      .failure = "wrong",
+      .wrong = WrongFacts{.case_name = "tiny", .position = {0, 3}, .expected = 1, .got = 2, .schedule = "natural"},
+      .diagnosis = Diagnosis{"pattern", "factor", "cause", "fix"},
+      .schedules = {"natural", "adversarial, seed 2"},
+      .virtual_faults = {"stopped"},
+      .virtual_findings = {R"({"check":"memcheck","times":3})"}};
   GateResult stopped{.gate = PerformanceFacts::gate, .stopped = "preempted"};
   stopped.facts = PerformanceFacts{.baseline = "b",
                                    .workloads = {{"z", {.values = {{"n", 8}}, .speed = SpeedFacts{.rung = "target"}}},

@@ -57,7 +57,50 @@ void describe(Io& io, Of<CheatOutcome> auto& outcome) {
   io("stopped_at", outcome.stopped_at);
   io("message", outcome.message);
   io("as_expected", outcome.as_expected);
+  io.if_any("not_run", outcome.not_run);
+  io.if_any("asked_again", outcome.asked_again);
   io("seconds", outcome.seconds);
+}
+
+template <class Io>
+void describe(Io& io, Of<CorpusCounts> auto& counts) {
+  io("cheats", counts.cheats);
+  io("refused", counts.refused);
+  io("honest", counts.honest);
+  io("passed", counts.passed);
+  io("not_run", counts.not_run);
+  io("asked_again", counts.asked_again);
+}
+
+template <class Io>
+void describe(Io& io, Of<EqualWorkload> auto& workload) {
+  io("pairs", workload.pairs);
+  io("mean", workload.mean);
+  io("pair_spread", workload.pair_spread);
+  io("blocks", workload.blocks);
+  io("processor_clock_blocks", workload.processor_clock_blocks);
+}
+
+template <class Io>
+void describe(Io& io, Of<EqualBuilds> auto& builds) {
+  io("kernel", builds.kernel);
+  io("workloads", builds.workloads);
+}
+
+template <class Io>
+void describe(Io& io, Of<GateRate> auto& rate) {
+  io("speed", rate.speed);
+  io("needed", rate.needed);
+  io("holds", rate.holds);
+  io("fails", rate.fails);
+  io("undecided", rate.undecided);
+  io.if_any("problem", rate.problem);
+}
+
+template <class Io>
+void describe(Io& io, Of<NoiseResult> auto& noise) {
+  io("equal_builds", noise.equal_builds);
+  io("gate_rates", noise.gate_rates);
 }
 
 template <class Io>
@@ -67,6 +110,8 @@ void describe(Io& io, Of<SelftestRecord> auto& record) {
   io("power", record.power);
   io("real", record.real);
   io("cheats", record.cheats);
+  io.if_any("corpus", record.corpus);
+  io.if_any("noise", record.noise);
 }
 
 void write_body(Json& to, const SelftestRecord& body) {

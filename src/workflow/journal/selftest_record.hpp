@@ -7,6 +7,7 @@
 
 #include "workflow/statistics/binomial.hpp"
 #include "workflow/statistics/sequential.hpp"
+#include "workflow/verdict/named.hpp"
 
 namespace flashmoe::workflow {
 
@@ -55,8 +56,49 @@ struct CheatOutcome {
   std::optional<std::string> stopped_at{};     // the gate that refused it; unset: it passed
   std::string message{};                       // what that gate said
   bool as_expected = false;
+  std::string not_run{};  // why: this machine lacks what it needs, and it is not counted; empty: it ran
+  int asked_again = 0;    // verdicts that were not decided before this one
   double seconds = 0;
   bool operator==(const CheatOutcome&) const = default;
+};
+
+// Of those that ran.
+struct CorpusCounts {
+  int cheats = 0, refused = 0;  // refused where they should be
+  int honest = 0, passed = 0;
+  int not_run = 0;
+  int asked_again = 0;
+  bool operator==(const CorpusCounts&) const = default;
+};
+
+// Pairs of equal builds of one kernel at one workload.
+struct EqualWorkload {
+  int pairs = 0;
+  double mean = 0, pair_spread = 0;            // of a pair's log-ratio
+  int blocks = 0, processor_clock_blocks = 0;  // ABBA blocks, and those that processor time decided
+  bool operator==(const EqualWorkload&) const = default;
+};
+
+struct EqualBuilds {
+  std::string kernel{};
+  Named<EqualWorkload> workloads{};
+  bool operator==(const EqualBuilds&) const = default;
+};
+
+// The performance gate asked again and again about a kernel whose speed is known.
+struct GateRate {
+  double speed = 1, needed = 1;  // time of the baseline over time of the kernel
+  int holds = 0, fails = 0, undecided = 0;
+  std::string problem{};  // why one could not run
+  bool operator==(const GateRate&) const = default;
+  [[nodiscard]] int runs() const { return holds + fails + undecided; }
+  [[nodiscard]] int wrong() const { return speed < needed ? holds : fails; }
+};
+
+struct NoiseResult {
+  std::vector<EqualBuilds> equal_builds{};
+  std::vector<GateRate> gate_rates{};
+  bool operator==(const NoiseResult&) const = default;
 };
 
 struct SelftestRecord {
@@ -66,6 +108,8 @@ struct SelftestRecord {
   std::vector<PowerCell> power{};
   std::vector<RealResult> real{};
   std::vector<CheatOutcome> cheats{};
+  std::optional<CorpusCounts> corpus{};
+  std::optional<NoiseResult> noise{};
   bool operator==(const SelftestRecord&) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "support/process.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -35,7 +36,8 @@ Result<MachineAnswer> ask_machine(const MachineCommands& commands, const std::st
     return Diagnostic{.message = "the status command '" + commands.status + "': " + finished->describe(),
                       .fix = "run it by hand; machine.status must answer within " +
                              std::to_string(limit.count() / 1000) + " s, exit code 0 meaning that the machine runs",
-                      .key = "machine.status"};
+                      .key = "machine.status",
+                      .code = codes::machine_status};
   }
   MachineAnswer answer;
   answer.state = finished->ok() ? MachineState::running : MachineState::stopped;
@@ -48,7 +50,8 @@ Diagnostic machine_is_stopped(const MachineCommands& commands, const MachineAnsw
                      (answer.text.empty() ? "" : " (" + answer.text + ")"),
           .fix = commands.start.empty() ? "start the machine, or correct machine.status in cudadent.toml"
                                         : "start it: " + commands.start,
-          .key = "machine.status"};
+          .key = "machine.status",
+          .code = codes::machine_stopped};
 }
 
 MachineAdvice advise(const Plans& plans, double machine_per_hour) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <future>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "support/clock.hpp"
@@ -18,6 +19,7 @@
 #include "workflow/journal/journal.hpp"
 #include "workflow/optimize/proposal.hpp"
 #include "workflow/trial/trial.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -66,7 +68,9 @@ class Loop {
     report_.run = request_.run.empty() ? "optimize-" + utc_now() : request_.run;
     const auto head = run_git(project_.directory, {"rev-parse", "--verify", "--quiet", "HEAD^{commit}"});
     if (!head) {
-      return Diagnostic{.message = "there is no commit to start from", .fix = "git add -A && git commit -m start"};
+      return Diagnostic{.message = "there is no commit to start from",
+                        .fix = "git add -A && git commit -m start",
+                        .code = codes::usage_nothing_to_try};
     }
     report_.start = *head;
     current_ = *head;
@@ -303,7 +307,8 @@ Result<OptimizeReport> run_optimize(const OptimizeRequest& request) {
   if (project->tunables.empty()) {
     return Diagnostic{.message = "the project leaves nothing open: there are no tunables to search",
                       .fix = "declare [tunables] in cudadent.toml, or try edits of your own: cudadent try",
-                      .file = project->file};
+                      .file = project->file,
+                      .code = codes::usage_no_tunables};
   }
   auto device = select_device(request.device);
   if (!device) return device.error();

@@ -27,7 +27,7 @@ std::string optimize_text(const OptimizeReport& report) {
   }
   text += fmt::format("  stopped: {}; {} of {} changes kept, {:.0f} s\n", report.stopped, kept,
                       report.iterations.size(), report.seconds);
-  return text + fmt::format("{}    next: {}\n", kept > 0 ? "IMPROVED" : "NOTHING KEPT", report.next);
+  return text;
 }
 
 }  // namespace flashmoe::workflow

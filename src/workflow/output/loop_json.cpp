@@ -1,5 +1,4 @@
 // The --json of what tries changes: advice, and the loop.
-#include "support/json_text.hpp"
 #include "workflow/advise/advise.hpp"
 #include "workflow/journal/json.hpp"
 #include "workflow/optimize/optimize.hpp"
@@ -18,7 +17,7 @@ Json to_json(const std::optional<CounterChange>& change) {
 
 }  // namespace
 
-std::string advice_json(const ProfileRun& run, const std::vector<Advice>& advice) {
+std::string advice_json(const Answer& answer, const ProfileRun& run, const std::vector<Advice>& advice) {
   Json list = Json::array();
   for (const Advice& one : advice) {
     list.push_back({{"rule", one.rule},
@@ -32,10 +31,11 @@ std::string advice_json(const ProfileRun& run, const std::vector<Advice>& advice
                     {"stays_when_fake", one.stays_when_fake},
                     {"expected_gain", one.gain}});
   }
-  return indented({{"project", run.project}, {"device", run.device}, {"workload", run.workload}, {"advice", list}});
+  return written(answer,
+                 {{"project", run.project}, {"device", run.device}, {"workload", run.workload}, {"advice", list}});
 }
 
-std::string optimize_json(const OptimizeReport& report) {
+std::string optimize_json(const Answer& answer, const OptimizeReport& report) {
   Json iterations = Json::array();
   for (const Iteration& one : report.iterations) {
     iterations.push_back({{"number", one.number},
@@ -49,18 +49,17 @@ std::string optimize_json(const OptimizeReport& report) {
                           {"ground", one.ground},
                           {"seconds", one.seconds}});
   }
-  return indented({{"run", report.run},
-                   {"device", report.device},
-                   {"start", report.start},
-                   {"end", report.end},
-                   {"iterations", iterations},
-                   {"bottlenecks", report.bottlenecks},
-                   {"cycles_at_start", report.cycles_at_start},
-                   {"cycles_at_end", report.cycles_at_end},
-                   {"stopped", report.stopped},
-                   {"seconds", report.seconds},
-                   {"exit_code", report.end == report.start ? 3 : 0},
-                   {"next", report.next}});
+  return written(answer, {{"run", report.run},
+                          {"device", report.device},
+                          {"start", report.start},
+                          {"end", report.end},
+                          {"iterations", iterations},
+                          {"bottlenecks", report.bottlenecks},
+                          {"cycles_at_start", report.cycles_at_start},
+                          {"cycles_at_end", report.cycles_at_end},
+                          {"stopped", report.stopped},
+                          {"seconds", report.seconds},
+                          {"verdict", report.end == report.start ? "NOTHING KEPT" : "IMPROVED"}});
 }
 
 }  // namespace flashmoe::workflow

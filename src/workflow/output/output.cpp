@@ -1,6 +1,7 @@
 #include "workflow/output/output.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "support/json_text.hpp"
 #include "workflow/compare/run_compare.hpp"
@@ -11,7 +12,9 @@
 #include "workflow/journal/gpu_json.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/json.hpp"
+#include "workflow/output/brief.hpp"
 #include "workflow/trial/trial.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -24,17 +27,34 @@ Json with_standing(const Record& record) {
   return json;
 }
 
-}  // namespace
-
-std::string problem_json(const std::string& key, const std::string& word, const Diagnostic& problem) {
-  Json json = Json::object();
-  if (!key.empty()) json[key] = word;
-  json["problem"] = problem.message;
-  json["fix"] = problem.fix;
-  return indented(json);
+Json problem_of(const Diagnostic& problem) {
+  Json json = {{"code", row_of(problem.code).code}, {"message", problem.message}, {"fix", problem.fix}};
+  if (!problem.file.empty()) json["file"] = problem.file;
+  if (problem.line > 0) json["line"] = problem.line;
+  if (problem.column > 0) json["column"] = problem.column;
+  if (!problem.key.empty()) json["key"] = problem.key;
+  return json;
 }
 
-std::string doctor_json(const DoctorReport& report) {
+}  // namespace
+
+std::string error_json(const Answer& answer, const Diagnostic& problem) {
+  Json errors = Json::array({problem_of(problem)});
+  for (const Diagnostic& other : problem.more) errors.push_back(problem_of(other));
+  return written(
+      answer,
+      {{"outcome", name_of(Outcome::could_not_run)}, {"error", problem_of(problem)}, {"errors", std::move(errors)}});
+}
+
+std::string doctor_json(const Answer& answer, const DoctorReport& report) {
+  const Json evidence = to_json(evidence_on("cpu", report.facts.cpu ? report.facts.cpu->model : ""));
+  if (answer.is_short) {
+    return written(answer, {{"outcome", name_of(report.outcome())},
+                            {"summary", report.verdict},
+                            {"seconds", report.seconds},
+                            {"evidence", evidence},
+                            {"findings", brief_findings(report.findings)}});
+  }
   // The same shape as a gate's, so that one reader serves both.
   Json json = to_json(GateResult{.gate = EnvironmentFacts::gate,
                                  .outcome = report.outcome(),
@@ -42,69 +62,81 @@ std::string doctor_json(const DoctorReport& report) {
                                  .findings = report.findings,
                                  .facts = report.facts,
                                  .seconds = report.seconds});
-  json["evidence"] = to_json(evidence_on("cpu", report.facts.cpu ? report.facts.cpu->model : ""));
-  return indented(json);
+  json["evidence"] = evidence;
+  return written(answer, json);
 }
 
-std::string devices_json() {
-  return indented(known_gpus());
+std::string devices_json(const Answer& answer) {
+  Json devices = known_gpus();
+  if (answer.is_short) {
+    for (Json& gpu : devices) gpu = picked(gpu, {"id", "name", "architecture"});
+  }
+  return written(answer, {{"devices", std::move(devices)}});
 }
 
-std::string new_project_json(const std::string& name, const std::string& directory,
+std::string new_project_json(const Answer& answer, const std::string& name, const std::string& directory,
                              const std::vector<std::string>& files) {
-  return one_line({{"name", name}, {"directory", directory}, {"files", files}, {"next", "cudadent gate"}}) + "\n";
+  return written(answer, {{"name", name}, {"directory", directory}, {"files", files}});
 }
 
-std::string gate_json(const GateRun& run) {
+std::string gate_json(const Answer& answer, const GateRun& run) {
+  if (answer.is_short) return written(answer, brief_gate(run));
   Json json = parse_json(run.record.line);
   json["outcome"] = name_of(run.outcome);
-  json["exit_code"] = exit_code(run.outcome);
   if (!run.record_problem.what.empty()) json["record_problem"] = run.record_problem.what;
-  return indented(json);
+  return written(answer, json);
 }
 
-std::string profile_json(const ProfileRun& run) {
+std::string profile_json(const Answer& answer, const ProfileRun& run) {
+  if (answer.is_short) return written(answer, brief_profile(run));
   Json launches = Json::array();
   for (const LaunchProfile& launch : run.launches) {
     Json advice = Json::array();
     for (const Advice& one : launch.advice)
       advice.push_back({{"rule", one.rule}, {"says", one.says}, {"where", one.where}, {"fix", one.fix}});
-    launches.push_back(
-        {{"kernel", launch.report.kernel}, {"advice", advice}, {"counters", parse_json(launch.report.json)}});
+    launches.push_back({{"kernel", launch.report.kernel},
+                        {"share", launch.share},
+                        {"advice", advice},
+                        {"counters", parse_json(launch.report.json)}});
   }
   Json findings = Json::array();
   for (const Finding& finding : run.findings)
-    findings.push_back(
-        {{"check", finding.group}, {"what", finding.what}, {"where", finding.where}, {"fix", finding.fix}});
-  return indented({{"project", run.project},
-                   {"device", run.device},
-                   {"evidence", to_json(evidence_on(run.device, ""))},
-                   {"workload", run.workload},
-                   {"findings", findings},
-                   {"launches", launches}});
+    findings.push_back({{"check", finding.group},
+                        {"code", finding.code},
+                        {"what", finding.what},
+                        {"where", finding.where},
+                        {"fix", finding.fix}});
+  return written(answer, {{"project", run.project},
+                          {"device", run.device},
+                          {"evidence", to_json(evidence_on(run.device, ""))},
+                          {"workload", run.workload},
+                          {"findings", findings},
+                          {"launches", launches}});
 }
 
-std::string program_json(const ProgramRun& run) {
+std::string program_json(const Answer& answer, const ProgramRun& run) {
+  if (answer.is_short) return written(answer, brief_program(run));
   Json list = Json::array();
   for (const LaunchReport& launch : run.launches) list.push_back(parse_json(launch.json));
-  return indented({{"device", run.device},
-                   {"evidence", to_json(evidence_on(run.device, ""))},
-                   {"outcome", run.outcome},
-                   {"exit_code", run.exit_code},
-                   {"findings", run.findings},
-                   {"launches", list}});
+  return written(answer, {{"device", run.device},
+                          {"evidence", to_json(evidence_on(run.device, ""))},
+                          {"outcome", run.outcome},
+                          {"program_exit_code", run.program_exit_code},
+                          {"findings", run.findings},
+                          {"launches", list}});
 }
 
-std::string compare_json(const CompareReport& report) {
+std::string compare_json(const Answer& answer, const CompareReport& report) {
   Json json = parse_json(report.record.line);
   json["notes"] = report.notes;
-  return indented(json);
+  if (!answer.is_short) return written(answer, json);
+  return written(answer, picked(json, {"verdict",    "id",      "project",     "device", "run",      "workload", "gain",
+                                       "pairs_used", "problem", "fix",         "notes",  "evidence", "seconds",  "base",
+                                       "candidate",  "policy",  "calibration", "note",   "phase",    "seed"}));
 }
 
-std::string trial_json(const TrialReport& report) {
+std::string trial_json(const Answer& answer, const TrialReport& report) {
   Json json = parse_json(report.record.line);
-  json["exit_code"] = report.exit_code;
-  json["next"] = report.next;
   json["patch"] = report.snapshot.patch;
   json["gates"] = Json::array();
   for (const GateResult& gate : report.gates.gates) {
@@ -112,47 +144,69 @@ std::string trial_json(const TrialReport& report) {
   }
   json["comparison_record"] = report.comparison ? parse_json(report.comparison->record.line) : Json();
   json["notes"] = report.notes;
-  return indented(json);
+  if (!answer.is_short) return written(answer, json);
+  return written(answer, picked(json, {"verdict", "id", "project", "device", "run", "workload", "hypothesis", "gain",
+                                       "seen", "files", "lines_added", "lines_removed", "candidate", "parent",
+                                       "summary", "notes", "evidence", "seconds"}));
 }
 
-std::string selftest_json(const Record& record) {
+std::string selftest_json(const Answer& answer, const Record& record) {
   Json json = {{"verdict", record.verdict}, {"seconds", record.seconds}};
   if (record.evidence) json["evidence"] = to_json(*record.evidence);
   json.update(to_json(std::get<SelftestRecord>(record.body)));
-  return indented(json);
+  return written(answer, answer.is_short ? picked(json, {"verdict", "seconds", "evidence", "checks"}) : json);
 }
 
-std::string record_json(const Record& record) {
-  return indented(with_standing(record));
+std::string record_json(const Answer& answer, const Record& record) {
+  return written(answer, answer.is_short ? brief_record(record) : with_standing(record));
 }
 
-std::string records_json(const std::vector<Record>& records) {
+std::string records_json(const Answer& answer, const std::vector<Record>& records) {
   Json list = Json::array();
-  for (const Record& record : records) list.push_back(with_standing(record));
-  return indented(list);
+  // A short list begins with the newest: the others may be left out.
+  if (answer.is_short) {
+    std::transform(records.rbegin(), records.rend(), std::back_inserter(list), brief_record);
+  } else {
+    std::transform(records.begin(), records.end(), std::back_inserter(list), with_standing);
+  }
+  return written(answer, {{"records", std::move(list)}});
 }
 
-std::string journal_state_json(const JournalState& state, const std::vector<Record>& records) {
+std::string journal_state_json(const Answer& answer, const JournalState& state, const std::vector<Record>& records) {
   Json standing = Json::object();
   for (const Standing one : {Standing::chained, Standing::unchained, Standing::foreign, Standing::changed}) {
     standing[name_of(one)] =
         std::count_if(records.begin(), records.end(), [&](const Record& record) { return record.standing == one; });
   }
-  return indented({{"holds", state.problems.empty()},
-                   {"records", records.size()},
-                   {"standing", std::move(standing)},
-                   {"missing", state.missing},
-                   {"damaged", state.damaged},
-                   {"problems", state.problems},
-                   {"notes", state.notes}});
+  return written(answer, {{"holds", state.problems.empty()},
+                          {"records", records.size()},
+                          {"standing", std::move(standing)},
+                          {"missing", state.missing},
+                          {"damaged", state.damaged},
+                          {"problems", state.problems},
+                          {"notes", state.notes}});
 }
 
-std::string side_by_side_json(const SideBySide& difference) {
+std::string side_by_side_json(const Answer& answer, const SideBySide& difference) {
   const auto id = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   Json rows = Json::array();
   for (const Difference& row : difference.differs) rows.push_back(to_json(row));
-  return indented(
+  return written(
+      answer,
       {{"a", id(difference.a)}, {"b", id(difference.b)}, {"same", difference.same}, {"differs", std::move(rows)}});
+}
+
+std::string completion_json(const Answer& answer, const std::string& shell, const std::string& script) {
+  return written(answer, {{"shell", shell}, {"script", script}});
+}
+
+std::string codes_json(const Answer& answer) {
+  Json list = Json::array();
+  for (const ProblemCode& row : all_codes()) {
+    list.push_back(
+        {{"code", row.code}, {"exit_code", static_cast<int>(row.exit)}, {"about", row.about}, {"next", row.next}});
+  }
+  return written(answer, {{"codes", std::move(list)}});
 }
 
 }  // namespace flashmoe::workflow

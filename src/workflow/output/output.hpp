@@ -1,11 +1,12 @@
-// What programs read: the --json of every command, as text that ends in a newline. Its shape is a promise; people's
-// texts are made elsewhere.
+// What programs read: the --json of every command, as text that ends in a newline, whole or short as the answer says.
+// Its shape is a promise (`cudadent schema --answers`); people's texts are made elsewhere.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "support/result.hpp"
+#include "workflow/output/answer.hpp"
 
 namespace flashmoe::workflow {
 
@@ -20,32 +21,42 @@ struct ProgramRun;
 struct Record;
 struct RunSummary;
 struct SideBySide;
+struct StatusReport;
 struct TrialReport;
 
-// A command that could not run: {"<key>": "<word>", "problem", "fix"}; no word when `key` is empty.
-[[nodiscard]] std::string problem_json(const std::string& key, const std::string& word, const Diagnostic& problem);
+// A command that could not do what it was asked: {"error": {"code", "message", "fix", its place}, "errors": all of
+// them}.
+[[nodiscard]] std::string error_json(const Answer& answer, const Diagnostic& problem);
 
-[[nodiscard]] std::string doctor_json(const DoctorReport& report);
-[[nodiscard]] std::string devices_json();
-[[nodiscard]] std::string new_project_json(const std::string& name, const std::string& directory,
+[[nodiscard]] std::string doctor_json(const Answer& answer, const DoctorReport& report);
+[[nodiscard]] std::string devices_json(const Answer& answer);
+[[nodiscard]] std::string new_project_json(const Answer& answer, const std::string& name, const std::string& directory,
                                            const std::vector<std::string>& files);
-[[nodiscard]] std::string gate_json(const GateRun& run);
-[[nodiscard]] std::string profile_json(const ProfileRun& run);
-[[nodiscard]] std::string program_json(const ProgramRun& run);
-[[nodiscard]] std::string compare_json(const CompareReport& report);
-// The record of the trial, with "comparison" (its record), "gates", "patch" and "next".
-[[nodiscard]] std::string trial_json(const TrialReport& report);
-[[nodiscard]] std::string advice_json(const ProfileRun& run, const std::vector<Advice>& advice);
-[[nodiscard]] std::string optimize_json(const OptimizeReport& report);
-[[nodiscard]] std::string selftest_json(const Record& record);
-[[nodiscard]] std::string record_json(const Record& record);
-[[nodiscard]] std::string records_json(const std::vector<Record>& records);
+[[nodiscard]] std::string gate_json(const Answer& answer, const GateRun& run);
+[[nodiscard]] std::string profile_json(const Answer& answer, const ProfileRun& run);
+[[nodiscard]] std::string program_json(const Answer& answer, const ProgramRun& run);
+[[nodiscard]] std::string compare_json(const Answer& answer, const CompareReport& report);
+// The record of the trial, with the comparison's record, the gates and the patch.
+[[nodiscard]] std::string trial_json(const Answer& answer, const TrialReport& report);
+[[nodiscard]] std::string advice_json(const Answer& answer, const ProfileRun& run, const std::vector<Advice>& advice);
+[[nodiscard]] std::string optimize_json(const Answer& answer, const OptimizeReport& report);
+[[nodiscard]] std::string selftest_json(const Answer& answer, const Record& record);
+[[nodiscard]] std::string record_json(const Answer& answer, const Record& record);
+[[nodiscard]] std::string records_json(const Answer& answer, const std::vector<Record>& records);
 // {"holds", "records", "standing", "missing", "damaged", "problems", "notes"}
-[[nodiscard]] std::string journal_state_json(const JournalState& state, const std::vector<Record>& records);
-[[nodiscard]] std::string side_by_side_json(const SideBySide& difference);
-[[nodiscard]] std::string summary_json(const RunSummary& summary);
-[[nodiscard]] std::string runs_json(const std::vector<RunSummary>& runs);
+[[nodiscard]] std::string journal_state_json(const Answer& answer, const JournalState& state,
+                                             const std::vector<Record>& records);
+[[nodiscard]] std::string side_by_side_json(const Answer& answer, const SideBySide& difference);
+[[nodiscard]] std::string summary_json(const Answer& answer, const RunSummary& summary);
+[[nodiscard]] std::string runs_json(const Answer& answer, const std::vector<RunSummary>& runs);
+[[nodiscard]] std::string completion_json(const Answer& answer, const std::string& shell, const std::string& script);
+[[nodiscard]] std::string status_json(const Answer& answer, const StatusReport& report);
+
 // The JSON Schema of cudadent.toml, from the same table the reader uses.
 [[nodiscard]] std::string schema_json();
+// The JSON Schema of all answers above.
+[[nodiscard]] std::string answers_schema_json();
+// The table of codes.
+[[nodiscard]] std::string codes_json(const Answer& answer);
 
 }  // namespace flashmoe::workflow

@@ -83,14 +83,14 @@ Json run_json(const RunSummary& summary) {
 
 }  // namespace
 
-std::string summary_json(const RunSummary& summary) {
-  return indented(run_json(summary));
+std::string summary_json(const Answer& answer, const RunSummary& summary) {
+  return written(answer, run_json(summary));
 }
 
-std::string runs_json(const std::vector<RunSummary>& runs) {
+std::string runs_json(const Answer& answer, const std::vector<RunSummary>& runs) {
   Json list = Json::array();
   for (const RunSummary& run : runs) list.push_back(run_json(run));
-  return indented(list);
+  return written(answer, {{"runs", std::move(list)}});
 }
 
 }  // namespace flashmoe::workflow

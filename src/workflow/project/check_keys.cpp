@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 #include "workflow/project/keys.hpp"
 #include "workflow/project/suggest.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -98,28 +98,34 @@ bool is_name(const std::string& text) {
 
 class Checker {
  public:
-  explicit Checker(Locations& locations) : locations_(locations) {}
+  Checker(Locations& locations, std::vector<Diagnostic>& wrong) : locations_(locations), wrong_(wrong) {}
 
-  std::optional<Diagnostic> table(const toml::table& table, const KeyNode& node, const std::string& path) {
+  void table(const toml::table& table, const KeyNode& node, const std::string& path) {
     for (const auto& [name, position, value] : in_written_order(table)) {
       const std::string inner = fmt::format("{}{}{}", path, path.empty() ? "" : ".", name);
       const KeyNode* child = node.any_name() ? node.any_name() : node.child(name);
-      if (!child) return unknown(position, node, inner, name);
-      if (node.any_name() && !is_name(name)) {
-        return locations_.error_at(position, inner, fmt::format("'{}' cannot be used as a name", name),
-                                   "use letters, digits and '_', not beginning with a digit");
+      if (!child) {
+        unknown(position, node, inner, name);
+      } else if (node.any_name() && !is_name(name)) {
+        tell(locations_.error_at(position, inner, fmt::format("'{}' cannot be used as a name", name),
+                                 "use letters, digits and '_', not beginning with a digit"));
+      } else {
+        check(*value, *child, inner);
       }
-      if (auto error = check(*value, *child, inner)) return error;
     }
-    return missing(table, node, path);
+    missing(table, node, path);
   }
 
  private:
-  std::optional<Diagnostic> unknown(Position position, const KeyNode& node, const std::string& path,
-                                    const std::string& name) const {
+  void tell(Diagnostic problem) {
+    problem.code = codes::project_key;
+    wrong_.push_back(std::move(problem));
+  }
+
+  void unknown(Position position, const KeyNode& node, const std::string& path, const std::string& name) {
     const std::vector<std::string> known = names_of(node);
-    return locations_.error_at(position, path, fmt::format("unknown key '{}'; allowed here: {}", name, list_of(known)),
-                               suggestion(name, known, "or remove it; all keys: cudadent schema --markdown"));
+    tell(locations_.error_at(position, path, fmt::format("unknown key '{}'; allowed here: {}", name, list_of(known)),
+                             suggestion(name, known, "or remove it; all keys: cudadent schema --markdown")));
   }
 
   // What to write instead, where there is a usual value.
@@ -128,65 +134,68 @@ class Checker {
     return text.empty() ? "" : fmt::format("write {} = {}", node.name, text);
   }
 
-  std::optional<Diagnostic> missing(const toml::table& table, const KeyNode& node, const std::string& path) const {
+  void missing(const toml::table& table, const KeyNode& node, const std::string& path) {
     for (const KeyNode& child : node.children) {
       const bool named_or_element = child.name == "*" || child.name == "[]";
       if (named_or_element || !child.spec->required || table.contains(child.name)) continue;
       const std::string inner = path.empty() ? child.name : path + "." + child.name;
-      return locations_.error(inner, fmt::format("is missing; {}", child.spec->description),
-                              fmt::format("add {}, {}", inner, expected_by(child)));
+      tell(locations_.error(inner, fmt::format("is missing; {}", child.spec->description),
+                            fmt::format("add {}, {}", inner, expected_by(child))));
     }
     if (node.any_name() && node.spec->required && node.name != "*" && table.empty()) {
-      return locations_.error(path, fmt::format("is empty; {}", node.spec->description), "name at least one");
+      tell(locations_.error(path, fmt::format("is empty; {}", node.spec->description), "name at least one"));
     }
-    return {};
   }
 
-  std::optional<Diagnostic> check(const toml::node& value, const KeyNode& node, const std::string& path) {
+  void check(const toml::node& value, const KeyNode& node, const std::string& path) {
     locations_.add(path, position_of(value.source()));
     const KeySpec& spec = *node.spec;
     const bool long_form = !node.children.empty() && value.is_table();
     if (!long_form && !has_type(value, spec.type)) {
-      return locations_.error(path, fmt::format("is {}; allowed is {}", shown(value), expected_by(node)), usual(node));
+      tell(locations_.error(path, fmt::format("is {}; allowed is {}", shown(value), expected_by(node)), usual(node)));
+    } else if (long_form) {
+      table(*value.as_table(), node, path);
+    } else if (const toml::array* array = value.as_array()) {
+      elements(*array, node, path);
+    } else {
+      limits(value, node, path);
     }
-    if (long_form) return table(*value.as_table(), node, path);
-    if (const toml::array* array = value.as_array()) return elements(*array, node, path);
-    return limits(value, node, path);
   }
 
-  std::optional<Diagnostic> elements(const toml::array& array, const KeyNode& node, const std::string& path) {
+  void elements(const toml::array& array, const KeyNode& node, const std::string& path) {
     if (node.spec->required && array.empty()) {
-      return locations_.error(path, fmt::format("is empty; {}", node.spec->description), "add at least one");
+      tell(locations_.error(path, fmt::format("is empty; {}", node.spec->description), "add at least one"));
     }
     std::size_t index = 0;
     for (const toml::node& element : array) {
       const std::string inner = fmt::format("{}[{}]", path, index++);
       locations_.add(inner, position_of(element.source()));
-      auto error = node.element() ? table(*element.as_table(), *node.element(), inner) : limits(element, node, inner);
-      if (error) return error;
+      if (node.element()) {
+        table(*element.as_table(), *node.element(), inner);
+      } else {
+        limits(element, node, inner);
+      }
     }
-    return {};
   }
 
-  std::optional<Diagnostic> limits(const toml::node& value, const KeyNode& node, const std::string& path) const {
+  void limits(const toml::node& value, const KeyNode& node, const std::string& path) {
     const KeySpec& spec = *node.spec;
     if (const auto number = value.value<double>(); number && is_number(value)) {
       const bool outside = std::isnan(*number) || *number < spec.min || *number > spec.max || std::isinf(*number);
       if (outside)
-        return locations_.error(path, fmt::format("is {}; allowed is {}", shown(value), expected_by(node)),
-                                usual(node));
+        tell(locations_.error(path, fmt::format("is {}; allowed is {}", shown(value), expected_by(node)), usual(node)));
     }
     if (const auto* text = value.as_string(); text && !spec.allowed.empty()) {
       const std::vector<std::string> allowed(spec.allowed.begin(), spec.allowed.end());
       if (std::find(allowed.begin(), allowed.end(), text->get()) == allowed.end()) {
-        return locations_.error(path, fmt::format("is {}; allowed are {}", shown(value), list_of(allowed)),
-                                suggestion(text->get(), allowed, ""));
+        tell(locations_.error(path, fmt::format("is {}; allowed are {}", shown(value), list_of(allowed)),
+                              suggestion(text->get(), allowed, "")));
       }
     }
-    return {};
   }
 
   Locations& locations_;
+  std::vector<Diagnostic>& wrong_;
 };
 
 }  // namespace
@@ -202,9 +211,10 @@ std::vector<Entry> in_written_order(const toml::table& table) {
   return entries;
 }
 
-Result<Done> check_keys(const toml::table& root, Locations& locations) {
-  if (auto error = Checker(locations).table(root, key_tree(), "")) return std::move(*error);
-  return Done{};
+std::vector<Diagnostic> check_keys(const toml::table& root, Locations& locations) {
+  std::vector<Diagnostic> wrong;
+  Checker(locations, wrong).table(root, key_tree(), "");
+  return wrong;
 }
 
 }  // namespace flashmoe::workflow

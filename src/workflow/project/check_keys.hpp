@@ -1,5 +1,5 @@
 // Holds a parsed file against the table of keys: every key known, every value of its type and in its range, nothing
-// required missing. What passes may be read without further questions.
+// required missing.
 #pragma once
 
 #include <toml++/toml.h>
@@ -12,8 +12,8 @@
 
 namespace flashmoe::workflow {
 
-// Also fills `locations` with the place of every value.
-[[nodiscard]] Result<Done> check_keys(const toml::table& root, Locations& locations);
+// Everything that is wrong, in the order of the file. Also fills `locations` with the place of every value.
+[[nodiscard]] std::vector<Diagnostic> check_keys(const toml::table& root, Locations& locations);
 
 struct Entry {
   std::string name;

@@ -11,7 +11,9 @@
 #include <optional>
 #include <set>
 
+#include "workflow/project/point.hpp"
 #include "workflow/project/suggest.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -20,43 +22,70 @@ using Failure = std::optional<Diagnostic>;
 constexpr double most_elements = 1e12;  // of one tensor: a typo, not a workload
 
 const char* group_of(TensorRole role) {
-  return role == TensorRole::input ? "inputs" : role == TensorRole::output ? "outputs" : "stages";
+  switch (role) {
+    case TensorRole::input:
+      return "inputs";
+    case TensorRole::output:
+      return "outputs";
+    case TensorRole::stage:
+      return "stages";
+    case TensorRole::scratch:
+      break;
+  }
+  return "scratch";
 }
 
 class Check {
  public:
-  Check(const Project& project, const Locations& locations) : project_(project), locations_(locations) {}
+  Check(const Project& project, const Locations& locations, Mistakes& mistakes)
+      : project_(project), locations_(locations), mistakes_(mistakes) {}
 
-  Failure all() const {
-    for (auto step :
-         {&Check::names, &Check::domains, &Check::expressions, &Check::smallest_first, &Check::architectures,
-          &Check::kernels, &Check::launches, &Check::thresholds, &Check::hypotheses}) {
-      if (Failure failure = (this->*step)()) return failure;
+  void all() {
+    // Without its numbers nothing can be said about an expression.
+    const bool has_numbers = !project_.workloads.empty() && !mistakes_.touch("params") &&
+                             !mistakes_.touch("workloads") && !mistakes_.touch("tunables") &&
+                             !mistakes_.touch("tunable_rules");
+    names();
+    if (has_numbers) {
+      domains();
+      expressions();
+      const bool has_shapes = !mistakes_.touch("inputs") && !mistakes_.touch("outputs") && !mistakes_.touch("stages");
+      if (has_shapes) tell(smallest_first());
     }
-    return {};
+    architectures();
+    tell(kernels());
+    launches(has_numbers);
+    thresholds();
+    hypotheses();
   }
 
  private:
-  Failure names() const {
+  void tell(Failure failure) {
+    if (failure) failure->code = codes::project_value;
+    mistakes_.add(std::move(failure));
+  }
+
+  void names() {
     const auto allowed = [](char c) {
       return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
     };
     if (project_.name.empty() || !std::all_of(project_.name.begin(), project_.name.end(), allowed)) {
-      return locations_.error("name", fmt::format("is \"{}\"", project_.name), "use letters, digits, '_', '-' and '.'");
+      tell(locations_.error("name", fmt::format("is \"{}\"", project_.name), "use letters, digits, '_', '-' and '.'"));
     }
     std::map<std::string, std::string> used;  // name -> key
     for (const ParamSpec& param : project_.params) used[param.name] = "params." + param.name;
+    const auto add = [&](const std::string& name, const std::string& key) {
+      const auto [place, fresh] = used.emplace(name, key);
+      if (fresh) return;
+      tell(locations_.error(key,
+                            fmt::format("'{}' is already the name of {} (line {})", name, place->second,
+                                        locations_.of(place->second).line),
+                            "rename one of them"));
+    };
+    for (const Tunable& tunable : project_.tunables) add(tunable.name, "tunables." + tunable.name);
     for (const TensorSpec& tensor : project_.tensors) {
-      const std::string key = fmt::format("{}.{}", group_of(tensor.role), tensor.name);
-      const auto [place, fresh] = used.emplace(tensor.name, key);
-      if (!fresh) {
-        return locations_.error(key,
-                                fmt::format("'{}' is already the name of {} (line {})", tensor.name, place->second,
-                                            locations_.of(place->second).line),
-                                "rename one of them");
-      }
+      add(tensor.name, fmt::format("{}.{}", group_of(tensor.role), tensor.name));
     }
-    return {};
   }
 
   Failure in_domain(const ParamSpec& param, double value, const std::string& key) const {
@@ -67,15 +96,14 @@ class Check {
         fmt::format("add it to params.{}.choices, or use one of them", param.name));
   }
 
-  Failure domains() const {
+  void domains() {
     for (const ParamSpec& param : project_.params) {
-      if (Failure f = in_domain(param, param.default_value, fmt::format("params.{}.default", param.name))) return f;
+      tell(in_domain(param, param.default_value, fmt::format("params.{}.default", param.name)));
       for (const Workload& workload : project_.workloads) {
         const std::string key = fmt::format("workloads.{}.{}", workload.name, param.name);
-        if (Failure f = in_domain(param, workload.values.at(param.name), key)) return f;
+        if (locations_.has(key)) tell(in_domain(param, workload.values.at(param.name), key));
       }
     }
-    return {};
   }
 
   // ---- expressions: for every workload, and where the parameters' domains end
@@ -116,18 +144,45 @@ class Check {
                             "change the expression, the workload or the parameter's range", offset);
   }
 
-  Failure expressions() const {
+  void expressions() {
     for (const Case& at : cases()) {
+      // The problem is the same at every point; what the kernel needs on the way is not.
+      const Case at_point{at.name, with_point(project_, at.values)};
       for (const TensorSpec& tensor : project_.tensors) {
-        if (Failure failure = shape(tensor, at)) return failure;
+        tell(shape(tensor, tensor.role == TensorRole::scratch ? at_point : at));
       }
     }
     // A launch is made for declared workloads only.
     for (const Workload& workload : project_.workloads) {
+      const Case at{"workload '" + workload.name + "'", with_point(project_, workload.values)};
       for (std::size_t i = 0; i < project_.instances.size(); ++i) {
-        const Case at{"workload '" + workload.name + "'", workload.values};
-        if (Failure failure = geometry(project_.instances[i], fmt::format("cuda.instances[{}]", i), at)) return failure;
+        tell(launched(project_.instances[i], fmt::format("cuda.instances[{}]", i), at));
       }
+    }
+    if (!mistakes_.touch("cuda")) tell(something_is_launched());
+  }
+
+  Failure launched(const CudaInstance& instance, const std::string& key, const Case& at) const {
+    const Result<double> when = evaluate(instance.when, at.values);
+    if (!when) {
+      return locations_.error(key + ".when", when.error().message, when.error().fix, when.error().column - 1);
+    }
+    return *when == 0 ? Failure{} : geometry(instance, key, at);
+  }
+
+  Failure something_is_launched() const {
+    if (project_.instances.empty()) return {};
+    for (const Workload& workload : project_.workloads) {
+      const Values values = with_point(project_, workload.values);
+      const auto is_launched = [&](const CudaInstance& instance) {
+        const auto& names = project_.cuda_launch;
+        return std::find(names.begin(), names.end(), instance.name) != names.end() &&
+               *evaluate(instance.when, values) != 0;
+      };
+      if (std::any_of(project_.instances.begin(), project_.instances.end(), is_launched)) continue;
+      return locations_.error("cuda.launch",
+                              fmt::format("nothing is launched in workload '{}': no `when` holds", workload.name),
+                              "let one of the instances be launched for every workload");
     }
     return {};
   }
@@ -179,6 +234,7 @@ class Check {
   double elements_of(const Workload& workload) const {
     double total = 0;
     for (const TensorSpec& tensor : project_.tensors) {
+      if (tensor.role == TensorRole::scratch) continue;
       double elements = 1;
       for (const std::string& axis : tensor.shape) elements *= *evaluate(axis, workload.values);
       total += elements;
@@ -200,24 +256,23 @@ class Check {
     return {};
   }
 
-  Failure architectures() const {
+  void architectures() {
     for (std::size_t i = 0; i < project_.cuda_architectures.size(); ++i) {
       const std::string& name = project_.cuda_architectures[i];
       const bool digits = name.size() > 4 && name.rfind("sm_", 0) == 0 &&
                           std::isdigit(static_cast<unsigned char>(name[3])) &&
                           std::isdigit(static_cast<unsigned char>(name[4]));
       if (digits) continue;
-      return locations_.error(fmt::format("cuda.architectures[{}]", i), fmt::format("is \"{}\"", name),
-                              "write \"sm_89\" for an L4, \"sm_90\" for an H100");
+      tell(locations_.error(fmt::format("cuda.architectures[{}]", i), fmt::format("is \"{}\"", name),
+                            "write \"sm_89\" for an L4, \"sm_90\" for an H100"));
     }
     std::set<std::pair<std::string, std::string>> seen;
     for (std::size_t i = 0; i < project_.instances.size(); ++i) {
       const CudaInstance& instance = project_.instances[i];
       if (seen.emplace(instance.source, instance.name).second) continue;
-      return locations_.error(fmt::format("cuda.instances[{}].name", i),
-                              fmt::format("\"{}\" is declared twice", instance.name), "remove one of the two");
+      tell(locations_.error(fmt::format("cuda.instances[{}].name", i),
+                            fmt::format("\"{}\" is declared twice", instance.name), "remove one of the two"));
     }
-    return {};
   }
 
   Failure kernels() const {
@@ -226,87 +281,89 @@ class Check {
                             "name a C++ entry, kernel = \"kernel.cpp:function\", or declare CUDA kernels under [cuda]");
   }
 
-  Failure launches() const {
+  void launches(bool has_numbers) {
     std::vector<std::string> known;
     for (const CudaInstance& instance : project_.instances) known.push_back(instance.name);
     for (std::size_t i = 0; i < project_.cuda_launch.size(); ++i) {
       const std::string& name = project_.cuda_launch[i];
       if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      return locations_.error(fmt::format("cuda.launch[{}]", i),
-                              fmt::format("\"{}\" is no instance; instances are {}", name, list_of(known)),
-                              suggestion(name, known, "or declare it under [[cuda.instances]]"));
+      tell(locations_.error(fmt::format("cuda.launch[{}]", i),
+                            fmt::format("\"{}\" is no instance; instances are {}", name, list_of(known)),
+                            suggestion(name, known, "or declare it under [[cuda.instances]]")));
     }
     for (std::size_t i = 0; i < project_.instances.size(); ++i) {
       for (std::size_t k = 0; k < project_.instances[i].args.size(); ++k) {
-        const std::string& text = project_.instances[i].args[k];
-        const std::string key = fmt::format("cuda.instances[{}].args[{}]", i, k);
-        const auto argument = parse_argument(project_, text);
-        if (!argument)
-          return locations_.error(key, fmt::format("\"{}\" is neither a tensor nor a type and an expression", text),
-                                  "name a tensor of [inputs], [outputs] or [stages], or write \"i64 n\" (i32, i64, u8, "
-                                  "f32, f64)");
-        if (argument->tensor) continue;
-        for (const Workload& workload : project_.workloads) {
-          const Result<double> value = evaluate(argument->expression, workload.values);
-          const int offset = static_cast<int>(argument->type.size()) + 1;
-          if (!value)
-            return locations_.error(key, value.error().message, value.error().fix, offset + value.error().column - 1);
-          if (argument->type[0] != 'f' && std::floor(*value) != *value)
-            return locations_.error(
-                key, fmt::format("\"{}\" is {:g} in workload '{}', no integer", text, *value, workload.name),
-                "take f32 or f64, or floor_div");
-        }
+        tell(argument(project_.instances[i].args[k], fmt::format("cuda.instances[{}].args[{}]", i, k), has_numbers));
       }
+    }
+  }
+
+  Failure argument(const std::string& text, const std::string& key, bool has_numbers) const {
+    const auto argument = parse_argument(project_, text);
+    if (!argument)
+      return locations_.error(key, fmt::format("\"{}\" is neither a tensor nor a type and an expression", text),
+                              "name a tensor of [inputs], [outputs], [stages] or [scratch], or write \"i64 n\" (i32, "
+                              "i64, u8, f32, f64)");
+    if (argument->tensor || !has_numbers) return {};
+    for (const Workload& workload : project_.workloads) {
+      const Result<double> value = evaluate(argument->expression, with_point(project_, workload.values));
+      const int offset = static_cast<int>(argument->type.size()) + 1;
+      if (!value)
+        return locations_.error(key, value.error().message, value.error().fix, offset + value.error().column - 1);
+      if (argument->type[0] != 'f' && std::floor(*value) != *value)
+        return locations_.error(key,
+                                fmt::format("\"{}\" is {:g} in workload '{}', no integer", text, *value, workload.name),
+                                "take f32 or f64, or floor_div");
     }
     return {};
   }
 
-  Failure thresholds() const {
+  void thresholds() {
     const Thresholds& thresholds = project_.thresholds;
     const bool rises =
         thresholds.ladder.size() == 4 && std::is_sorted(thresholds.ladder.begin(), thresholds.ladder.end());
     if (!rises) {
-      return locations_.error(
-          "thresholds.ladder",
-          fmt::format("is [{:g}]; four rising numbers are needed", fmt::join(thresholds.ladder, ", ")),
-          "write [stop below, success, target, stretch], such as [0.5, 1.0, 1.2, 1.5]");
+      tell(
+          locations_.error("thresholds.ladder",
+                           fmt::format("is [{:g}]; four rising numbers are needed", fmt::join(thresholds.ladder, ", ")),
+                           "write [stop below, success, target, stretch], such as [0.5, 1.0, 1.2, 1.5]"));
     }
+    if (mistakes_.touch("workloads")) return;
     std::vector<std::string> known;
     for (const Workload& workload : project_.workloads) known.push_back(workload.name);
     for (const auto& [key, name] : {std::pair{"thresholds.small", thresholds.small_workload},
                                     std::pair{"thresholds.target", thresholds.target_workload}}) {
       if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      return locations_.error(key, fmt::format("\"{}\" is no workload; workloads are {}", name, list_of(known)),
-                              suggestion(name, known, "or declare it under [workloads]"));
+      tell(locations_.error(key, fmt::format("\"{}\" is no workload; workloads are {}", name, list_of(known)),
+                            suggestion(name, known, "or declare it under [workloads]")));
     }
-    return {};
   }
 
-  Failure hypotheses() const {
+  void hypotheses() {
     std::set<std::string> seen;
     for (std::size_t i = 0; i < project_.hypotheses.size(); ++i) {
       const std::string& variant = project_.hypotheses[i].variant;
       const std::string key = fmt::format("hypotheses[{}].variant", i);
-      if (variant.empty()) return locations_.error(key, "is empty", "name the variant that the reference computes");
-      if (!seen.insert(variant).second) {
-        return locations_.error(key, fmt::format("\"{}\" is declared twice", variant), "remove one of the two");
+      if (variant.empty()) {
+        tell(locations_.error(key, "is empty", "name the variant that the reference computes"));
+      } else if (!seen.insert(variant).second) {
+        tell(locations_.error(key, fmt::format("\"{}\" is declared twice", variant), "remove one of the two"));
       }
     }
-    return {};
   }
 
   const Project& project_;
   const Locations& locations_;
+  Mistakes& mistakes_;
 };
 
 }  // namespace
 
-Result<Done> check_project(const Project& project, const Locations& locations) {
-  if (Failure failure = Check(project, locations).all()) return std::move(*failure);
-  return Done{};
+void check_project(const Project& project, const Locations& locations, Mistakes& mistakes) {
+  Check(project, locations, mistakes).all();
 }
 
-Result<Done> check_files(const Project& project, const Locations& locations) {
+void check_files(const Project& project, const Locations& locations, Mistakes& mistakes) {
   namespace fs = std::filesystem;
   std::vector<std::pair<std::string, std::string>> named;  // key, file
   for (const auto& [key, callable] : {std::pair{"kernel", &project.kernel}, std::pair{"reference", &project.reference},
@@ -323,11 +380,12 @@ Result<Done> check_files(const Project& project, const Locations& locations) {
   for (const auto& [key, file] : named) {
     std::error_code error;
     const fs::path path = fs::path(project.directory) / file;
-    if (fs::is_regular_file(path, error)) continue;
-    return locations.error(key, fmt::format("\"{}\" is not a file in {}", file, project.directory),
-                           "create it, or correct the name");
+    if (file.empty() || fs::is_regular_file(path, error)) continue;  // empty: it was told already
+    Diagnostic missing = locations.error(key, fmt::format("\"{}\" is not a file in {}", file, project.directory),
+                                         "create it, or correct the name");
+    missing.code = codes::project_file;
+    mistakes.add(std::move(missing));
   }
-  return Done{};
 }
 
 }  // namespace flashmoe::workflow

@@ -50,15 +50,15 @@ class Parser {
     }
     skip_spaces();
     if (at_ == text_.size()) fail(at_, "is empty", "write a number or an expression such as ceil_div(n, 256)");
-    const double value = comparison();
+    const double value = any_of();
     if (at_ != text_.size()) fail(at_, fmt::format("'{}' is not expected here", text_[at_]), operators_help);
     return value;
   }
 
  private:
   static constexpr const char* operators_help =
-      "operators are + - * / % < <= > >= == != and parentheses; functions are min, max, ceil_div, floor_div, "
-      "pow2_ceil, if";
+      "operators are + - * / % < <= > >= == != not, and, or, and parentheses; functions are min, max, ceil_div, "
+      "floor_div, pow2_ceil, if";
 
   [[noreturn]] void fail(std::size_t at, std::string message, std::string fix) const {
     Diagnostic diagnostic;
@@ -86,6 +86,11 @@ class Parser {
     return true;
   }
 
+  bool accept_word(std::string_view word) {
+    const std::size_t end = at_ + word.size();
+    return !(end < text_.size() && in_name(text_[end])) && accept(word);
+  }
+
   // Integers stay exact or are refused: a grid or a shape that was rounded would be worse than none.
   double exact(std::size_t at, double value) const {
     if (!std::isfinite(value)) fail(at, "the result is not finite", "");
@@ -93,6 +98,31 @@ class Parser {
       fail(at, fmt::format("{:g} is beyond 2^53, where integers are no longer exact", value), "");
     }
     return value;
+  }
+
+  // Both sides are always read, so that a wrong name is found whatever the values are.
+  double any_of() {
+    double left = all_of();
+    while (accept_word("or")) {
+      const double right = all_of();
+      left = left != 0 || right != 0;
+    }
+    return left;
+  }
+
+  double all_of() {
+    double left = negation();
+    while (accept_word("and")) {
+      const double right = negation();
+      left = left != 0 && right != 0;
+    }
+    return left;
+  }
+
+  double negation() {
+    if (!accept_word("not")) return comparison();
+    const Nested nested(*this);
+    return negation() == 0;
   }
 
   double comparison() {
@@ -171,7 +201,7 @@ class Parser {
     const std::size_t at = at_;
     if (at == text_.size()) fail(at, "ends where a value is expected", operators_help);
     if (accept("(")) {
-      const double value = comparison();
+      const double value = any_of();
       if (!accept(")")) fail(at_, "')' is missing", fmt::format("close the '(' of column {}", at + 1));
       return value;
     }
@@ -217,7 +247,7 @@ class Parser {
   double call(std::size_t at, const std::string& name) {
     std::vector<double> arguments;
     if (!accept(")")) {
-      do arguments.push_back(comparison());
+      do arguments.push_back(any_of());
       while (accept(","));
       if (!accept(")")) fail(at_, "')' is missing", fmt::format("close the call of {}", name));
     }

@@ -48,6 +48,15 @@ TEST(Expression, ComputesWhatArithmeticSays) {
       {"9007199254740992", 9007199254740992.0},
       {"ceil_div(ceil_div(n, 4), ceil_div(S, 2))", 4},
       {"0 * -1", 0},
+      {"S > 1 and D == 64", 1},
+      {"S > 1 and D != 64", 0},
+      {"S < 1 or D == 64", 1},
+      {"not causal", 0},
+      {"not not S", 1},
+      {"not S == 128 or causal", 1},
+      {"1 or 0 and 0", 1},
+      {"(1 or 0) and 0", 0},
+      {"if(causal and S > 1, 2, 3)", 2},
   };
   for (const auto& [text, expected] : cases) {
     const Result<double> value = evaluate(text, values);
@@ -71,6 +80,10 @@ TEST(Expression, PointsAtTheMistake) {
       {"1 + 2)", 6, "')' is not expected here"},
       {"m", 1, "'m' is not a parameter; parameters are D, S, causal, n, scale"},
       {"1 + Causal", 5, "'Causal' is not a parameter"},
+      {"1 or m", 6, "'m' is not a parameter"},
+      {"0 and m", 7, "'m' is not a parameter"},
+      {"1 and", 6, "ends where a value is expected"},
+      {"1 order 2", 3, "'o' is not expected here"},
       {"2n", 1, "'2n' is not a number"},
       {"0x10", 1, "'0x10' is not a number"},
       {"1..2", 1, "'1..2' is not a number"},
@@ -102,6 +115,9 @@ TEST(Expression, DeepNestingIsRefusedAndDoesNotOverflowTheStack) {
   EXPECT_TRUE(evaluate(std::string(60, '(') + "1" + std::string(60, ')'), values));
   EXPECT_FALSE(evaluate(std::string(500, '(') + "1" + std::string(500, ')'), values));
   EXPECT_FALSE(evaluate(std::string(500, '-') + "1", values));
+  std::string denials;
+  for (int i = 0; i < 200; ++i) denials += "not ";
+  EXPECT_FALSE(evaluate(denials + "1", values));
   EXPECT_FALSE(evaluate(std::string(100'000, '1'), values));
 }
 

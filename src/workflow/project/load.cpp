@@ -1,4 +1,5 @@
-// load_project: text -> TOML -> checked keys -> values -> checked project.
+// load_project: text -> TOML -> checked keys -> values -> the point -> checked project. Each step goes on where it can,
+// so that all mistakes of a file are told at once.
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
@@ -8,20 +9,45 @@
 
 #include "workflow/project/check_keys.hpp"
 #include "workflow/project/check_project.hpp"
+#include "workflow/project/point.hpp"
 #include "workflow/project/project.hpp"
 #include "workflow/project/read.hpp"
+#include "workflow/project/tunables.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
 namespace fs = std::filesystem;
 
-Diagnostic unreadable(const std::string& file, const std::string& message, const std::string& fix) {
-  Diagnostic diagnostic;
-  diagnostic.message = message;
-  diagnostic.fix = fix;
-  diagnostic.file = file;
-  return diagnostic;
+Result<std::string> text_in(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  if (stream) return text;
+  return Diagnostic{.message = "cannot be read",
+                    .fix = fmt::format("chmod u+r {}", file.string()),
+                    .file = file.string(),
+                    .code = codes::project_unreadable};
+}
+
+Result<Values> read_point(const Project& project) {
+  const fs::path file = fs::path(project.directory) / point_file_name;
+  std::error_code error;
+  if (!fs::exists(file, error)) return project.point;
+  const auto text = text_in(file);
+  if (!text) return text.error();
+  return parse_point(project, *text, file.string());
+}
+
+// Tunables, and the point that point.toml says.
+Result<Done> tune(const toml::table& root, const Locations& locations, bool with_files, Project& project) {
+  if (auto tuned = read_tunables(root, locations, project); !tuned) return tuned;
+  if (with_files) {
+    auto point = read_point(project);
+    if (!point) return point.error();
+    project.point = std::move(*point);
+  }
+  return put_point_into_names(project, locations);
 }
 
 Result<Project> parse(const std::string& text, const std::string& file, bool with_files) {
@@ -31,19 +57,26 @@ Result<Project> parse(const std::string& text, const std::string& file, bool wit
     root = toml::parse(text, file);
   } catch (const toml::parse_error& error) {
     const toml::source_position at = error.source().begin;
-    return locations.error_at({static_cast<int>(at.line), static_cast<int>(at.column)}, "",
-                              fmt::format("is not TOML: {}", error.description()),
-                              "check quotes, brackets and commas there; texts stand in \"...\"");
+    Diagnostic problem = locations.error_at({static_cast<int>(at.line), static_cast<int>(at.column)}, "",
+                                            fmt::format("is not TOML: {}", error.description()),
+                                            "check quotes, brackets and commas there; texts stand in \"...\"");
+    problem.code = codes::project_not_toml;
+    return problem;
   }
-  if (auto checked = check_keys(root, locations); !checked) return checked.error();
-  Result<Project> project = read_project(root, locations);
-  if (!project) return project;
-  project->file = file;
-  project->directory = fs::path(file).parent_path().string();
-  if (auto checked = check_project(*project, locations); !checked) return checked.error();
-  if (with_files) {
-    if (auto checked = check_files(*project, locations); !checked) return checked.error();
+  Mistakes mistakes(check_keys(root, locations));
+  Project project = read_project(root, locations, mistakes);
+  project.file = file;
+  project.directory = fs::path(file).parent_path().string();
+  if (!mistakes.touch("tunables") && !mistakes.touch("tunable_rules")) {
+    if (auto tuned = tune(root, locations, with_files, project); !tuned) {
+      Diagnostic problem = tuned.error();
+      if (problem.code.empty()) problem.code = codes::project_value;
+      if (mistakes.empty()) return problem;  // all that follows stands on the point
+    }
   }
+  check_project(project, locations, mistakes);
+  if (with_files) check_files(project, locations, mistakes);
+  if (!mistakes.empty()) return mistakes.as_one();
   return project;
 }
 
@@ -58,13 +91,14 @@ Result<Project> load_project(const std::string& path) {
   fs::path file = fs::absolute(path.empty() ? "." : path, error).lexically_normal();
   if (fs::is_directory(file, error)) file = (file / "cudadent.toml").lexically_normal();
   if (!fs::is_regular_file(file, error)) {
-    return unreadable(file.string(), "there is no kernel project here",
-                      "name a directory with a cudadent.toml, or make one: cudadent new");
+    return Diagnostic{.message = "there is no kernel project here",
+                      .fix = "name a directory with a cudadent.toml, or make one: cudadent new",
+                      .file = file.string(),
+                      .code = codes::project_not_found};
   }
-  std::ifstream stream(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) return unreadable(file.string(), "cannot be read", fmt::format("chmod u+r {}", file.string()));
-  return parse(text, file.string(), true);
+  const auto text = text_in(file);
+  if (!text) return text.error();
+  return parse(*text, file.string(), true);
 }
 
 }  // namespace flashmoe::workflow

@@ -1,12 +1,14 @@
 // Reading cudadent.toml: what a good file becomes, and what every kind of bad file is told.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "workflow/project/project.hpp"
 #include "workflow/project/scaffold.hpp"
@@ -92,6 +94,20 @@ status = "true"
 variant = "flipped"
 says = "the mask is flipped"
 fix = "turn it round"
+
+[tunables]
+rows = { choices = [16, 32, 64], default = 64, phase = "parallelism", counter = "launch__grid_size" }
+stages = { range = [1, 3], requires = "stages < 3 or rows < 64" }
+async = { choices = [false, true], phase = "memory" }
+
+[[tunable_rules]]
+when = "stages > 1"
+then = "async"
+because = "one buffer cannot be filled while it is read"
+
+[scratch]
+partial = "f32[stages, n]"
+arrived = { type = "i32[ceil_div(n, rows)]", zeroed = true }
 )toml";
 
 TEST(LoadProject, EveryValueArrives) {
@@ -117,7 +133,7 @@ TEST(LoadProject, EveryValueArrives) {
   EXPECT_EQ(project->params[2].choices, (std::vector<double>{0, 1}));
   EXPECT_EQ(project->params[3].min, project->params[3].max);
 
-  ASSERT_EQ(project->tensors.size(), 5u);
+  ASSERT_EQ(project->tensors.size(), 7u);
   EXPECT_EQ(project->tensors[0].dtype, CUDADENT_F16);
   EXPECT_EQ(project->tensors[1].shape, (std::vector<std::string>{"n", " ceil_div(D, 2)"}));
   EXPECT_EQ(project->tensors[1].stride, (std::vector<std::string>{"D", "1"}));
@@ -148,6 +164,21 @@ TEST(LoadProject, EveryValueArrives) {
   EXPECT_EQ(project->cost.machine_per_hour, 0.71);
   EXPECT_EQ(project->machine.status, "true");
   EXPECT_EQ(project->hypotheses.at(0).fix, "turn it round");
+  EXPECT_EQ(project->instances[0].when, "1");
+  EXPECT_EQ(project->tensors[5].role, TensorRole::scratch);
+  EXPECT_FALSE(project->tensors[5].zeroed);
+  EXPECT_TRUE(project->tensors[6].zeroed);
+
+  ASSERT_EQ(project->tunables.size(), 3u);
+  EXPECT_EQ(project->tunables[0].choices, (std::vector<double>{16, 32, 64}));
+  EXPECT_EQ(project->tunables[0].counter, "launch__grid_size");
+  EXPECT_EQ(project->tunables[1].choices, (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(project->tunables[1].phase, "tuning");
+  EXPECT_TRUE(project->tunables[2].is_boolean);
+  ASSERT_EQ(project->tunable_rules.size(), 2u);
+  EXPECT_EQ(project->tunable_rules[0].key, "tunables.stages.requires");
+  EXPECT_EQ(project->tunable_rules[1].because, "one buffer cannot be filled while it is read");
+  EXPECT_EQ(project->point, (Values{{"rows", 64}, {"stages", 1}, {"async", 0}}));
 }
 
 // One mistake each: in the good file `from` becomes `to`.
@@ -211,6 +242,29 @@ constexpr Mistake mistakes[] = {
     {"grid_does_not_parse", "grid = [\"ceil_div(n, 32)\", 2]", "grid = [1, \"ceil_div(n 32)\"]"},
     {"architecture_unknown", "\"sm_90a\"", "\"ada\""},
     {"hypothesis_without_fix", "fix = \"turn it round\"", ""},
+    {"tunable_without_domain", "range = [1, 3], requires", "requires"},
+    {"tunable_with_two_domains", "range = [1, 3], requires", "range = [1, 3], choices = [1], requires"},
+    {"tunable_range_of_numbers", "range = [1, 3]", "range = [1, 3.5]"},
+    {"tunable_range_too_wide", "range = [1, 3]", "range = [1, 30000]"},
+    {"tunable_choice_not_whole", "choices = [16, 32, 64]", "choices = [16, 32.5, 64]"},
+    {"tunable_choices_of_two_kinds", "choices = [false, true], phase", "choices = [false, 1], phase"},
+    {"tunable_choice_twice", "choices = [16, 32, 64]", "choices = [16, 64, 64]"},
+    {"tunable_default_outside", "default = 64, phase", "default = 48, phase"},
+    {"tunable_default_of_another_kind", "default = 64, phase", "default = true, phase"},
+    {"tunable_phase_unknown", "phase = \"parallelism\"", "phase = \"paralelism\""},
+    {"tunable_is_a_number", "async = { choices = [false, true], phase = \"memory\" }", "async = 1"},
+    {"tunable_named_as_a_parameter", "rows = { choices", "scale = { choices"},
+    {"tunables_of_one_macro", "async = { choices", "ROWS = { choices"},
+    {"tunable_rule_with_a_parameter", "requires = \"stages < 3 or rows < 64\"", "requires = \"stages < n\""},
+    {"tunable_rule_with_unknown_name", "when = \"stages > 1\"", "when = \"stage > 1\""},
+    {"tunable_rule_without_reason", "because = \"one buffer cannot be filled while it is read\"", ""},
+    {"tunable_defaults_break_a_rule", "when = \"stages > 1\"", "when = \"stages > 0\""},
+    {"scratch_that_is_judged", "zeroed = true }", "zeroed = true, absolute = 1 }"},
+    {"scratch_of_unknown_size", "f32[stages, n]", "f32[stage, n]"},
+    {"input_whose_shape_is_tuned", "\"f16[n, D]\"", "\"f16[n, rows]\""},
+    {"when_does_not_parse", "block = 128", "block = 128\nwhen = \"n >\""},
+    {"nothing_is_launched", "block = 128", "block = 128\nwhen = \"n > 1\""},
+    {"instance_named_by_no_tunable", "name = \"k<float, 64>\"", "name = \"k<float, {row}>\""},
 };
 
 std::string broken(const Mistake& mistake) {
@@ -237,6 +291,34 @@ TEST(LoadProject, EveryMistakeIsToldWhereWhatAndHowToFixIt) {
   std::ifstream stream(golden);
   const std::string expected{std::istreambuf_iterator<char>(stream), {}};
   EXPECT_EQ(told, expected) << "if the new messages are meant: CUDADENT_REBASE=1 load_test";
+}
+
+// Mistakes of all kinds in one file: a key, a value's range, a type, an expression, a name.
+TEST(LoadProject, AllMistakesAreToldAtOnce) {
+  std::string text = good;
+  const auto change = [&](const std::string& from, const std::string& to) {
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  };
+  change("description = ", "descriptoin = ");
+  change("x = \"f16[n, D]\"", "x = \"f16[n, E]\"");
+  change("w = \"f32[n]\"", "w = \"f31[n]\"");
+  change("machine_per_hour = 0.71", "machine_per_hour = \"much\"");
+  const Result<Project> project = parse_project(text, "cudadent.toml");
+  ASSERT_FALSE(project);
+  std::vector<std::string> keys{project.error().key};
+  std::vector<int> lines{project.error().line};
+  for (const Diagnostic& other : project.error().more) {
+    keys.push_back(other.key);
+    lines.push_back(other.line);
+    EXPECT_EQ(other.file, "cudadent.toml");
+  }
+  EXPECT_EQ(keys, (std::vector<std::string>{"descriptoin", "inputs.x", "outputs.w", "cost.machine_per_hour"}))
+      << project.error().to_string();
+  EXPECT_TRUE(std::is_sorted(lines.begin(), lines.end())) << project.error().to_string();
+  EXPECT_EQ(project.error().to_string().find('\n'), project.error().to_string().find("\ncudadent.toml:"))
+      << "a line each";
 }
 
 class Scaffold : public ::testing::Test {

@@ -16,7 +16,12 @@ namespace flashmoe::workflow {
 
 using Values = std::map<std::string, double>;  // parameters of one workload
 
-enum class TensorRole { input, output, stage };  // a stage is an intermediate the kernel may write, for diagnosis
+enum class TensorRole {
+  input,
+  output,
+  stage,   // an intermediate the kernel may write, for diagnosis
+  scratch  // the kernel's own between its launches: partial results, semaphores; nobody judges it
+};
 
 struct Tolerance {
   double absolute = 0;  // |got - expected| <= absolute + relative * |expected|
@@ -36,6 +41,7 @@ struct TensorSpec {
   std::vector<std::string> stride;  // expressions in elements; empty: row-major
   std::string init = "normal";      // inputs: normal, uniform, zeros, ones, arange
   Tolerance tolerance;              // outputs and stages
+  bool zeroed = false;              // scratch: before every call; else it is poisoned
   int line = 0;                     // where it is declared
 };
 
@@ -44,6 +50,26 @@ struct ParamSpec {
   double default_value = 0;
   std::vector<double> choices;  // the whole domain when not empty
   double min = 0, max = 0;      // else the integer range, for random shapes; min == max: fixed
+  int line = 0;
+};
+
+// What the kernel leaves open. Values are integers; false and true are 0 and 1.
+struct Tunable {
+  std::string name;
+  std::vector<double> choices;  // the whole domain, a range written out
+  bool is_boolean = false;
+  double default_value = 0;
+  std::string phase = "tuning";  // of Thresholds::least_gain
+  std::string counter;           // the one that must move when this does; may be empty
+  int line = 0;
+};
+
+// What every legal point fulfils: where `when` holds, `then` does. Expressions over the tunables.
+struct TunableRule {
+  std::string key;  // where it stands: "tunables.stages.requires", "tunable_rules[0]"
+  std::string when = "1";
+  std::string then;
+  std::string because;  // for people; may be empty
   int line = 0;
 };
 
@@ -61,6 +87,7 @@ struct CudaInstance {
   std::string block_x = "1", block_y = "1", block_z = "1";
   std::string dynamic_shared_bytes = "0";
   std::vector<std::string> args;  // a tensor's name, or a type and an expression: "i64 cols"
+  std::string when = "1";         // launched where this is not 0
   std::int64_t max_spill_bytes = 0;
   double min_occupancy = 0;  // share of the SM's warps, 0..1
   int line = 0;
@@ -124,6 +151,9 @@ struct Project {
   std::vector<TensorSpec> tensors;
   std::vector<ParamSpec> params;
   std::vector<Workload> workloads;  // tiny first
+  std::vector<Tunable> tunables;
+  std::vector<TunableRule> tunable_rules;
+  Values point;  // a value for every tunable: what point.toml says, else the defaults
   std::vector<CudaInstance> instances;
   std::vector<Hypothesis> hypotheses;
   int random_workloads = 8;
@@ -141,13 +171,14 @@ struct Project {
 // Their names, for people: "tiny, small, target".
 [[nodiscard]] std::string workload_names(const Project& project);
 
-// Reads and checks `path` (a directory or a cudadent.toml). Errors carry file, line, column and key.
+// Reads and checks `path` (a directory or a cudadent.toml) and the point.toml beside it. Errors carry file, line,
+// column and key.
 [[nodiscard]] Result<Project> load_project(const std::string& path);
 
 // The same from text, with `file` as its name; the files it names are not looked for.
 [[nodiscard]] Result<Project> parse_project(const std::string& text, const std::string& file);
 
-// An expression over the parameters: + - * / % (), comparisons, min, max, ceil_div,
+// An expression over the parameters: + - * / % (), comparisons, not, and, or, min, max, ceil_div,
 // floor_div, pow2_ceil, if(c, a, b); integers stay exact or are refused. The error's column counts in the expression.
 [[nodiscard]] Result<double> evaluate(const std::string& expression, const Values& values);
 

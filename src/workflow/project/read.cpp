@@ -9,6 +9,7 @@
 
 #include "workflow/project/check_keys.hpp"
 #include "workflow/project/suggest.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -33,7 +34,7 @@ std::string trimmed(const std::string& text) {
 }
 
 double scalar(View view) {
-  return view.is_boolean() ? (*view.value<bool>() ? 1.0 : 0.0) : *view.value<double>();
+  return view.is_boolean() ? (*view.value<bool>() ? 1.0 : 0.0) : view.value_or(0.0);
 }
 
 std::string text_of(View view, const std::string& otherwise = "") {
@@ -61,16 +62,21 @@ std::vector<std::string> texts_of(View view) {
 
 class Reader {
  public:
-  Reader(const toml::table& root, const Locations& locations) : root_(root), locations_(locations) {}
+  Reader(const toml::table& root, const Locations& locations, Mistakes& mistakes)
+      : root_(root), locations_(locations), mistakes_(mistakes) {}
 
-  Result<Project> read() {
+  Project read() {
     project_.name = text_of(root_["name"]);
     project_.description = text_of(root_["description"]);
     project_.include_directories = texts_of(at("cpu")["include"]);
     project_.cpu_flags = texts_of(at("cpu")["flags"]);
-    for (auto step : {&Reader::callables, &Reader::params, &Reader::tensors, &Reader::workloads, &Reader::cuda}) {
-      if (Failure failure = (this->*step)()) return std::move(*failure);
-    }
+    tell(callable("kernel", project_.kernel));
+    tell(callable("reference", project_.reference));
+    tell(callable("baseline", project_.baseline));
+    params();
+    tensors();
+    workloads();
+    cuda();
     hypotheses();
     numbers();
     return std::move(project_);
@@ -79,13 +85,12 @@ class Reader {
  private:
   View at(std::string_view key) const { return root_[key]; }
 
-  // ---- kernel, reference, baseline
-
-  Failure callables() {
-    if (Failure failure = callable("kernel", project_.kernel)) return failure;
-    if (Failure failure = callable("reference", project_.reference)) return failure;
-    return callable("baseline", project_.baseline);
+  void tell(Failure failure) {
+    if (failure) failure->code = codes::project_value;
+    mistakes_.add(std::move(failure));
   }
+
+  // ---- kernel, reference, baseline
 
   Failure callable(const std::string& key, Callable& callable) {
     const View view = at(key);
@@ -131,17 +136,16 @@ class Reader {
 
   // ---- parameters and workloads
 
-  Failure params() {
+  void params() {
     const toml::table* table = at("params").as_table();
-    if (!table) return {};
+    if (!table) return;
     for (const Entry& entry : in_written_order(*table)) {
       ParamSpec param;
       param.name = entry.name;
       param.line = entry.position.line;
-      if (Failure failure = domain(View(entry.value), "params." + entry.name, param)) return failure;
+      tell(domain(View(entry.value), "params." + entry.name, param));
       project_.params.push_back(std::move(param));
     }
-    return {};
   }
 
   Failure domain(View view, const std::string& key, ParamSpec& param) const {
@@ -177,8 +181,11 @@ class Reader {
     return {};
   }
 
-  Failure workloads() {
-    for (const Entry& entry : in_written_order(*at("workloads").as_table())) {
+  void workloads() {
+    const toml::table* table = at("workloads").as_table();
+    if (!table) return;
+    for (const Entry& entry : in_written_order(*table)) {
+      if (!entry.value->is_table()) continue;
       Workload workload;
       workload.name = entry.name;
       workload.line = entry.position.line;
@@ -190,23 +197,24 @@ class Reader {
       for (const Entry& value : in_written_order(*entry.value->as_table())) {
         const std::string key = fmt::format("workloads.{}.{}", entry.name, value.name);
         if (!workload.values.count(value.name)) {
-          return locations_.error_at(
-              value.position, key,
-              fmt::format("'{}' is not a parameter; parameters are {}", value.name, list_of(known)),
-              suggestion(value.name, known, "or declare it under [params]"));
+          tell(
+              locations_.error_at(value.position, key,
+                                  fmt::format("'{}' is not a parameter; parameters are {}", value.name, list_of(known)),
+                                  suggestion(value.name, known, "or declare it under [params]")));
+          continue;
         }
         workload.values[value.name] = scalar(View(value.value));
       }
       project_.workloads.push_back(std::move(workload));
     }
-    return {};
   }
 
   // ---- tensors
 
-  Failure tensors() {
-    for (const auto& [group, role] : {std::pair{"inputs", TensorRole::input}, std::pair{"outputs", TensorRole::output},
-                                      std::pair{"stages", TensorRole::stage}}) {
+  void tensors() {
+    for (const auto& [group, role] :
+         {std::pair{"inputs", TensorRole::input}, std::pair{"outputs", TensorRole::output},
+          std::pair{"stages", TensorRole::stage}, std::pair{"scratch", TensorRole::scratch}}) {
       const toml::table* table = at(group).as_table();
       if (!table) continue;
       for (const Entry& entry : in_written_order(*table)) {
@@ -214,11 +222,10 @@ class Reader {
         tensor.name = entry.name;
         tensor.role = role;
         tensor.line = entry.position.line;
-        if (Failure f = this->tensor(View(entry.value), fmt::format("{}.{}", group, entry.name), tensor)) return f;
+        tell(this->tensor(View(entry.value), fmt::format("{}.{}", group, entry.name), tensor));
         project_.tensors.push_back(std::move(tensor));
       }
     }
-    return {};
   }
 
   Failure tensor(View view, const std::string& key, TensorSpec& tensor) const {
@@ -227,6 +234,7 @@ class Reader {
     if (Failure failure = type_and_shape(text_of(is_long ? view["type"] : view), where, tensor)) return failure;
     tensor.stride = expressions_of(view["stride"]);
     tensor.init = text_of(view["init"], "normal");
+    tensor.zeroed = view["zeroed"].value_or(false);
     // One given without the other: the one left out is 0, so that what is written is the whole rule.
     const auto absolute = view["absolute"].value<double>();
     const auto relative = view["relative"].value<double>();
@@ -273,27 +281,28 @@ class Reader {
 
   // ---- the CUDA twin
 
-  Failure cuda() {
+  void cuda() {
     const View view = at("cuda");
-    if (!view) return {};
+    if (!view.is_table()) return;
     project_.cuda_sources = texts_of(view["sources"]);
     project_.cuda_flags = texts_of(view["flags"]);
     project_.cuda_architectures = texts_of(view["architectures"]);
     if (project_.cuda_architectures.empty()) project_.cuda_architectures = {"sm_89"};
     project_.cuda_device = text_of(view["device"], project_.cuda_device);
     std::size_t index = 0;
-    for (const toml::node& node : *view["instances"].as_array()) {
+    static const toml::array none;
+    const toml::array* instances = view["instances"].as_array();
+    for (const toml::node& node : instances ? *instances : none) {
       const std::string key = fmt::format("cuda.instances[{}]", index++);
       CudaInstance instance;
       instance.line = locations_.of(key).line;
-      instance.name = text_of(node.as_table()->at_path("name"));
-      if (Failure failure = this->instance(View(node), key, instance)) return failure;
+      instance.name = text_of(View(node)["name"]);
+      tell(this->instance(View(node), key, instance));
       project_.instances.push_back(std::move(instance));
     }
     project_.cuda_launch = texts_of(view["launch"]);
     if (project_.cuda_launch.empty() && !project_.instances.empty())
       project_.cuda_launch = {project_.instances.front().name};
-    return {};
   }
 
   Failure instance(View view, const std::string& key, CudaInstance& instance) const {
@@ -314,6 +323,7 @@ class Reader {
       return failure;
     instance.args = texts_of(view["args"]);
     if (view["shared_bytes"]) instance.dynamic_shared_bytes = expression_of(view["shared_bytes"]);
+    if (view["when"]) instance.when = expression_of(view["when"]);
     instance.max_spill_bytes = view["max_spill_bytes"].value_or(instance.max_spill_bytes);
     instance.min_occupancy = view["min_occupancy"].value_or(instance.min_occupancy);
     return {};
@@ -356,8 +366,9 @@ class Reader {
       for (const toml::node& step : *ladder) thresholds.ladder.push_back(scalar(View(step)));
     }
     const std::vector<Workload>& workloads = project_.workloads;
-    thresholds.small_workload = text_of(view["small"], workloads[workloads.size() > 2 ? 1 : 0].name);
-    thresholds.target_workload = text_of(view["target"], workloads.back().name);
+    const std::string second = workloads.empty() ? "" : workloads[workloads.size() > 2 ? 1 : 0].name;
+    thresholds.small_workload = text_of(view["small"], second);
+    thresholds.target_workload = text_of(view["target"], workloads.empty() ? "" : workloads.back().name);
     thresholds.baseline_drift = view["baseline_drift"].value_or(thresholds.baseline_drift);
     for (auto& [phase, gain] : thresholds.least_gain) gain = view["least_gain"][phase].value_or(gain);
     thresholds.max_iterations = view["max_iterations"].value_or(thresholds.max_iterations);
@@ -371,6 +382,7 @@ class Reader {
 
   const toml::table& root_;
   const Locations& locations_;
+  Mistakes& mistakes_;
   Project project_;
 };
 
@@ -382,8 +394,8 @@ Tolerance default_tolerance(cudadent_dtype dtype) {
   return {few_roundings, few_roundings, true};
 }
 
-Result<Project> read_project(const toml::table& root, const Locations& locations) {
-  return Reader(root, locations).read();
+Project read_project(const toml::table& root, const Locations& locations, Mistakes& mistakes) {
+  return Reader(root, locations, mistakes).read();
 }
 
 }  // namespace flashmoe::workflow

@@ -8,17 +8,15 @@
 #include <fstream>
 
 #include "workflow/project/suggest.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
 namespace fs = std::filesystem;
 
-Diagnostic refused(std::string message, std::string fix) {
-  Diagnostic diagnostic;
-  diagnostic.message = std::move(message);
-  diagnostic.fix = std::move(fix);
-  return diagnostic;
+Diagnostic refused(const char* code, std::string message, std::string fix) {
+  return {.message = std::move(message), .fix = std::move(fix), .code = code};
 }
 
 // cudadent.toml begins with the name; everything else stays as it is.
@@ -41,24 +39,26 @@ Result<std::vector<std::string>> make_project(const std::string& directory, cons
     if (candidate.name == template_name) chosen = &candidate;
   }
   if (!chosen) {
-    return refused(fmt::format("there is no example '{}'; examples are {}", template_name, list_of(known)),
+    return refused(codes::usage_example,
+                   fmt::format("there is no example '{}'; examples are {}", template_name, list_of(known)),
                    suggestion(template_name, known, ""));
   }
   const auto allowed = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
   };
   if (name.empty() || !std::all_of(name.begin(), name.end(), allowed)) {
-    return refused(fmt::format("'{}' cannot be a project's name", name),
+    return refused(codes::usage_name, fmt::format("'{}' cannot be a project's name", name),
                    "give a name of letters, digits, '_', '-' and '.': cudadent new my_kernel");
   }
   std::error_code error;
   fs::create_directories(directory, error);
   if (error)
-    return refused(fmt::format("{} cannot be made: {}", directory, error.message()), "choose another directory");
+    return refused(codes::environment_disk, fmt::format("{} cannot be made: {}", directory, error.message()),
+                   "choose another directory");
   for (const auto& [file, content] : chosen->files) {
     const fs::path path = fs::path(directory) / file;
     if (fs::exists(fs::symlink_status(path, error))) {
-      return refused(fmt::format("{} is already there; nothing was written", path.string()),
+      return refused(codes::usage_file_exists, fmt::format("{} is already there; nothing was written", path.string()),
                      "go to an empty directory: mkdir my_kernel && cd my_kernel && cudadent new");
     }
   }
@@ -68,7 +68,9 @@ Result<std::vector<std::string>> make_project(const std::string& directory, cons
     std::ofstream stream(path, std::ios::binary);
     stream << (file == "cudadent.toml" ? renamed(content, chosen->name, name) : std::string(content));
     stream.close();
-    if (!stream) return refused(fmt::format("{} cannot be written", path.string()), "check space and permissions");
+    if (!stream)
+      return refused(codes::environment_disk, fmt::format("{} cannot be written", path.string()),
+                     "check space and permissions");
     written.emplace_back(file);
   }
   return written;

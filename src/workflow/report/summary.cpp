@@ -10,6 +10,7 @@
 #include "workflow/journal/listing.hpp"
 #include "workflow/journal/record.hpp"
 #include "workflow/machine/machine.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -206,7 +207,8 @@ Result<std::string> find_run(const std::vector<Record>& records, const std::stri
     last = record.run;
   }
   return Diagnostic{.message = "no run and no record '" + name + "'" + (known.empty() ? "" : "; runs are " + known),
-                    .fix = "cudadent journal lists the records with their runs"};
+                    .fix = "cudadent journal lists the records with their runs",
+                    .code = codes::usage_run};
 }
 
 RunSummary run_summary(const std::vector<Record>& records, const std::string& run,

@@ -10,6 +10,7 @@
 #include "workflow/device/selector.hpp"
 #include "workflow/gates/gate.hpp"
 #include "workflow/journal/record.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -82,7 +83,8 @@ constexpr std::array rules{OptionRule{"gate", "--device", is_device},
 
 Diagnostic refused(const std::string& what) {
   return {.message = "the record's recipe is not run: " + printable(what),
-          .fix = "run what you trust by hand: cudadent gate or cudadent compare"};
+          .fix = "run what you trust by hand: cudadent gate or cudadent compare",
+          .code = codes::reproduce_impossible};
 }
 
 // Records from before gate runs kept their recipe: a run ended with the last gate it has, and gates that nobody asked
@@ -133,7 +135,8 @@ Result<std::vector<std::string>> recipe_of(const Record& record) {
   if (const auto* run = record.as<GateRecord>()) recipe = run->recipe ? run->recipe->argv : rebuilt(record, *run);
   if (recipe.empty()) {
     return Diagnostic{.message = "record " + record.id + " (" + record.kind + ") has no recipe",
-                      .fix = "gate runs and comparisons can be reproduced: cudadent journal --kind gate"};
+                      .fix = "gate runs and comparisons can be reproduced: cudadent journal --kind gate",
+                      .code = codes::reproduce_impossible};
   }
   if (const auto checked = check_recipe(recipe); !checked) return checked.error();
   if (recipe.front() != record.kind) return refused("'" + recipe.front() + "' does not make a " + record.kind);

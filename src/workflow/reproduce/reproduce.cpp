@@ -10,6 +10,7 @@
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
 #include "workflow/reproduce/recipe.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -21,7 +22,8 @@ Result<Record> find_original(const Journal& journal, const std::string& id) {
   if (record && !is_usable(*record)) {
     return Diagnostic{.message = "record " + printable(record->id) + " is " + name_of(record->standing) + ": " +
                                  printable(record->standing_why),
-                      .fix = "cudadent journal --check names what is not as it was written"};
+                      .fix = "cudadent journal --check names what is not as it was written",
+                      .code = codes::reproduce_impossible};
   }
   return record;
 }
@@ -42,7 +44,8 @@ Result<Record> run_again(const ReproduceRequest& request, const std::vector<std:
   for (const std::string& word : recipe) line += " " + word;
   return Diagnostic{.message = "cudadent" + line + ": " + finished->describe() + ", no JSON came out" +
                                (finished->err.empty() ? "" : ": " + finished->err),
-                    .fix = "run it by hand in " + directory};
+                    .fix = "run it by hand in " + directory,
+                    .code = codes::reproduce_impossible};
 }
 
 const Recipe* stored_recipe(const Record& record) {
@@ -69,11 +72,13 @@ Result<Reproduction> reproduce(const ReproduceRequest& request, Progress& progre
   const std::string commit = then->commit.value_or("");
   if (commit.empty()) {
     return Diagnostic{.message = "record " + then->id + " was made outside a repository: no commit to go back to",
-                      .fix = "git init and commit the project; later runs can be reproduced"};
+                      .fix = "git init and commit the project; later runs can be reproduced",
+                      .code = codes::reproduce_impossible};
   }
   if (!is_commit(commit)) {
     return Diagnostic{.message = "record " + then->id + ": '" + printable(commit) + "' is no commit",
-                      .fix = "cudadent journal --check names what is not as it was written"};
+                      .fix = "cudadent journal --check names what is not as it was written",
+                      .code = codes::reproduce_impossible};
   }
   Reproduction result;
   const Recipe* stored = stored_recipe(*then);

@@ -7,6 +7,7 @@
 #include "support/progress.hpp"
 #include "support/result.hpp"
 #include "workflow/journal/record.hpp"
+#include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 
@@ -23,7 +24,10 @@ struct Reproduction {
   bool same_verdict = false;
   bool exact = false;  // the record was made on a commit, not on a changed tree
   Record record{};
-  [[nodiscard]] int exit_code() const { return !same_verdict ? 1 : exact ? 0 : 3; }
+  [[nodiscard]] Outcome outcome() const {
+    if (!same_verdict) return Outcome::fails;
+    return exact ? Outcome::holds : Outcome::inconclusive;
+  }
 };
 
 [[nodiscard]] Result<Reproduction> reproduce(const ReproduceRequest& request, Progress& progress);

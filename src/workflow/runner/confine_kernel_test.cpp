@@ -1,6 +1,7 @@
 // Kernels that reach for what is not theirs.
 #include "workflow/runner/confine_kernel.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -31,10 +32,10 @@ struct ReachingProject : ProjectForTest {
   }
 
   // `reach` is a C++ expression; the kernel returns 0 when it is false.
-  RunError run_cpp(const std::string& reach) {
+  RunError run_cpp(const std::string& reach, bool trusted = false) {
     write("kernel.cpp",
           "#include <cudadent/kernel.h>\n#include <cstdio>\n#include <cstdlib>\n#include <unistd.h>\n"
-          "#include <sys/socket.h>\n#include <fcntl.h>\n"
+          "#include <sys/mman.h>\n#include <sys/socket.h>\n#include <sys/stat.h>\n#include <fcntl.h>\n"
           "extern \"C\" int reach(const cudadent_call* call) {\n"
           "  float* y = (float*)call->tensors[1].data;\n"
           "  for (int64_t i = 0; i < call->tensors[1].shape[0]; ++i) y[i] = 1;\n  return (" +
@@ -42,7 +43,7 @@ struct ReachingProject : ProjectForTest {
     const auto built = build_cpu(project, cpp_callable("kernel.cpp", "reach"), "kernel");
     if (!built) return {Failure::could_not_start, built.error()};
     return run({.label = "kernel", .library = built->library, .entry = "reach", .content_hash = built->content_hash},
-               false);
+               trusted);
   }
 
   RunError run_python(const std::string& text, bool trusted) {
@@ -99,6 +100,33 @@ TEST(ConfineKernel, AKernelHasNoNetworkAndNoEnvironment) {
   }
 }
 
+TEST(ConfineKernel, AKernelHasNoUnlimitedMemory) {
+  if (limits_for_foreign_code().private_bytes == 0) GTEST_SKIP() << "built with a sanitizer";
+  const RunError error = ReachingProject().run_cpp(
+      "mmap(nullptr, size_t{1} << 44, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != "
+      "MAP_FAILED");
+  EXPECT_EQ(error.failure, Failure::none) << error.diagnostic.message;
+}
+
+// Who may write there takes processors from the others, or memory.
+TEST(ConfineKernel, AKernelWritesToNoControlGroup) {
+  if (landlock_version() == 0) GTEST_SKIP() << confinement_here();
+  for (const char* directory : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/cpu"}) {
+    if (!fs::exists(directory)) continue;
+    for (const std::string& reach : {fmt::format("open(\"{}/cgroup.procs\", O_WRONLY) >= 0", directory),
+                                     fmt::format("mkdir(\"{}/of_a_kernel\", 0755) == 0", directory)}) {
+      const RunError error = ReachingProject().run_cpp(reach);
+      EXPECT_EQ(error.failure, Failure::none) << reach << ": " << error.diagnostic.message;
+    }
+  }
+}
+
+TEST(ConfineKernel, AReferenceWritesNowhereEither) {
+  if (landlock_version() == 0) GTEST_SKIP() << confinement_here();
+  const RunError error = ReachingProject().run_cpp("std::fopen(\"numpy.py\", \"w\") != nullptr", true);
+  EXPECT_EQ(error.failure, Failure::none) << error.diagnostic.message;
+}
+
 bool has_numpy() {
   return std::system((python_program() + " -I -c 'import numpy' >/dev/null 2>&1").c_str()) == 0;
 }
@@ -126,6 +154,32 @@ TEST(ConfineKernel, APythonKernelIsConfinedToo) {
       "    except PermissionError:\n        return\n    raise ValueError('it wrote')\n",
       false);
   EXPECT_EQ(error.failure, Failure::none) << error.diagnostic.message;
+}
+
+// What a C++ kernel may not either; threads it may have.
+TEST(ConfineKernel, APythonKernelTouchesNobodyElse) {
+  if (!has_numpy()) GTEST_SKIP() << "no numpy";
+  const RunError error = ReachingProject().run_python(
+      "import os, resource, subprocess, threading\n"
+      "def refused(reach, *arguments):\n    try:\n        reach(*arguments)\n"
+      "    except PermissionError:\n        return\n    raise ValueError('%r was allowed' % reach)\n"
+      "def f(tensors, params):\n    helper = threading.Thread(target=lambda: tensors['y'].fill(1))\n"
+      "    helper.start()\n    helper.join()\n    refused(os.fork)\n    refused(subprocess.run, ['true'])\n"
+      "    refused(os.kill, os.getppid(), 0)\n    refused(os.setpriority, os.PRIO_PROCESS, os.getppid(), 19)\n"
+      "    refused(os.sched_setaffinity, os.getppid(), [0])\n"
+      "    refused(resource.prlimit, os.getppid(), resource.RLIMIT_CPU, (1, 1))\n"
+      "    powers = next(line for line in open('/proc/self/status') if line.startswith('CapEff'))\n"
+      "    if int(powers.split()[1], 16) & 1 << 21:\n        raise ValueError('it may administer')\n",
+      false);
+  EXPECT_EQ(error.failure, Failure::none) << error.diagnostic.message;
+}
+
+TEST(ConfineKernel, APythonKernelLeavesNoProcessesBehind) {
+  if (!has_numpy()) GTEST_SKIP() << "no numpy";
+  const RunError error = ReachingProject().run_python(
+      "import subprocess\nsubprocess.Popen(['sleep', '1000'])\ndef f(tensors, params):\n    tensors['y'][:] = 1\n",
+      false);
+  EXPECT_NE(error.diagnostic.message.find("left 1 processes running"), std::string::npos) << error.diagnostic.message;
 }
 
 }  // namespace

@@ -15,8 +15,10 @@ using std::chrono::milliseconds;
 
 constexpr int calibration_sets = 4;
 constexpr int max_sets = 4096;
+constexpr int max_choices = 3;                      // of their number
 constexpr double max_set_bytes = 96.0 * (1 << 20);  // of all sets of one side
 constexpr double max_block_seconds = 1.0;           // of the slower side
+constexpr double restart_warm_up_seconds = 0.03;    // of computing: caches, and the units it uses
 constexpr int audit_rounds = 3;
 constexpr int max_audit_rounds = 24;  // when in doubt: a disturbed round says nothing
 constexpr int max_draws = 8;          // calls of a block whose outputs are judged
@@ -41,23 +43,60 @@ ContestError refused(Side side, std::string message, std::string fix) {
 
 ContestError Contest::start(const Runnable& base, const Runnable& candidate, const std::optional<Runnable>& reference) {
   threads_ = std::max(1, candidate.threads);
+  base_runnable_ = base;
+  candidate_runnable_ = candidate;
   if (reference) {
     reference_.emplace();
     if (RunError error = reference_->start(project_, *reference, true); error.failure != Failure::none) {
       return {Side::base, error};
     }
   }
+  return start_sides();
+}
+
+ContestError Contest::start_sides() {
+  base_ = Session();
+  candidate_ = Session();
   // The kernel's process is the last: nothing of it runs while the others start.
-  if (RunError error = base_.start(project_, base, !options_.base_is_kernel); error.failure != Failure::none) {
+  if (RunError error = base_.start(project_, base_runnable_, !options_.base_is_kernel);
+      error.failure != Failure::none) {
     return {Side::base, error};
   }
-  return {Side::candidate, candidate_.start(project_, candidate, false)};
+  return {Side::candidate, candidate_.start(project_, candidate_runnable_, false)};
+}
+
+ContestError Contest::bind_sides(int sets) {
+  sets_ = sets;
+  for (const Side side : {Side::base, Side::candidate}) {
+    RunError error = session(side).bind(project_, workload_.values, workload_.name, sets);
+    if (error.failure != Failure::none) return {side, error};
+  }
+  return {};
+}
+
+ContestError Contest::warm_up(double seconds) {
+  double warmed = 0;
+  do {
+    renew_inputs();
+    for (const Side side : {Side::base, Side::candidate}) {
+      const Timed block = timed(side, sets_, false);
+      if (!block.error.ok()) return block.error;
+      warmed += block.decisive_seconds() * sets_;
+    }
+  } while (warmed < seconds);
+  return {};
+}
+
+ContestError Contest::restart() {
+  if (ContestError error = start_sides(); !error.ok()) return error;
+  if (ContestError error = bind_sides(sets_); !error.ok()) return error;
+  return warm_up(restart_warm_up_seconds);
 }
 
 void Contest::renew_inputs() {
   ++round_;
   for (int set = 0; set < sets_; ++set) {
-    candidate_.fill(set, mix_seed(mix_seed(options_.seed, round_), static_cast<std::uint64_t>(set)));
+    candidate_.fill(set, mix_seed(mix_seed(options_.seed ^ secret_, round_), static_cast<std::uint64_t>(set)));
     base_.copy_inputs(set, candidate_, set);
   }
 }
@@ -68,8 +107,30 @@ ContestError Contest::estimate(Side side, double& seconds_per_call) {
     renew_inputs();
     const Timed block = timed(side, sets_, round == 0);
     if (!block.error.ok()) return block.error;
-    seconds_per_call = round == 0 ? block.seconds_per_call : std::min(seconds_per_call, block.seconds_per_call);
+    const double seconds = block.decisive_seconds();
+    seconds_per_call = round == 0 ? seconds : std::min(seconds_per_call, seconds);
     if (block.seconds_per_call > 0.2) break;
+  }
+  return {};
+}
+
+// Of few calls most of the time is what surrounds them, so it is asked again with as many as that seems to want.
+ContestError Contest::choose_sets() {
+  const double set_bytes = static_cast<double>(candidate_.layout().input_bytes + candidate_.layout().output_bytes + 1);
+  for (int round = 0; round < max_choices; ++round) {
+    double base_seconds = 0;
+    double candidate_seconds = 0;
+    if (ContestError error = estimate(Side::base, base_seconds); !error.ok()) return error;
+    if (ContestError error = estimate(Side::candidate, candidate_seconds); !error.ok()) return error;
+    const double fast = std::max(1e-8, std::min(base_seconds, candidate_seconds));
+    const double slow = std::max(1e-8, std::max(base_seconds, candidate_seconds));
+    const double wanted =
+        std::min({std::ceil(1.2 * options_.block_seconds / fast), std::floor(max_block_seconds / slow),
+                  std::floor(max_set_bytes / set_bytes), static_cast<double>(max_sets)});
+    const int sets = std::max(1, static_cast<int>(wanted));
+    const bool enough = round > 0 && sets <= sets_ + sets_ / 4;
+    if (enough) return {};
+    if (ContestError error = bind_sides(sets); !error.ok()) return error;
   }
   return {};
 }
@@ -79,42 +140,13 @@ ContestError Contest::open(const Workload& workload) {
   reference_spent_seconds_ = {};
   used_ = {};
   outputs_compared_ = 0;
-  const auto bind = [&](int sets) -> ContestError {
-    sets_ = sets;
-    for (const Side side : {Side::base, Side::candidate}) {
-      RunError error = session(side).bind(project_, workload.values, workload.name, sets);
-      if (error.failure != Failure::none) return {side, error};
-    }
-    return {};
-  };
-  if (ContestError error = bind(calibration_sets); !error.ok()) return error;
+  if (ContestError error = bind_sides(calibration_sets); !error.ok()) return error;
   if (reference_) {
     RunError error = reference_->bind(project_, workload.values, workload.name, 1);
     if (error.failure != Failure::none) return {Side::base, error};
   }
-  double base_seconds = 0;
-  double candidate_seconds = 0;
-  if (ContestError error = estimate(Side::base, base_seconds); !error.ok()) return error;
-  if (ContestError error = estimate(Side::candidate, candidate_seconds); !error.ok()) return error;
-
-  const double fast = std::max(1e-7, std::min(base_seconds, candidate_seconds));
-  const double slow = std::max(1e-7, std::max(base_seconds, candidate_seconds));
-  const double set_bytes = static_cast<double>(candidate_.layout().input_bytes + candidate_.layout().output_bytes + 1);
-  double wanted = std::ceil(1.2 * options_.block_seconds / fast);
-  wanted = std::min({wanted, std::floor(max_block_seconds / slow), std::floor(max_set_bytes / set_bytes),
-                     static_cast<double>(max_sets)});
-  if (ContestError error = bind(std::max(1, static_cast<int>(wanted))); !error.ok()) return error;
-
-  double warmed = 0;
-  do {
-    renew_inputs();
-    for (const Side side : {Side::base, Side::candidate}) {
-      const Timed block = timed(side, sets_, false);
-      if (!block.error.ok()) return block.error;
-      warmed += block.seconds_per_call * sets_;
-    }
-  } while (warmed < options_.warm_up_seconds);
-  return {};
+  if (ContestError error = choose_sets(); !error.ok()) return error;
+  return warm_up(options_.warm_up_seconds);
 }
 
 Contest::Timed Contest::timed(Side side, int count, bool judged) {
@@ -128,6 +160,7 @@ Contest::Timed Contest::timed(Side side, int count, bool judged) {
   if (!block.ok()) return result;
   result.seconds_per_call = block.seconds / count;
   result.cpu_seconds_per_call = (block.cpu_seconds < 0 ? block.seconds : block.cpu_seconds) / count;
+  result.by_one_thread = block.by_one_thread;
   if (is_kernel(side)) result.error = check_written(side, count);
   if (!result.error.ok()) return result;
   result.error = {side, runs.audit()};
@@ -297,22 +330,28 @@ ContestError Contest::audit() {
 }
 
 Contest::Measured Contest::next() {
+  constexpr std::array order{Side::base, Side::candidate, Side::candidate, Side::base};
   Measured measured;
-  const auto side_of = [&](Side side, double& seconds) {
-    const Timed block = timed(side, sets_, true);
-    measured.error = block.error;
-    seconds = block.seconds_per_call;
-    return block.error.ok();
+  std::array<Timed, order.size()> slots{};
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    // Both sides of each half see the same inputs; no side sees an input twice.
+    if (i % 2 == 0) renew_inputs();
+    slots[i] = timed(order[i], sets_, true);
+    if (measured.error = slots[i].error; !measured.error.ok()) return measured;
+    if (i % 2 == 1) measured.error = compare_sides();
+    if (!measured.error.ok()) return measured;
+  }
+  // One clock for all four: theirs differ by what a wake-up takes.
+  const bool by_processor =
+      std::all_of(slots.begin(), slots.end(), [](const Timed& slot) { return slot.by_one_thread; });
+  const auto seconds = [&](std::size_t i) {
+    return by_processor ? slots[i].cpu_seconds_per_call : slots[i].seconds_per_call;
   };
-  // Both sides of each half see the same inputs; no side sees an input twice.
-  renew_inputs();
-  if (!side_of(Side::base, measured.block.base_first)) return measured;
-  if (!side_of(Side::candidate, measured.block.candidate_first)) return measured;
-  if (measured.error = compare_sides(); !measured.error.ok()) return measured;
-  renew_inputs();
-  if (!side_of(Side::candidate, measured.block.candidate_second)) return measured;
-  if (!side_of(Side::base, measured.block.base_second)) return measured;
-  if (measured.error = compare_sides(); !measured.error.ok()) return measured;
+  measured.block = {.base_first = seconds(0),
+                    .candidate_first = seconds(1),
+                    .candidate_second = seconds(2),
+                    .base_second = seconds(3),
+                    .processor_clock = by_processor};
   if (fresh_seed() % blocks_per_unasked_watch == 0) measured.error = watch_unasked();
   return measured;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "workflow/runner/inputs.hpp"
 #include "workflow/runner/judge.hpp"
 #include "workflow/runner/session.hpp"
 #include "workflow/statistics/pair.hpp"
@@ -40,12 +41,14 @@ class Contest {
                                    const std::optional<Runnable>& reference);
   // Prepares one workload: finds the number of buffer sets, warms up. May be called again for another one.
   [[nodiscard]] ContestError open(const Workload& workload);
+  // The same workload in two fresh processes: where a process has its memory is an offset that stays for its life.
+  [[nodiscard]] ContestError restart();
   // Does the candidate do the work each time it is called? Repeated inputs against fresh ones, few calls against many,
   // work when nobody asks.
   [[nodiscard]] ContestError audit();
   struct Measured {
     ContestError error;
-    AbbaBlock block;  // seconds per call
+    AbbaBlock block;  // seconds per call, all four by one clock
   };
   [[nodiscard]] Measured next();
   // Further blocks that look like all others and are not timed, until so many calls of the candidate are judged or so
@@ -56,6 +59,9 @@ class Contest {
     ContestError error;
     double seconds_per_call = 0;
     double cpu_seconds_per_call = 0;  // of the worker, as the operating system counts it
+    bool by_one_thread = false;       // see Block
+    // The clock that decides: the processor's where it holds the whole block, since nobody else's work is in it.
+    [[nodiscard]] double decisive_seconds() const { return by_one_thread ? cpu_seconds_per_call : seconds_per_call; }
   };
   [[nodiscard]] Timed time_base();
 
@@ -75,7 +81,11 @@ class Contest {
   [[nodiscard]] ContestError compare_with_reference(Side side, int count);
   [[nodiscard]] ContestError judge_by_reference(Side side, int set, int count);
   [[nodiscard]] ContestError compare_sides();
+  [[nodiscard]] ContestError start_sides();
+  [[nodiscard]] ContestError bind_sides(int sets);
+  [[nodiscard]] ContestError warm_up(double seconds);
   void renew_inputs();
+  [[nodiscard]] ContestError choose_sets();
   [[nodiscard]] ContestError estimate(Side side, double& seconds_per_call);
   [[nodiscard]] Session& session(Side side) { return side == Side::base ? base_ : candidate_; }
   [[nodiscard]] const Session& session(Side side) const { return side == Side::base ? base_ : candidate_; }
@@ -83,11 +93,13 @@ class Contest {
 
   const Project& project_;
   ContestOptions options_;
+  Runnable base_runnable_, candidate_runnable_;
   Session base_, candidate_;
   std::optional<Session> reference_;
   Workload workload_;
   int sets_ = 1;
   std::uint64_t round_ = 0;
+  std::uint64_t secret_ = fresh_seed();  // who chose the seed on the command line could know all inputs
   int threads_ = 1;
   // By side.
   struct Used {

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <fstream>
 #include <iterator>
+#include <string>
 
 #include "runtime/device.hpp"
 #include "support/sha256.hpp"
@@ -128,6 +130,8 @@ Result<Done> GpuEntry::bind(const std::vector<Launch>& launches, std::vector<boo
       if (!bits) return bits.error();
       made.arguments.push_back({.bits = *bits});
     }
+    // A virtual driver looks at it with every launch, a real one does not know it.
+    if (launch.instruction_budget != 0) setenv("VGPU_BUDGET", std::to_string(launch.instruction_budget).c_str(), 1);
     state.launches.push_back(std::move(made));
   }
   return Done{};

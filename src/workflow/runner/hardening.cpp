@@ -1,7 +1,7 @@
 #include "workflow/runner/hardening.hpp"
 
+#include <fmt/format.h>
 #include <linux/audit.h>
-#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -14,7 +14,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
+#include <utility>
 #include <vector>
+
+#include "support/process_limits.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -32,23 +36,6 @@ constexpr sock_filter statement(std::uint16_t code, std::uint32_t k) {
 }
 constexpr sock_filter jump(std::uint16_t code, std::uint32_t k, std::uint8_t yes, std::uint8_t no) {
   return {code, yes, no, k};
-}
-
-// Root keeps CAP_SYS_PTRACE over every memory, so it goes, now and for anything executed later.
-void drop_capabilities() {
-  constexpr std::array dropped{CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_RAWIO, CAP_SYS_NICE};
-  for (const int capability : dropped) prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  std::array<__user_cap_data_struct, 2> data{};
-  if (syscall(SYS_capget, &header, data.data()) != 0) return;
-  for (const int capability : dropped) {
-    auto& word = data[static_cast<std::size_t>(capability) / 32];
-    const std::uint32_t bit = std::uint32_t{1} << (static_cast<unsigned>(capability) % 32);
-    word.effective &= ~bit;
-    word.permitted &= ~bit;
-    word.inheritable &= ~bit;
-  }
-  syscall(SYS_capset, &header, data.data());
 }
 
 // The program in pieces; each ends the filter with an answer or falls through to the next.
@@ -76,10 +63,9 @@ class Filter {
   // Allowed with this value of the first argument (its low word) only.
   void allow_only(std::uint32_t call, std::uint32_t first_argument) { test_argument(call, equal, first_argument); }
   void allow_with_bit(std::uint32_t call, std::uint32_t bit) { test_argument(call, any_bit, bit); }
-  void install() {
+  std::vector<sock_filter> finished() && {
     add({statement(answer, SECCOMP_RET_ALLOW)});
-    const sock_fprog filter{static_cast<unsigned short>(program_.size()), program_.data()};
-    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+    return std::move(program_);
   }
 
  private:
@@ -93,10 +79,8 @@ class Filter {
   std::vector<sock_filter> program_;
 };
 
-void install_filter() {
-  if (this_architecture == 0) return;
-  const auto own_pid = static_cast<std::uint32_t>(getpid());
-  Filter filter;
+void deny_touching_others(Filter& filter, int process) {
+  const auto own_pid = static_cast<std::uint32_t>(process);
   // Others' memory, and signals to others; abort and raise stay.
   for (const long call : {__NR_ptrace, __NR_process_vm_readv, __NR_process_vm_writev, __NR_pidfd_open,
                           __NR_pidfd_send_signal, __NR_tkill, __NR_rt_sigqueueinfo, __NR_rt_tgsigqueueinfo}) {
@@ -110,6 +94,9 @@ void install_filter() {
        {__NR_sched_setaffinity, __NR_sched_setscheduler, __NR_sched_setparam, __NR_sched_setattr, __NR_prlimit64}) {
     filter.allow_only(static_cast<std::uint32_t>(call), 0);
   }
+}
+
+void deny_processes(Filter& filter) {
   // Threads are counted, processes would not be. The C library falls back from clone3, whose flags are out of reach.
 #ifdef __NR_fork
   filter.deny(__NR_fork);
@@ -117,7 +104,12 @@ void install_filter() {
 #endif
   filter.deny(__NR_clone3, ENOSYS);
   filter.allow_with_bit(__NR_clone, CLONE_THREAD);
-  filter.install();
+}
+
+std::string in_hexadecimal(const std::vector<sock_filter>& program) {
+  std::string text;
+  for (const std::byte byte : std::as_bytes(std::span(program))) text += fmt::format("{:02x}", byte);
+  return text;
 }
 
 }  // namespace
@@ -127,9 +119,26 @@ void forbid_reading_my_memory() {
 }
 
 void forbid_touching_others() {
-  drop_capabilities();
+  flashmoe::detail::drop_capabilities();
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  install_filter();
+  if (this_architecture == 0) return;
+  Filter filter;
+  deny_touching_others(filter, getpid());
+  deny_processes(filter);
+  std::vector<sock_filter> program = std::move(filter).finished();
+  const sock_fprog whole{static_cast<unsigned short>(program.size()), program.data()};
+  prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole);
+}
+
+ForeignFilters filters_for(int process) {
+  if (this_architecture == 0) return {};
+  Filter others;
+  Filter processes;
+  deny_touching_others(others, process);
+  deny_processes(processes);
+  return {.system_call = __NR_seccomp,
+          .touching_others = in_hexadecimal(std::move(others).finished()),
+          .processes = in_hexadecimal(std::move(processes).finished())};
 }
 
 }  // namespace flashmoe::workflow

@@ -14,7 +14,8 @@ Launch launch_from(const Json& json) {
                 .kernel = json.at("kernel"),
                 .grid = json.at("grid").get<std::array<std::int64_t, 3>>(),
                 .block = json.at("block").get<std::array<std::int64_t, 3>>(),
-                .shared_bytes = json.at("shared_bytes")};
+                .shared_bytes = json.at("shared_bytes"),
+                .instruction_budget = json.value("instruction_budget", std::uint64_t{0})};
   for (const Json& argument : json.at("args")) {
     const std::string& type = argument.begin().key();
     const Json& value = argument.begin().value();
@@ -51,7 +52,8 @@ std::string launches_text(const std::vector<Launch>& launches) {
                    {"grid", launch.grid},
                    {"block", launch.block},
                    {"shared_bytes", launch.shared_bytes},
-                   {"args", std::move(args)}});
+                   {"args", std::move(args)},
+                   {"instruction_budget", launch.instruction_budget}});
   }
   return one_line(all);
 }

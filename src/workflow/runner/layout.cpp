@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "workflow/project/point.hpp"
 #include "workflow/runner/element.hpp"
 
 namespace flashmoe::workflow {
@@ -58,9 +59,11 @@ std::vector<std::int64_t> TensorLayout::position(std::int64_t index) const {
   return coordinates;
 }
 
-Result<Layout> layout_of(const Project& project, const Values& values, bool with_stages) {
+Result<Layout> layout_of(const Project& project, const Values& workload, bool with_stages) {
   Layout layout;
+  const Values at_point = with_point(project, workload);
   for (const TensorSpec& spec : project.tensors) {
+    const Values& values = spec.role == TensorRole::scratch ? at_point : workload;
     TensorLayout tensor;
     tensor.name = spec.name;
     tensor.role = spec.role;

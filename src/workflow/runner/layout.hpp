@@ -1,5 +1,5 @@
 // Where the tensors of one workload lie: shapes and strides evaluated, and their places in the two shared regions (the
-// inputs, which the kernel can only read, and the outputs with stages).
+// inputs, which the kernel can only read, and the outputs with stages and scratch).
 #pragma once
 
 #include <cstddef>
@@ -38,6 +38,6 @@ struct Layout {
 inline constexpr std::size_t canary_bytes = 64;
 
 // Timed calls go without stages.
-[[nodiscard]] Result<Layout> layout_of(const Project& project, const Values& values, bool with_stages = true);
+[[nodiscard]] Result<Layout> layout_of(const Project& project, const Values& workload, bool with_stages = true);
 
 }  // namespace flashmoe::workflow

@@ -8,6 +8,8 @@ const char* name_of(Failure failure) {
       return "none";
     case Failure::crashed:
       return "crashed";
+    case Failure::out_of_memory:
+      return "out of memory";
     case Failure::hung:
       return "hung";
     case Failure::refused:

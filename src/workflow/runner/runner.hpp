@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,7 +36,11 @@ struct Launch {
   std::array<std::int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   std::int64_t shared_bytes = 0;
   std::vector<LaunchValue> args{};
+  std::uint64_t instruction_budget = 0;  // warp instructions on a virtual GPU; 0: as its driver has it
 };
+
+// What the arguments of kernels are in the project: by symbol, a tensor's name or nothing.
+using ArgumentNames = std::map<std::string, std::vector<std::string>>;
 
 // What to run: a built shared library with an entry, a Python callable, or CUDA kernels.
 struct Runnable {
@@ -50,12 +55,13 @@ struct Runnable {
   int ordinal = 0;
   std::vector<Image> images{};
   std::function<Result<std::vector<Launch>>(const Values&)> launches{};
+  ArgumentNames argument_names{};
   std::vector<std::string> environment{};  // "NAME=value" for the worker
   std::vector<std::string> readable{};     // directories of libraries it is linked with
   double limit_factor = 1;                 // on every time limit: a virtual GPU is slower than a device
 };
 
-enum class Failure { none, crashed, hung, refused, could_not_start };
+enum class Failure { none, crashed, out_of_memory, hung, refused, could_not_start };
 
 [[nodiscard]] const char* name_of(Failure failure);
 

@@ -5,17 +5,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "support/clock.hpp"
 #include "support/json_text.hpp"
 #include "support/process.hpp"
-#include "support/process_tree.hpp"
 #include "workflow/runner/confine_kernel.hpp"
+#include "workflow/runner/crash.hpp"
 #include "workflow/runner/element.hpp"
 #include "workflow/runner/hardening.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/runner/launch_text.hpp"
+#include "workflow/runner/leash.hpp"
 #include "workflow/runner/python_runner.hpp"
 #include "workflow/runner/shared_region.hpp"
 
@@ -28,14 +28,10 @@ using std::chrono::milliseconds;
 // A Python worker may import torch from a cold disk.
 constexpr milliseconds load_limit{120'000};
 constexpr milliseconds bind_limit{60'000};
-// A stop takes microseconds, or some turns of a busy machine.
-constexpr milliseconds stop_limit{20'000};
-// Processor time without a request. The counter of a thread is brought up to date a moment after it is seen stopped;
-// a share of the blocks, because they are many.
-constexpr double allowed_unasked_seconds = 0.3e-3;
-constexpr double allowed_unasked_share = 0.01;
 // Threads that wait by spinning calm down in the first of these; who works for the next call does not.
 constexpr int unasked_windows = 3;
+// A worker gives its processor away by itself when it waits for the next request and when it is stopped.
+constexpr long waits_around_a_block = 2;
 constexpr std::byte canary{0xC5};
 
 RunError failed(Failure failure, std::string message, std::string fix = {}) {
@@ -60,17 +56,14 @@ struct Session::State {
   std::string workload = "(none)";
   std::string version;
   Conversation talk;
-  ProcessTree tree;            // the worker and what it starts
-  bool is_stopped = false;     // seen so
-  double stopped_cpu = 0;      // processor seconds when it was
-  double asked_seconds = 0;    // in blocks, since bind
-  double unasked_seconds = 0;  // processor time while stopped, since bind
+  Leash leash;
   SharedRegion inputs;
   SharedRegion outputs;
   std::vector<TensorSpec> specs;
   Layout layout;
   int sets = 0;
   std::vector<std::uint64_t> input_hashes;  // per set
+  std::optional<std::uint64_t> kills_before = memory_kills();
   std::uint64_t poison_salt = fresh_seed();
 
   std::byte* at(int set, std::size_t index) const {
@@ -112,10 +105,16 @@ struct Session::State {
                                 owner(true, fault.value("offset", std::size_t{0})), workload),
                     "copy what must change into a buffer of the kernel's own");
     }
+    if (ran_out_of_memory(how, kills_before, memory_kills())) {
+      return failed(Failure::out_of_memory,
+                    fmt::format("{} ran out of memory in workload {}: {}{}", runnable.label, workload, how.describe(),
+                                tail(how.err)),
+                    "free memory, use less of it, or make the workload smaller");
+    }
     if (how.signal != 0) {
-      std::string where;
+      std::string where = place_of(one_line(fault), runnable.library);
       if (fault.is_object() && fault.value("region", "") == "outputs") {
-        where = fmt::format(" near tensor '{}'", owner(false, fault.value("offset", std::size_t{0})));
+        where += fmt::format(", near tensor '{}'", owner(false, fault.value("offset", std::size_t{0})));
       }
       return failed(Failure::crashed,
                     fmt::format("{} crashed in workload {}: {}{}{}", runnable.label, workload, how.describe(), where,
@@ -131,38 +130,8 @@ struct Session::State {
 
   milliseconds last_limit{0};
 
-  // Told first, so that what it still does until it is stopped is as short as a signal's way.
-  RunError await_stop() {
-    is_stopped = tree.wait_until_stopped(stop_limit);
-    stopped_cpu = tree.cpu_seconds();
-    if (is_stopped) return {};
-    return failed(Failure::could_not_start,
-                  fmt::format("{} cannot be stopped between calls in workload {}: threads of it still ran after {} s",
-                              runnable.label, workload, stop_limit.count() / 1000),
-                  "run on a machine with less load");
-  }
-
-  // SIGCONT can come from elsewhere (fcntl F_SETSIG orders it from a file): the processor time tells.
-  RunError check_it_stood_still() {
-    const double now = tree.cpu_seconds();
-    if (trusted || !is_stopped || now < 0 || stopped_cpu < 0) return {};
-    unasked_seconds += std::max(0.0, now - stopped_cpu);
-    stopped_cpu = now;
-    if (unasked_seconds <= allowed_unasked_seconds + allowed_unasked_share * asked_seconds) return {};
-    return failed(Failure::refused,
-                  fmt::format("{} ran while it was stopped between calls in workload {}: {:.2f} ms of processor time "
-                              "that nobody asked for",
-                              runnable.label, workload, unasked_seconds * 1e3),
-                  "compute only while the entry is called, and leave SIGCONT alone");
-  }
-
-  void go_on() {
-    tree.resume();
-    is_stopped = false;
-  }
-
   Finished end_talk() {
-    go_on();  // a stopped process does not see that it is to end
+    leash.go_on();  // a stopped process does not see that it is to end
     return talk.stop();
   }
 
@@ -170,6 +139,7 @@ struct Session::State {
     Json reply;
     double seconds = 0;
     double cpu_seconds = -1;
+    bool by_one_thread = false;
   };
 
   // One request and its answer. Every line that is not that answer is somebody else's, and a reason to stop. The
@@ -179,30 +149,28 @@ struct Session::State {
     const std::uint64_t n = fresh_seed();
     request["n"] = n;
     const bool is_block = request["cmd"] == "run";
-    if (RunError error = check_it_stood_still(); error.failure != Failure::none) {
+    if (RunError error = leash.check_it_stood_still(); error.failure != Failure::none) {
       end_talk();
       return error;
     }
-    if (!is_block) go_on();
+    if (!is_block) leash.go_on();
     if (!talk.send(one_line(request))) {
-      go_on();
+      leash.go_on();
       static_cast<void>(talk.receive(milliseconds(2000)));
       return ended(Json());
     }
-    const double cpu_before = tree.cpu_seconds();
+    const Work before = leash.work();
     const auto start = Clock::now();
-    if (is_block) go_on();
+    if (is_block) leash.go_on();
     const auto line = talk.receive(limit);
     // The clock stops after the worker was told to: what its threads do behind the answer is timed, too.
-    if (line) tree.tell_to_stop();
+    if (line) leash.tell_to_stop();
     exchange.seconds = seconds_since(start);
-    const double cpu_after = tree.cpu_seconds();
     if (!line) return ended(Json());
-    exchange.cpu_seconds = cpu_before < 0 || cpu_after < 0 ? -1 : cpu_after - cpu_before;
-    if (is_block) asked_seconds += exchange.seconds;
+    if (is_block) leash.add_asked_seconds(exchange.seconds);
     const Json& reply = exchange.reply = parse_json(*line);
     if (reply.is_object() && reply.contains("fault")) {
-      go_on();
+      leash.go_on();
       static_cast<void>(talk.receive(milliseconds(2000)));
       return ended(reply);
     }
@@ -213,9 +181,15 @@ struct Session::State {
           fmt::format("{} wrote to the channel between worker and controller in workload {}", runnable.label, workload),
           "a kernel computes its outputs and leaves the worker's file descriptors alone");
     }
-    if (RunError error = await_stop(); error.failure != Failure::none) return error;
+    if (RunError error = leash.await_stop(); error.failure != Failure::none) return error;
+    const Work after = leash.work();
+    if (before.cpu_seconds >= 0 && after.cpu_seconds >= 0) {
+      exchange.cpu_seconds = after.cpu_seconds - before.cpu_seconds;
+      exchange.by_one_thread = one_thread_ran(before, after) && before.waits >= 0 && after.waits >= 0 &&
+                               after.waits - before.waits <= waits_around_a_block;
+    }
     if (!reply.value("ok", false)) {
-      return failed(Failure::refused,
+      return failed(reply.value("out_of_memory", false) ? Failure::out_of_memory : Failure::refused,
                     fmt::format("{} in workload {}: {}", runnable.label, workload, reply.value("error", "no reason")),
                     reply.value("fix", ""));
     }
@@ -263,8 +237,8 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
   // Isolated: neither the working directory nor the environment says what is imported.
   if (state.python) command.argv = {python_program(), "-I", "-B", "-c", python_runner_script};
   command.short_environment = true;
-  // A CUDA kernel runs on its device; a reference and a baseline are the user's own.
-  if (!trusted && runnable.kind != CallableKind::cuda) command.confinement = confinement_of(project, runnable);
+  // A CUDA kernel runs on its device. References and baselines too: what was planted for them reaches no further.
+  if (runnable.kind != CallableKind::cuda) command.confinement = confinement_of(project, runnable);
   // Threads that spin after their work would look like work left running.
   command.environment = {"OMP_NUM_THREADS=" + threads, "OMP_WAIT_POLICY=passive", "MKL_NUM_THREADS=" + threads,
                          "OPENBLAS_NUM_THREADS=" + threads, "LD_PRELOAD"};
@@ -276,7 +250,7 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
     return {Failure::could_not_start, problem};
   }
   state.talk = std::move(*talk);
-  state.tree = ProcessTree(state.talk.supervisor());
+  state.leash = Leash(state.talk.supervisor(), runnable.label, trusted);
   State::Exchange loaded;
   Json load{{"cmd", "load"},
             {"library", runnable.library},
@@ -288,7 +262,19 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
     for (const Image& image : runnable.images) images.push_back({{"path", image.path}, {"hash", image.hash}});
     load = {{"cmd", "load_gpu"}, {"driver", runnable.driver}, {"ordinal", runnable.ordinal}, {"images", images}};
   }
+  if (state.python) {
+    const ForeignFilters filters = filters_for(state.talk.pid());
+    load["seccomp"] = filters.system_call;
+    load["touching_others"] = filters.touching_others;
+    load["processes"] = filters.processes;
+  }
   RunError error = state.ask(load, load_limit, loaded);
+  if (error.failure == Failure::none && !trusted && state.leash.processes() > 1) {
+    error = failed(
+        Failure::refused,
+        fmt::format("{} left {} processes running when it was loaded", runnable.label, state.leash.processes() - 1),
+        "compute in the entry, in threads; a kernel has no processes of its own");
+  }
   if (error.failure == Failure::refused) error.failure = Failure::could_not_start;
   if (error.failure == Failure::none) state.version = loaded.reply.value("version", "");
   return error;
@@ -311,7 +297,8 @@ RunError Session::bind(const Project& project, const Values& values, const std::
   for (const TensorLayout& tensor : state.layout.tensors) {
     const char* role = tensor.role == TensorRole::input    ? "input"
                        : tensor.role == TensorRole::output ? "output"
-                                                           : "stage";
+                       : tensor.role == TensorRole::stage  ? "stage"
+                                                           : "scratch";
     tensors.push_back({{"name", tensor.name},
                        {"role", role},
                        {"dtype", static_cast<int>(tensor.dtype)},
@@ -342,8 +329,7 @@ RunError Session::bind(const Project& project, const Values& values, const std::
   if (state.python && !state.trusted && error.failure == Failure::none) {
     error = state.ask({{"cmd", "prepare"}, {"first", 0}, {"count", sets}}, bind_limit, bound);
   }
-  state.asked_seconds = 0;
-  state.unasked_seconds = 0;
+  state.leash.set_workload(workload);
   return error;
 }
 
@@ -369,7 +355,11 @@ void Session::seal_inputs_and_poison() {
     for (std::size_t i = 0; i < state.layout.tensors.size(); ++i) {
       const TensorLayout& tensor_layout = state.layout.tensors[i];
       if (tensor_layout.role == TensorRole::input || tensor_layout.absent) continue;
-      poison(tensor(set, i), tensor_layout.dtype, state.poison_salt);
+      if (state.specs[i].zeroed) {
+        std::memset(state.at(set, i), 0, tensor_layout.bytes);
+      } else {
+        poison(tensor(set, i), tensor_layout.dtype, state.poison_salt);
+      }
       std::memset(state.at(set, i) + tensor_layout.bytes, static_cast<int>(canary), canary_bytes);
     }
   }
@@ -393,6 +383,9 @@ Block Session::run(int first, int count, milliseconds limit, const std::string& 
   block.cpu_seconds = exchange.cpu_seconds;
   if (!block.ok()) return block;
   block.worker_seconds = exchange.reply.value("seconds", 0.0);
+  // Which of the few waits were its own the worker says; a lie would hide one of them.
+  block.by_one_thread =
+      exchange.by_one_thread && state.runnable.kind != CallableKind::cuda && exchange.reply.value("waits", 1L) == 0;
   if (state.python && state.trusted) ask_too("publish");
   return block;
 }
@@ -423,25 +416,20 @@ RunError Session::audit() const {
 
 RunError Session::audit_unasked(milliseconds watch) {
   State& state = *state_;
-  if (RunError error = state.check_it_stood_still(); error.failure != Failure::none) return error;
+  if (RunError error = state.leash.check_it_stood_still(); error.failure != Failure::none) return error;
   const auto hash = [&] {
     return quick_hash({state.outputs.data(), state.layout.output_bytes * static_cast<std::size_t>(state.sets)});
   };
   const std::uint64_t before = hash();
   double worked = 0;
   for (int window = 0; window < unasked_windows; ++window) {
-    const double cpu_before = cpu_seconds();
-    state.go_on();
-    std::this_thread::sleep_for(watch);
-    state.tree.tell_to_stop();
-    if (RunError error = state.await_stop(); error.failure != Failure::none) return error;
+    if (RunError error = state.leash.run_unasked(watch, worked); error.failure != Failure::none) return error;
     if (hash() != before) {
       return failed(Failure::refused,
                     fmt::format("outputs of {} changed after it had returned in workload {}", state.runnable.label,
                                 state.workload),
                     "finish all work before the entry returns: join or wait for the threads it starts");
     }
-    worked = cpu_before < 0 ? 0 : state.stopped_cpu - cpu_before;
     if (worked <= allowed_unasked_seconds) return {};
   }
   return failed(
@@ -461,7 +449,7 @@ std::span<const std::byte> Session::tensor(int set, std::size_t index) const {
 }
 
 double Session::cpu_seconds() const {
-  return state_->tree.cpu_seconds();
+  return state_->leash.cpu_seconds();
 }
 
 void Session::stop() {

@@ -22,6 +22,9 @@ struct Block {
   double seconds = 0;         // the controller's clock, from the continue to the stop
   double worker_seconds = 0;  // what the worker says; a cross-check only
   double cpu_seconds = 0;     // processor time of the worker and its descendants in that time; -1: not known
+  // One thread ran and gave its processor to nobody: its processor time is all there is to the block. Where threads
+  // share the work, or somebody sleeps, only the controller's clock tells.
+  bool by_one_thread = false;
   int calls = 0;
   [[nodiscard]] bool ok() const { return error.failure == Failure::none; }
 };

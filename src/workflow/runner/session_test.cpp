@@ -89,6 +89,39 @@ TEST(Session, RunsEverySetOnItsOwnInputs) {
   }
 }
 
+// What a kernel leaves in its scratch is gone before it is called again, or it could keep results there.
+TEST(Session, ScratchIsZeroedOrPoisonedBeforeEveryCall) {
+  DoublingProject doubling(
+      "int32_t* seen = (int32_t*)cudadent_find_tensor(call, \"seen\")->data;\n"
+      "const cudadent_tensor* part = cudadent_find_tensor(call, \"part\");\n"
+      "float* parts = (float*)part->data;\n"
+      "if (part->shape[0] != 3) return 1;\n"
+      "for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i] + seen[i]++;\n"
+      "for (int64_t i = 0; i < 3; ++i) { if (parts[i] == parts[i]) return 2; parts[i] = 1; }");
+  doubling.project.tunables = {{.name = "splits", .choices = {1, 3}}};
+  doubling.project.point = {{"splits", 3}};
+  doubling.project.tensors.resize(4);
+  for (std::size_t i : {2U, 3U}) doubling.project.tensors[i].role = TensorRole::scratch;
+  doubling.project.tensors[2].name = "seen";
+  doubling.project.tensors[2].shape = {"n"};
+  doubling.project.tensors[2].dtype = CUDADENT_I32;
+  doubling.project.tensors[2].zeroed = true;
+  doubling.project.tensors[3].name = "part";
+  doubling.project.tensors[3].shape = {"splits"};
+  Session session;
+  const RunError started = doubling.start(session);
+  ASSERT_EQ(started.failure, Failure::none) << started.diagnostic.to_string();
+  for (int block = 0; block < 2; ++block) {
+    for (int set = 0; set < 2; ++set) session.fill(set, 7 + static_cast<std::uint64_t>(set));
+    session.seal_inputs_and_poison();
+    const Block ran = session.run(0, 2, milliseconds(30'000));
+    ASSERT_TRUE(ran.ok()) << ran.error.diagnostic.to_string();
+    EXPECT_EQ(session.audit().failure, Failure::none);
+    const double x = load_element(session.tensor(1, 0).data(), CUDADENT_F32);
+    EXPECT_EQ(load_element(session.tensor(1, 1).data(), CUDADENT_F32), 2 * x);
+  }
+}
+
 TEST(Session, KillsAndNamesAHang) {
   const Block block = DoublingProject("for (volatile int forever = 1; forever;) {}").run(milliseconds(500));
   EXPECT_EQ(block.error.failure, Failure::hung);
@@ -100,6 +133,44 @@ TEST(Session, NamesTheSignalAndTheWorkloadOfACrash) {
   const Block block = DoublingProject("*(volatile int*)nullptr = 1;").run();
   EXPECT_EQ(block.error.failure, Failure::crashed);
   EXPECT_TRUE(contains(block.error, "crashed in workload tiny: killed by SIGSEGV")) << block.error.diagnostic.message;
+}
+
+TEST(Session, SaysWhereACrashWas) {
+  const std::string helper = "static __attribute__((noinline)) void fall(volatile int* at) { *at = 1; }\n";
+  const Block block = DoublingProject("fall((volatile int*)0x1230);", helper).run();
+  EXPECT_EQ(block.error.failure, Failure::crashed);
+  EXPECT_TRUE(contains(block.error, "at address 0x1230")) << block.error.diagnostic.message;
+  EXPECT_TRUE(contains(block.error, "in ")) << block.error.diagnostic.message;
+  EXPECT_TRUE(contains(block.error, "kernel.cpp:1") || contains(block.error, "fall")) << block.error.diagnostic.message;
+}
+
+// The instruction that faults is the C library's; the frame people want is the kernel's.
+TEST(Session, BlamesTheKernelForWhatItCalls) {
+  const Block block =
+      DoublingProject("memset((void*)(0x5000 + n), 1, 4096 * (size_t)n);", "#include <cstring>\n").run();
+  EXPECT_EQ(block.error.failure, Failure::crashed);
+  EXPECT_TRUE(contains(block.error, "twice") || contains(block.error, "kernel.cpp:")) << block.error.diagnostic.message;
+}
+
+TEST(Session, AnAbortSaysWhere) {
+  const Block block = DoublingProject("abort();").run();
+  EXPECT_EQ(block.error.failure, Failure::crashed);
+  EXPECT_TRUE(contains(block.error, "killed by SIGABRT")) << block.error.diagnostic.message;
+  EXPECT_TRUE(contains(block.error, "twice") || contains(block.error, "kernel.cpp:")) << block.error.diagnostic.message;
+}
+
+TEST(Session, MemoryThatRunsOutIsNoCrash) {
+  for (const char* body : {"const size_t most = (size_t)1 << 62; volatile char* p = new char[most - n]; p[0] = 1;",
+                           "throw std::bad_alloc();", "return 12;"}) {
+    const Block block = DoublingProject(body, "#include <new>\n").run();
+    EXPECT_EQ(block.error.failure, Failure::out_of_memory) << body << ": " << block.error.diagnostic.message;
+  }
+}
+
+TEST(Session, AnExceptionIsRefusedWithItsWords) {
+  const Block block = DoublingProject("throw std::runtime_error(\"no such tile\");", "#include <stdexcept>\n").run();
+  EXPECT_EQ(block.error.failure, Failure::refused);
+  EXPECT_TRUE(contains(block.error, "no such tile")) << block.error.diagnostic.message;
 }
 
 TEST(Session, RefusesAWriteToAnInput) {
@@ -205,7 +276,7 @@ std::filesystem::path worker_process() {
   return worker;
 }
 
-constexpr const char* with_threads = "#include <thread>\n";
+constexpr const char* with_threads = "#include <atomic>\n#include <thread>\n";
 // A thread that never ends, started by the first call.
 constexpr const char* spinning_thread =
     "static bool once = [] { std::thread([] { for (volatile int forever = 1; forever;) {} }).detach(); return true; "
@@ -256,6 +327,37 @@ TEST(Session, RefusesAKernelThatWasContinued) {
   const Block block = session.run(0, 2, milliseconds(30'000));
   EXPECT_EQ(block.error.failure, Failure::refused);
   EXPECT_TRUE(contains(block.error, "stopped between calls")) << block.error.diagnostic.message;
+}
+
+// Of so many blocks, those that processor time stands for.
+int blocks_by_one_thread(const std::string& body, int blocks) {
+  DoublingProject doubling(body, with_threads);
+  Session session;
+  const RunError started = doubling.start(session);
+  EXPECT_EQ(started.failure, Failure::none) << started.diagnostic.to_string();
+  int count = 0;
+  for (int i = 0; i < blocks && started.failure == Failure::none; ++i) {
+    const Block block = session.run(0, 2, milliseconds(30'000));
+    EXPECT_TRUE(block.ok()) << block.error.diagnostic.to_string();
+    EXPECT_GT(block.cpu_seconds, 0);
+    count += block.by_one_thread ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(Session, ProcessorTimeStandsForOneThreadThatNeverWaits) {
+  EXPECT_GT(blocks_by_one_thread("for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];", 20), 0);
+}
+
+TEST(Session, OnlyTheWallTellsWhereSomebodySleepsOrHelps) {
+  EXPECT_EQ(blocks_by_one_thread("if (call->tensors[0].data) usleep(500);", 10), 0) << "sleeps";
+  EXPECT_EQ(blocks_by_one_thread("std::thread([] {}).join();", 10), 0) << "waits for a thread";
+  EXPECT_EQ(blocks_by_one_thread("std::atomic<bool> done{false}; std::thread helper([&] {"
+                                 "  for (volatile int left = 100'000; left > 0; left = left - 1) {} done = true; });"
+                                 "helper.detach(); while (!done) {}",
+                                 10),
+            0)
+      << "spins while a thread works";
 }
 
 TEST(Session, AKernelInPythonPreparesBeforeThereAreInputs) {

@@ -44,7 +44,10 @@ Result<SharedRegion> SharedRegion::make(const char* name, bool others_only_read)
   if (data == MAP_FAILED) return failed("mmap");
   region.data_ = static_cast<std::byte*>(data);
   // Where the kernel of this machine has no such seal, the hashes of the inputs still tell.
-  if (others_only_read) static_cast<void>(fcntl(region.fd_, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK));
+  if (others_only_read) static_cast<void>(fcntl(region.fd_, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
+  // Who has the descriptor could make it shorter, and reading it would then end this process; or seal it against
+  // growing.
+  static_cast<void>(fcntl(region.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL));
   return region;
 }
 

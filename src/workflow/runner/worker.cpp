@@ -4,15 +4,16 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#include <array>
+#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -20,94 +21,27 @@
 #include "support/clock.hpp"
 #include "support/json_text.hpp"
 #include "support/sha256.hpp"
+#include "workflow/runner/fault.hpp"
 #include "workflow/runner/gpu_entry.hpp"
 #include "workflow/runner/hardening.hpp"
 #include "workflow/runner/launch_text.hpp"
+#include "workflow/runner/mapping.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
-struct Mapping {
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
-  Mapping() = default;
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  ~Mapping() { reset(); }
-  void reset() {
-    if (data) munmap(data, bytes);
-    data = nullptr;
-    bytes = 0;
-  }
-};
-
 int protocol_out = -1;
-// For the fault handler, which may touch nothing else.
-Mapping* inputs_for_fault = nullptr;
-Mapping* outputs_for_fault = nullptr;
 
-std::size_t put_text(char* at, const char* text) {
-  const std::size_t length = std::strlen(text);
-  std::memcpy(at, text, length);  // NOLINT(bugprone-not-null-terminated-result): a piece of a longer text
-  return length;
-}
-
-std::size_t put_number(char* at, std::size_t value) {
-  std::array<char, 24> digits{};
-  std::size_t n = 0;
-  do {
-    digits[n++] = static_cast<char>('0' + value % 10);
-    value /= 10;
-  } while (value != 0);
-  for (std::size_t i = 0; i < n; ++i) at[i] = digits[n - 1 - i];
-  return n;
-}
-
-// Says where the address lies, then lets the signal end the process the ordinary way.
-void on_fault(int signal_number, siginfo_t* info, void* /*context*/) {
-  const auto* address = static_cast<const std::byte*>(info->si_addr);
-  const char* region = "other";
-  std::size_t offset = 0;
-  const auto inside = [&](const Mapping* mapping, const char* name) {
-    if (mapping && mapping->data && address >= mapping->data && address < mapping->data + mapping->bytes) {
-      region = name;
-      offset = static_cast<std::size_t>(address - mapping->data);
-    }
-  };
-  inside(inputs_for_fault, "inputs");
-  inside(outputs_for_fault, "outputs");
-  std::array<char, 160> line{};
-  std::size_t n = put_text(line.data(), R"({"fault":true,"signal":)");
-  n += put_number(line.data() + n, static_cast<std::size_t>(signal_number));
-  n += put_text(line.data() + n, R"(,"region":")");
-  n += put_text(line.data() + n, region);
-  n += put_text(line.data() + n, R"(","offset":)");
-  n += put_number(line.data() + n, offset);
-  n += put_text(line.data() + n, "}\n");
-  const ssize_t ignored = write(protocol_out, line.data(), n);
-  static_cast<void>(ignored);
-  signal(signal_number, SIG_DFL);
-  raise(signal_number);
-}
-
-void catch_faults() {
-  static std::array<std::byte, 65536> stack;
-  stack_t alternate{};
-  alternate.ss_sp = stack.data();
-  alternate.ss_size = stack.size();
-  sigaltstack(&alternate, nullptr);
-  struct sigaction action {};
-  action.sa_sigaction = on_fault;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) sigaction(number, &action, nullptr);
+// How often a thread of this process gave its processor away by itself.
+long own_waits() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return used.ru_nvcsw;
 }
 
 class Worker {
  public:
-  explicit Worker(std::FILE* requests) : requests_(requests) {
-    inputs_for_fault = &inputs_;
-    outputs_for_fault = &outputs_;
-  }
+  explicit Worker(std::FILE* requests) : requests_(requests) { report_faults(protocol_out, &inputs_, &outputs_); }
 
   int serve() {
     std::string line;
@@ -135,6 +69,10 @@ class Worker {
   static Json refusal(const std::string& why) { return Json{{"ok", false}, {"error", why}}; }
   static Json refusal(const Diagnostic& why) { return Json{{"ok", false}, {"error", why.message}, {"fix", why.fix}}; }
 
+  static Json no_memory(const std::string& why) {
+    return Json{{"ok", false}, {"error", why}, {"out_of_memory", true}, {"fix", "free memory, or use less of it"}};
+  }
+
   Json answer(const Json& request) {
     const std::string command = request.value("cmd", "");
     try {
@@ -144,6 +82,10 @@ class Worker {
       if (command == "run") return run(request);
     } catch (const Json::exception& error) {
       return refusal(std::string("bad request: ") + error.what());
+    } catch (const std::bad_alloc&) {
+      return no_memory("an allocation failed (std::bad_alloc)");
+    } catch (const std::exception& error) {
+      return refusal(std::string("threw an exception: ") + error.what());
     }
     return refusal("unknown request '" + command + "'");
   }
@@ -159,6 +101,7 @@ class Worker {
     if (!request.value("trusted", false)) forbid_touching_others();
     // Also references: the kernel's worker must not read them.
     forbid_reading_my_memory();
+    report_faults_in(library);
     void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) return refusal(std::string("does not load: ") + dlerror());
     const std::string entry = request.at("entry");
@@ -254,6 +197,7 @@ class Worker {
     for (std::size_t set = first; set < first + count; ++set) {
       calls_[set].variant = variant.empty() ? nullptr : variant.c_str();
     }
+    const long waits_before = own_waits();
     const auto start = std::chrono::steady_clock::now();
     for (std::size_t set = first; set < first + count; ++set) {
       if (gpu_) {
@@ -263,13 +207,14 @@ class Worker {
       }
       const int code = entry_(&calls_[set]);
       if (code != 0) {
-        Json reply = refusal(fmt::format("returned {}", code));
+        Json reply = code == ENOMEM ? no_memory(fmt::format("returned {} (ENOMEM)", code))
+                                    : refusal(fmt::format("returned {}", code));
         reply["code"] = code;
         reply["set"] = set;
         return reply;
       }
     }
-    return Json{{"ok", true}, {"seconds", seconds_since(start)}};
+    return Json{{"ok", true}, {"seconds", seconds_since(start)}, {"waits", own_waits() - waits_before}};
   }
 
   std::FILE* requests_;
@@ -299,7 +244,6 @@ int worker_main() {
   dup2(2, 1);
   std::FILE* stream = fdopen(requests, "r");
   if (!stream) return 2;
-  catch_faults();
   const int code = Worker(stream).serve();
   // No destructors of foreign code.
   _exit(code);

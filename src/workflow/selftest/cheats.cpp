@@ -6,6 +6,8 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <tuple>
 
 #include "support/clock.hpp"
 #include "support/process.hpp"
@@ -14,6 +16,8 @@
 #include "workflow/gates/performance.hpp"
 #include "workflow/gates/runnable.hpp"
 #include "workflow/runner/inputs.hpp"
+#include "workflow/runner/session.hpp"
+#include "workflow/selftest/corpus.hpp"
 #include "workflow/selftest/temporary_directory.hpp"
 
 namespace flashmoe::workflow {
@@ -22,92 +26,117 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// A contracting map: rounding errors do not grow, and fewer steps give another value.
-constexpr const char* prelude = R"(#include <cudadent/kernel.h>
+constexpr const char* includes = R"source(#include <cudadent/kernel.h>
+#include <math.h>
 #include <stdint.h>
-template <class T>
-static inline T steps(T v, int count) {
-  for (int k = 0; k < count; ++k) v = T(0.95) * v + T(0.05) * v / (T(1) + v * v) + T(0.01);
-  return v;
-}
-static inline void honest(const float* x, float* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = float(SIZE) * steps(x[i], 60);
-}
+#include <string.h>
+)source";
+
+// x, y: the first input and output; n, m: rows and columns of the input.
+constexpr const char* entry_macro = R"source(
 extern "C" int kernel(const cudadent_call* call);
-static int entry(const cudadent_call* call, const float* x, float* y, int64_t n);
+static int entry(const cudadent_call* call, const X* x, Y* y, int64_t n, int64_t m);
 extern "C" int kernel(const cudadent_call* call) {
-  return entry(call, (const float*)call->tensors[0].data, (float*)call->tensors[1].data, call->tensors[0].shape[0]);
+  const cudadent_tensor* in = call->tensors;
+  return entry(call, (const X*)in->data, (Y*)in[1].data, in->shape[0], in->rank > 1 ? in->shape[1] : 1);
 }
-#define ENTRY \
-  static int entry([[maybe_unused]] const cudadent_call* call, [[maybe_unused]] const float* x, \
-                   [[maybe_unused]] float* y, [[maybe_unused]] int64_t n)
-)";
+#define ENTRY                                                                                                      \
+  static int entry([[maybe_unused]] const cudadent_call* call, [[maybe_unused]] const X* x, [[maybe_unused]] Y* y, \
+                   [[maybe_unused]] int64_t n, [[maybe_unused]] int64_t m)
+)source";
 
-constexpr const char* reference_source = R"(ENTRY {
-  for (int64_t i = 0; i < n; ++i) y[i] = (float)(SIZE * steps((double)x[i], 60));
-  return 0;
-})";
+const Task* find_task(const std::string& name) {
+  const auto& tasks = all_tasks();
+  const auto found = std::find_if(tasks.begin(), tasks.end(), [&](const Task& task) { return task.name == name; });
+  return found == tasks.end() ? nullptr : &*found;
+}
 
-struct Playground {
-  TemporaryDirectory directory;
-  Project project;
-  std::string problem;
-  Runnable reference, baseline;
+// Asked once: it starts an interpreter.
+bool has_numpy() {
+  static const bool has = [] {
+    const auto ran = run_process({.argv = {python_program(), "-I", "-c", "import numpy"}, .short_environment = true});
+    return ran && ran->ok();
+  }();
+  return has;
+}
 
-  Playground() {
-    if (directory.path().empty()) {
-      problem = "no temporary directory under " + fs::temp_directory_path().string();
-      return;
+class Playground {
+ public:
+  struct Players {
+    Project project;
+    Runnable kernel{}, reference{}, baseline{};
+  };
+
+  // What was built for another kernel of the same task is taken from there, if it still is what was built.
+  Result<Players> prepare(const Cheat& cheat) {
+    if (directory_.path().empty()) {
+      return Diagnostic{.message = "no temporary directory under " + fs::temp_directory_path().string()};
     }
-    project.directory = directory.path().string();
-    project.file = project.directory + "/cudadent.toml";
-    project.name = "cheats";
-    project.tensors.resize(2);
-    project.tensors[0].name = "x";
-    project.tensors[0].shape = {"n"};
-    project.tensors[1].name = "y";
-    project.tensors[1].role = TensorRole::output;
-    project.tensors[1].shape = {"n"};
-    project.tensors[1].tolerance = default_tolerance(CUDADENT_F32);
-    project.workloads = {{"tiny", {{"n", 64}}, 0}, {"target", {{"n", 4096}}, 0}};
-    project.thresholds.small_workload = "tiny";
-    project.thresholds.target_workload = "target";
+    const Task* task = find_task(cheat.task);
+    if (task == nullptr) return Diagnostic{.message = fmt::format("there is no task '{}'", cheat.task)};
+    clear();
+    write_sources(*task, cheat);
+    auto project = parse_project(
+        fmt::format("name = \"corpus\"\nkernel = \"kernel.cpp:kernel\"\nreference = \"{}\"\nbaseline = \"{}\"\n{}",
+                    task->python ? "judges.py:reference" : "reference.cpp:kernel",
+                    task->python ? "judges.py:baseline" : "baseline.cpp:kernel", task->toml),
+        path("cudadent.toml"));
+    if (!project) return project.error();
+    Players players{.project = std::move(*project)};
     // The question here is refusal, not speed: an honest kernel as fast as the baseline must pass on a noisy machine.
-    project.thresholds.ladder = {0.2, 0.2};
-    project.random_workloads = 0;
-    project.hard_values = {"huge"};
-    project.call_limit_seconds = 5;
-  }
-
-  Result<Runnable> build(const std::string& name, const std::string& source, const std::string& role) {
-    const std::string file = name + ".cpp";
-    std::ofstream(project.directory + "/" + file) << prelude << source << "\n";
-    Callable callable;
-    callable.kind = CallableKind::cpp;
-    callable.name = name;
-    callable.source = file;
-    callable.entry = "kernel";
-    const auto built = build_cpu(project, callable, role);
-    if (!built) return built.error();
-    return library_runnable(*built, role == "kernel" ? name : role);
-  }
-
-  // Anew for every cheat: one of them overwrites it.
-  bool prepare() {
-    if (!problem.empty()) return false;
-    std::error_code ignored;
-    fs::remove_all(project.directory + "/.cudadent", ignored);
-    for (auto [target, role, source] : {std::tuple{&reference, "reference", reference_source},
-                                        std::tuple{&baseline, "baseline", "ENTRY { honest(x, y, n); return 0; }"}}) {
-      auto made = build(role, source, role);
-      if (!made) {
-        problem = made.error().to_string();
-        return false;
-      }
-      *target = *made;
+    players.project.thresholds.ladder = {0.2, 0.2};
+    players.project.call_limit_seconds = 5;
+    for (auto [target, callable, role] : {std::tuple{&players.reference, &players.project.reference, "reference"},
+                                          std::tuple{&players.baseline, &players.project.baseline, "baseline"},
+                                          std::tuple{&players.kernel, &players.project.kernel, "kernel"}}) {
+      auto made = runnable(players.project, *callable, role, cheat);
+      if (!made) return made.error();
+      *target = std::move(*made);
     }
-    return true;
+    return players;
   }
+
+ private:
+  [[nodiscard]] std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
+
+  // All but what was built.
+  void clear() const {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(directory_.path(), ignored)) {
+      if (entry.path().filename() != ".cudadent") fs::remove_all(entry.path(), ignored);
+    }
+    fs::remove(directory_.path() / ".cudadent" / "records.jsonl", ignored);
+  }
+
+  void write_sources(const Task& task, const Cheat& cheat) const {
+    const std::string before = includes + task.prelude + entry_macro;
+    std::ofstream(path("kernel.cpp")) << before << cheat.source << "\n";
+    if (task.python) {
+      std::ofstream(path("judges.py")) << task.reference;
+    } else {
+      std::ofstream(path("reference.cpp")) << before << task.reference << "\n";
+      std::ofstream(path("baseline.cpp")) << before << task.baseline << "\n";
+    }
+    for (const auto& [name, text] : cheat.files) std::ofstream(path(name)) << text;
+  }
+
+  static Result<Runnable> runnable(const Project& project, const Callable& callable, const std::string& role,
+                                   const Cheat& cheat) {
+    if (callable.kind == CallableKind::python) return python_runnable(project, callable, role);
+    Project with_flags = project;
+    if (role != "kernel") return built(with_flags, callable, role, role, 1);
+    with_flags.cpu_flags.insert(with_flags.cpu_flags.end(), cheat.flags.begin(), cheat.flags.end());
+    return built(with_flags, callable, role, cheat.name, cheat.threads);
+  }
+
+  static Result<Runnable> built(const Project& project, const Callable& callable, const std::string& role,
+                                const std::string& label, int threads) {
+    const auto library = build_cpu(project, callable, role);
+    if (!library) return library.error();
+    return library_runnable(*library, label, threads);
+  }
+
+  TemporaryDirectory directory_;
 };
 
 constexpr const char* not_decided = " (not decided)";
@@ -116,6 +145,11 @@ CheatOutcome run_once(Playground& playground, const Cheat& cheat) {
   const auto start = Clock::now();
   CheatOutcome outcome{.name = cheat.name, .what = cheat.what};
   if (!cheat.expected_gate.empty()) outcome.expected_gate = cheat.expected_gate;
+  const Task* task = find_task(cheat.task);
+  if (task != nullptr && task->python && !has_numpy()) {
+    outcome.not_run = python_program() + " has no numpy";
+    return outcome;
+  }
   const auto finish = [&](const GateResult& gate) {
     // A gate that could not run or decide has refused nothing.
     const bool judged = gate.outcome == Outcome::fails;
@@ -125,27 +159,22 @@ CheatOutcome run_once(Playground& playground, const Cheat& cheat) {
     outcome.seconds = seconds_since(start);
     return outcome;
   };
-  GateResult failed;
-  failed.gate = "build";
-  playground.project.cpu_flags = {"-O2", fmt::format("-DSIZE={:e}", cheat.size)};
-  if (!playground.prepare()) {
-    failed.summary = playground.problem;
-    return finish(failed);
-  }
-  const auto kernel = playground.build(cheat.name, cheat.source, "kernel");
-  if (!kernel) {
-    failed.summary = kernel.error().to_string();
+  const auto players = playground.prepare(cheat);
+  if (!players) {
+    GateResult failed;
+    failed.gate = "build";
+    failed.summary = players.error().to_string();
     return finish(failed);
   }
   Progress quiet(1, true);
   const GateResult correct =
-      run_correctness_gate(playground.project, *kernel, playground.reference, {.seed = fresh_seed()}, quiet);
+      run_correctness_gate(players->project, players->kernel, players->reference, {.seed = fresh_seed()}, quiet);
   if (correct.outcome != Outcome::holds) return finish(correct);
   PerformanceOptions options;
-  options.seed = fresh_seed();
+  options.seed = cheat.seed != 0 ? cheat.seed : fresh_seed();
   options.limit_seconds_per_workload = 3;
   return finish(
-      run_performance_gate(playground.project, *kernel, playground.baseline, playground.reference, options, quiet));
+      run_performance_gate(players->project, players->kernel, players->baseline, players->reference, options, quiet));
 }
 
 // A verdict that a busy machine hid is asked for again: it neither refused nor passed anybody.
@@ -155,11 +184,35 @@ CheatOutcome run_one(Playground& playground, const Cheat& cheat) {
   for (int i = 1; i < most_attempts && !outcome.as_expected && !interrupted(); ++i) {
     if (!outcome.stopped_at || !outcome.stopped_at->ends_with(not_decided)) break;
     outcome = run_once(playground, cheat);
+    outcome.asked_again = i;
   }
   return outcome;
 }
 
+std::vector<Cheat> make_corpus() {
+  std::vector<Cheat> corpus;
+  for (const auto part :
+       {honest_kernels, honest_tasks, timing_cheats, memory_cheats, result_cheats, escape_cheats, record_cheats}) {
+    std::vector<Cheat> kernels = part();
+    std::move(kernels.begin(), kernels.end(), std::back_inserter(corpus));
+  }
+  return corpus;
+}
+
 }  // namespace
+
+const std::vector<Cheat>& all_cheats() {
+  static const std::vector<Cheat> cheats = make_corpus();
+  return cheats;
+}
+
+std::vector<std::string> names_in_gate() {
+  std::vector<std::string> names;
+  for (const Cheat& cheat : all_cheats()) {
+    if (cheat.in_gate) names.push_back(cheat.name);
+  }
+  return names;
+}
 
 std::vector<CheatOutcome> run_cheats(Progress& progress, const std::vector<std::string>& only) {
   std::vector<CheatOutcome> outcomes;
@@ -172,6 +225,23 @@ std::vector<CheatOutcome> run_cheats(Progress& progress, const std::vector<std::
     outcomes.push_back(run_one(playground, cheats[i]));
   }
   return outcomes;
+}
+
+CorpusCounts counts_of(const std::vector<CheatOutcome>& outcomes) {
+  CorpusCounts counts;
+  for (const CheatOutcome& outcome : outcomes) {
+    counts.asked_again += outcome.asked_again;
+    if (!outcome.not_run.empty()) {
+      ++counts.not_run;
+    } else if (outcome.expected_gate) {
+      ++counts.cheats;
+      counts.refused += outcome.as_expected ? 1 : 0;
+    } else {
+      ++counts.honest;
+      counts.passed += outcome.as_expected ? 1 : 0;
+    }
+  }
+  return counts;
 }
 
 }  // namespace flashmoe::workflow

@@ -5,11 +5,10 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "support/process.hpp"
 #include "workflow/compare/measure.hpp"
-#include "workflow/compare/versions.hpp"
+#include "workflow/selftest/known_speed.hpp"
 #include "workflow/selftest/temporary_directory.hpp"
 #include "workflow/statistics/comparison.hpp"
 
@@ -18,91 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-// Work that neither memory nor the compiler can make shorter: every step needs the one before. STEPS sets how long it
-// takes; the steps beyond the first thousand are for the clock only, so that every build gives the same result.
-constexpr const char* working_source = R"(#include <cudadent/kernel.h>
-extern "C" int work(const cudadent_call* call) {
-  const auto* x = static_cast<const float*>(cudadent_find_tensor(call, "x")->data);
-  auto* y = static_cast<float*>(cudadent_find_tensor(call, "y")->data);
-  for (int i = 0; i < 8; ++i) {
-    float a = x[i];
-    for (int step = 0; step < 1000; ++step) a = a * 0.999f + 0.001f;
-    y[i] = a;
-    float rest = a;
-    for (int step = 1000; step < STEPS; ++step) rest = rest * 0.999f + 0.001f;
-    volatile float sink = rest;
-    (void)sink;
-  }
-  return 0;
-}
-)";
-
-constexpr const char* working_reference = R"(#include <cudadent/kernel.h>
-extern "C" int reference(const cudadent_call* call) {
-  const auto* x = static_cast<const float*>(cudadent_find_tensor(call, "x")->data);
-  auto* y = static_cast<float*>(cudadent_find_tensor(call, "y")->data);
-  for (int i = 0; i < 8; ++i) {
-    float a = x[i];
-    for (int step = 0; step < 1000; ++step) a = a * 0.999f + 0.001f;
-    y[i] = a;
-  }
-  return 0;
-}
-)";
-
-constexpr int base_steps = 10000;
-
-std::string configuration(int steps) {
-  return fmt::format(R"(name = "selftest"
-kernel = "kernel.cpp:work"
-reference = "reference.cpp:reference"
-baseline = "reference.cpp:reference"
-
-[params]
-n = {{ default = 8, range = [8, 8] }}
-
-[inputs]
-x = "f32[n]"
-
-[outputs]
-y = "f32[n]"
-
-[workloads]
-only = {{ n = 8 }}
-
-[cpu]
-flags = ["-O2", "-DSTEPS={}"]
-)",
-                     steps);
-}
-
-struct Built {
-  Project project;
-  Runnable kernel, reference;
-};
-
-Result<Built> build_with(const fs::path& root, int steps) {
-  const fs::path directory = root / std::to_string(steps);
-  std::error_code error;
-  fs::create_directories(directory, error);
-  std::ofstream(directory / "kernel.cpp") << working_source;
-  std::ofstream(directory / "reference.cpp") << working_reference;
-  std::ofstream(directory / "cudadent.toml") << configuration(steps);
-  auto project = load_project(directory.string());
-  if (!project) return project.error();
-  Built built;
-  built.project = std::move(*project);
-  BuildOptions options;
-  options.output_root = (root / "build").string();
-  auto kernel = make_runnable(built.project, built.project.kernel, "kernel", fmt::format("{} steps", steps), options);
-  if (!kernel) return kernel.error();
-  auto reference = make_runnable(built.project, built.project.reference, "reference", "reference", options);
-  if (!reference) return reference.error();
-  built.kernel = std::move(*kernel);
-  built.reference = std::move(*reference);
-  return built;
-}
 
 RealComparison measure(const PairSource& source, double injected, const RealOptions& options,
                        Clock::time_point deadline, Progress& progress) {
@@ -152,7 +66,7 @@ Result<std::vector<RealComparison>> run_real(const RealOptions& options, Progres
                       .fix = "set TMPDIR to a place that can be written to"};
   }
   progress.update("building");
-  auto base = build_with(directory.path(), base_steps);
+  auto base = build_with_steps(directory.path(), known_speed_steps);
   if (!base) return base.error();
   std::vector<RealComparison> results;
   const auto add = [&](const Runnable& from, const Runnable& to, double injected) {
@@ -168,10 +82,10 @@ Result<std::vector<RealComparison>> run_real(const RealOptions& options, Progres
   add(base->kernel, base->kernel, 0);
   // The largest first: when time runs out, what is missing is the hardest to see.
   for (auto slowdown = options.slowdowns.rbegin(); slowdown != options.slowdowns.rend(); ++slowdown) {
-    const int steps = static_cast<int>(std::lround(base_steps * (1 + *slowdown)));
-    auto slower = build_with(directory.path(), steps);
+    const int steps = static_cast<int>(std::lround(known_speed_steps * (1 + *slowdown)));
+    auto slower = build_with_steps(directory.path(), steps);
     if (!slower) return slower.error();
-    const double log_ratio = std::log(static_cast<double>(steps) / base_steps);
+    const double log_ratio = std::log(static_cast<double>(steps) / known_speed_steps);
     add(base->kernel, slower->kernel, -log_ratio);
     add(slower->kernel, base->kernel, log_ratio);
   }

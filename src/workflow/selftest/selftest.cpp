@@ -10,12 +10,15 @@
 #include "support/process.hpp"
 #include "workflow/journal/record.hpp"
 #include "workflow/selftest/cheats.hpp"
+#include "workflow/selftest/cuda_corpus.hpp"
+#include "workflow/selftest/noise_floor.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
 constexpr double allowed_false_keeps = 0.05;
 constexpr double wanted_power = 0.9;
+constexpr double wanted_spread = 0.02;
 constexpr int last_index = 20;
 
 const std::vector<double>& table_spreads() {
@@ -115,32 +118,102 @@ void measure_really(const SelftestOptions& options, SelftestReport& report, Prog
        .figure = fmt::format("{} of {}; how many depends on the noise of this machine", found, injected)});
 }
 
-void try_cheats(SelftestReport& report, Progress& progress) {
-  progress.step("cheats", 60);
-  int pretending = 0;
-  int refused = 0;
+std::string corpus_text(const CorpusCounts& counts) {
+  std::string text = fmt::format("{} of {} cheats refused where they should be, {} of {} honest kernels passed",
+                                 counts.refused, counts.cheats, counts.passed, counts.honest);
+  if (counts.asked_again > 0) text += fmt::format("; {} verdicts were asked for again", counts.asked_again);
+  return text;
+}
+
+void try_cheats(const SelftestOptions& options, SelftestReport& report, Progress& progress) {
+  progress.step("cheats and honest kernels", options.quick ? 60 : 240);
+  report.cheats = run_cheats(progress, options.quick ? names_in_gate() : std::vector<std::string>{});
+  const auto on_gpu = run_cuda_cases(progress, options.quick ? cuda_cases_in_short() : std::vector<std::string>{});
+  report.cheats.insert(report.cheats.end(), on_gpu.begin(), on_gpu.end());
+  const CorpusCounts counts = counts_of(report.cheats);
   std::string wrong;
-  report.cheats = run_cheats(progress);
+  std::string not_run_for;
   for (const CheatOutcome& outcome : report.cheats) {
-    pretending += outcome.expected_gate.has_value();
-    refused += outcome.expected_gate && outcome.as_expected;
-    if (!outcome.as_expected) wrong += (wrong.empty() ? "; not so: " : ", ") + outcome.name;
+    if (!outcome.not_run.empty()) {
+      not_run_for = outcome.not_run;
+    } else if (!outcome.as_expected) {
+      wrong += (wrong.empty() ? "; not so: " : ", ") + outcome.name;
+    }
   }
   // Fewer than this are no corpus: an empty one would refuse everything.
   constexpr int fewest = 12;
-  const bool ran = pretending >= fewest;
-  report.checks.push_back(
-      {.name = "cheats refused, the honest kernel passes",
-       .ran = ran,
-       .holds = ran && wrong.empty(),
-       .figure = fmt::format("{} of {} refused where they should be{}", refused, pretending, wrong)});
+  const bool ran = counts.cheats >= fewest;
+  report.checks.push_back({.name = "cheats refused, honest kernels pass",
+                           .ran = ran,
+                           .holds = ran && wrong.empty(),
+                           .figure = corpus_text(counts) + wrong});
+  if (counts.not_run == 0) return;
+  report.checks.push_back({.name = "the whole corpus ran",
+                           .must = false,
+                           .holds = false,
+                           .figure = fmt::format("{} did not ({})", counts.not_run, not_run_for)});
+}
+
+void measure_noise_floor(const SelftestOptions& options, SelftestReport& report, Progress& progress) {
+  progress.step("equal builds, and a gate that is asked again and again", 240);
+  NoiseOptions noise;
+  noise.seed = options.seed;
+  if (options.quick) noise.pairs = noise.gate_runs = 4;
+  auto measured = measure_noise(noise, progress);
+  if (!measured) {
+    report.checks.push_back(not_run("noise", measured.error().to_string()));
+    return;
+  }
+  report.noise = std::move(*measured);
+  double widest = 0;
+  for (const EqualBuilds& builds : report.noise->equal_builds) {
+    for (const auto& [name, workload] : builds.workloads) widest = std::max(widest, workload.pair_spread);
+  }
+  report.checks.push_back({.name = "pairs of equal builds on this machine",
+                           .must = false,
+                           .holds = widest <= wanted_spread,
+                           .figure = fmt::format("spread by {:.2f} % at most; {:.0f} % wanted on an idle machine",
+                                                 100 * widest, 100 * wanted_spread)});
+  int wrong = 0;
+  int runs = 0;
+  for (const GateRate& rate : report.noise->gate_rates) {
+    wrong += rate.wrong();
+    runs += rate.runs();
+  }
+  // With k looks at rate alpha each some are wrong by right; more than the upper end of that is not noise.
+  const RateInterval rate = exact_rate(wrong, runs);
+  report.checks.push_back({.name = "the performance gate on kernels of known speed",
+                           .holds = rate.lower <= allowed_false_keeps,
+                           .figure = fmt::format("{} wrong of {}: {}", wrong, runs, rate_text(rate))});
+}
+
+std::string noise_table(const NoiseResult& noise) {
+  std::string text = "Pairs of equal builds on this machine (measured)\n";
+  for (const EqualBuilds& builds : noise.equal_builds) {
+    for (const auto& [name, workload] : builds.workloads) {
+      text += fmt::format(
+          "  {:<12} {:<8} spread {:>5.2f} %, mean {:+.2f} % over {} pairs; {} of {} blocks by processor "
+          "time\n",
+          builds.kernel, name, 100 * workload.pair_spread, 100 * std::expm1(workload.mean), workload.pairs,
+          workload.processor_clock_blocks, workload.blocks);
+    }
+  }
+  text += "The performance gate on kernels of known speed (measured); 1.00x is needed\n";
+  for (const GateRate& rate : noise.gate_rates) {
+    text += fmt::format("  {:.2f}x  holds {:>3}  fails {:>3}  undecided {:>3}{}\n", rate.speed, rate.holds, rate.fails,
+                        rate.undecided, rate.problem.empty() ? "" : "  (" + rate.problem + ")");
+  }
+  return text;
 }
 
 std::string cheat_table(const std::vector<CheatOutcome>& cheats) {
-  std::string text = "Cheats\n";
+  const CorpusCounts counts = counts_of(cheats);
+  std::string text = fmt::format("Corpus: {} cheats, {} honest kernels\n", counts.cheats, counts.honest);
   for (const CheatOutcome& cheat : cheats) {
-    text += fmt::format("  {} {:<26} {:<14} {}\n", cheat.as_expected ? "✓" : "✗", cheat.name,
-                        cheat.stopped_at.value_or("passed"), cheat.what);
+    const bool ran = cheat.not_run.empty();
+    const char* mark = cheat.as_expected ? "✓" : ran ? "✗" : "-";
+    text += fmt::format("  {} {:<26} {:<14} {}\n", mark, cheat.name,
+                        ran ? cheat.stopped_at.value_or("passed") : "not run", cheat.what);
   }
   return text;
 }
@@ -182,18 +255,18 @@ std::string real_table(const std::vector<RealComparison>& comparisons) {
 
 }  // namespace
 
-int SelftestReport::exit_code() const {
-  bool goals = true;
-  for (const SelftestCheck& check : checks) {
-    if (check.must && !check.holds) return 1;
-    goals = goals && check.holds;
+Outcome SelftestReport::outcome() const {
+  const auto any = [&](auto is) { return std::any_of(checks.begin(), checks.end(), is); };
+  if (any([](const SelftestCheck& check) { return check.must && check.ran && !check.holds; })) return Outcome::fails;
+  if (was_interrupted) return Outcome::inconclusive;
+  if (checks.empty() || any([](const SelftestCheck& check) { return check.must && !check.ran; })) {
+    return Outcome::could_not_run;
   }
-  if (checks.empty()) return 1;
-  return goals ? 0 : 3;
+  return any([](const SelftestCheck& check) { return !check.holds; }) ? Outcome::inconclusive : Outcome::holds;
 }
 
 int selftest_steps(const SelftestOptions& options) {
-  return (options.simulated ? 2 : 0) + (options.real ? 1 : 0) + (options.cheats ? 1 : 0);
+  return (options.simulated ? 2 : 0) + (options.real ? 1 : 0) + (options.cheats ? 1 : 0) + (options.noise ? 1 : 0);
 }
 
 SelftestReport run_selftest(const SelftestOptions& options, Progress& progress) {
@@ -201,21 +274,36 @@ SelftestReport run_selftest(const SelftestOptions& options, Progress& progress) 
   SelftestReport report;
   if (options.simulated) simulate(options, report, progress);
   if (options.real && !interrupted()) measure_really(options, report, progress);
-  if (options.cheats && !interrupted()) try_cheats(report, progress);
-  if (interrupted()) report.checks.push_back(not_run("the rest", "interrupted"));
+  if (options.cheats && !interrupted()) try_cheats(options, report, progress);
+  if (options.noise && !interrupted()) measure_noise_floor(options, report, progress);
+  report.was_interrupted = interrupted();
+  if (report.was_interrupted) report.checks.push_back(not_run("the rest", "interrupted"));
   report.seconds = seconds_since(began);
   return report;
 }
 
+std::string verdict_text(const SelftestReport& report) {
+  const char* verdict = "The self-test could not run all of its parts";
+  if (report.outcome() == Outcome::holds) verdict = "The self-test holds";
+  if (report.outcome() == Outcome::fails) verdict = "The self-test does NOT hold";
+  if (report.outcome() == Outcome::inconclusive) {
+    verdict = report.was_interrupted ? "The self-test was interrupted" : "The self-test holds, and misses a goal";
+  }
+  return fmt::format("{} ({:.0f} s)", verdict, report.seconds);
+}
+
 Record record_of(const SelftestReport& report) {
-  SelftestRecord body{.checks = report.checks, .simulated_null = report.null, .cheats = report.cheats};
+  SelftestRecord body{.checks = report.checks,
+                      .simulated_null = report.null,
+                      .cheats = report.cheats,
+                      .corpus = counts_of(report.cheats),
+                      .noise = report.noise};
   for (const auto* cells : {&report.power, &report.power_last}) {
     body.power.insert(body.power.end(), cells->begin(), cells->end());
   }
   for (const RealComparison& comparison : report.real) body.real.push_back(result_of(comparison));
   Record record;
-  const int code = report.exit_code();
-  record.verdict = name_of(code == 0 ? Outcome::holds : code == 3 ? Outcome::inconclusive : Outcome::fails);
+  record.verdict = name_of(report.outcome());
   record.seconds = report.seconds;
   record.body = std::move(body);
   return record;
@@ -231,12 +319,11 @@ std::string report_text(const SelftestReport& report) {
   }
   if (!report.real.empty()) text += real_table(report.real) + "\n";
   if (!report.cheats.empty()) text += cheat_table(report.cheats) + "\n";
+  if (report.noise) text += noise_table(*report.noise) + "\n";
   for (const SelftestCheck& check : report.checks) {
     text += fmt::format("{} {}: {}\n", check.holds ? "✓" : check.must ? "✗" : "!", check.name, check.figure);
   }
-  constexpr const char* verdicts[] = {"The self-test holds.", "The self-test does NOT hold.", "",
-                                      "The self-test holds; a goal is missed."};
-  return text + fmt::format("{} ({:.0f} s)\n", verdicts[report.exit_code()], report.seconds);
+  return text;
 }
 
 }  // namespace flashmoe::workflow

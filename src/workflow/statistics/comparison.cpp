@@ -119,12 +119,6 @@ std::string Comparison::word() const {
   return ending == Ending::decided ? workflow::name_of(verdict.decision) : workflow::name_of(ending);
 }
 
-int Comparison::exit_code() const {
-  if (ending == Ending::candidate_failed) return 1;
-  if (ending != Ending::decided || verdict.decision == Decision::inconclusive) return 3;
-  return verdict.decision == Decision::keep ? 0 : 1;
-}
-
 Comparison compare_versions(const PairSource& equal_pair, const PairSource& pair, const ComparisonPlan& plan,
                             Comparison earlier, const ComparisonHooks& hooks) {
   Comparison result = std::move(earlier);

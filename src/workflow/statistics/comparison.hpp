@@ -53,7 +53,6 @@ struct Comparison {
   double seconds = 0;
 
   [[nodiscard]] std::vector<double> log_ratios() const;
-  [[nodiscard]] int exit_code() const;     // 0 KEEP, 1 REVERT or failed, 3 everything that was not decided
   [[nodiscard]] std::string word() const;  // "KEEP", ..., "PREEMPTED": what a record calls it
 };
 

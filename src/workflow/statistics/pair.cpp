@@ -28,6 +28,8 @@ PairSample pair_of(const std::vector<AbbaBlock>& blocks) {
     base.insert(base.end(), {block.base_first, block.base_second});
     candidate.insert(candidate.end(), {block.candidate_first, block.candidate_second});
   }
+  sample.processor_clock_blocks = static_cast<int>(
+      std::count_if(blocks.begin(), blocks.end(), [](const AbbaBlock& block) { return block.processor_clock; }));
   sample.log_ratio = median_of(sample.block_log_ratios);
   sample.base_seconds = median_of(base);
   sample.candidate_seconds = median_of(candidate);

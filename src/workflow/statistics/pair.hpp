@@ -15,6 +15,7 @@ namespace flashmoe::workflow {
 // Seconds per call of base, candidate, candidate, base, one after the other: a linear drift cancels.
 struct AbbaBlock {
   double base_first = 0, candidate_first = 0, candidate_second = 0, base_second = 0;
+  bool processor_clock = false;            // else the wall's
   [[nodiscard]] double log_ratio() const;  // of base over candidate
 };
 
@@ -31,6 +32,7 @@ struct PairSample {
   double log_ratio = 0;  // the median block
   double base_seconds = 0;
   double candidate_seconds = 0;
+  std::optional<int> processor_clock_blocks{};  // of the blocks, those that processor time decided
   std::optional<CpuState> before{}, after{};
   bool operator==(const PairSample&) const = default;
 };

@@ -9,6 +9,7 @@
 
 #include "support/sha256.hpp"
 #include "workflow/compare/git.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -70,7 +71,8 @@ Result<Snapshot> committed(const std::string& directory, const PrivateIndex& ind
   read_numstat(*numstat, snapshot);
   if (snapshot.files.empty()) {
     return Diagnostic{.message = "nothing to try: there is no difference from " + base.substr(0, 12),
-                      .fix = "edit the kernel, then run the same command again"};
+                      .fix = "edit the kernel, then run the same command again",
+                      .code = codes::usage_nothing_to_try};
   }
   const auto patch = run_git(directory, {"diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames",
                                          "--no-ext-diff", "--no-textconv", base, *tree});
@@ -109,12 +111,14 @@ Result<Snapshot> take_snapshot(const Project& project) {
   const auto top = run_git(directory, {"rev-parse", "--show-toplevel"});
   if (!top) {
     return Diagnostic{.message = directory + " is in no git repository, so there is nothing to compare an edit with",
-                      .fix = "git init && git add -A && git commit -m start"};
+                      .fix = "git init && git add -A && git commit -m start",
+                      .code = codes::usage_nothing_to_try};
   }
   const auto head = run_git(directory, {"rev-parse", "--verify", "--quiet", "HEAD^{commit}"});
   if (!head) {
     return Diagnostic{.message = "the repository " + *top + " has no commit yet, so there is nothing to compare with",
-                      .fix = "git add -A && git commit -m start"};
+                      .fix = "git add -A && git commit -m start",
+                      .code = codes::usage_nothing_to_try};
   }
   const PrivateIndex index(state_directory(directory));
   const auto read =

@@ -64,7 +64,7 @@ std::string trial_text(const TrialReport& report) {
   if (report.record.evidence) text += fmt::format("  evidence    {}\n", text_of(*report.record.evidence));
   text += fmt::format("  record      {} ({:.1f} s); the edit is kept as commit {}\n", report.record.id,
                       report.record.seconds, report.snapshot.commit.substr(0, 12));
-  return text + fmt::format("{}    next: {}\n", report.word, report.next);
+  return text;
 }
 
 }  // namespace flashmoe::workflow

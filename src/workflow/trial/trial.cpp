@@ -101,7 +101,8 @@ Record record_of(const TrialRequest& request, const Project& project, const Tria
 void judge_gates(TrialReport& report) {
   const bool fails = report.gates.outcome == Outcome::fails;
   report.word = name_of(fails ? Decision::revert : Decision::inconclusive);
-  report.exit_code = exit_code(report.gates.outcome);
+  report.outcome = report.gates.outcome;
+  report.code = report.gates.code;
 }
 
 }  // namespace
@@ -143,7 +144,8 @@ Result<TrialReport> try_change(const Project& project, Snapshot change, const Tr
                                 progress);
     if (!compared) return compared.error();
     report.word = compared->word();
-    report.exit_code = compared->exit_code();
+    report.outcome = compared->outcome();
+    report.code = compared->code();
     report.comparison = std::move(*compared);
   } else {
     judge_gates(report);

@@ -49,7 +49,8 @@ struct TrialReport {
   Record record{};
   std::vector<std::string> notes{};
   std::string word{};  // KEEP, REVERT, INCONCLUSIVE, COUNTERS MOVED, COUNTERS NOT MOVED
-  int exit_code = 3;
+  Outcome outcome = Outcome::could_not_run;
+  std::string code{};  // why it does not hold; empty: it does
   std::string next{};  // the command to type now
 };
 

@@ -25,6 +25,7 @@ struct WrongFacts {
   double expected = 0, got = 0;          // there
   double max_diff = 0;
   std::int64_t wrong = 0, unwritten = 0, count = 0;  // elements
+  std::string schedule{};                            // of a virtual GPU; empty: the gate's own
   bool operator==(const WrongFacts&) const = default;
 };
 
@@ -44,6 +45,7 @@ struct CorrectnessFacts {
   std::string failure{};           // "wrong", "crashed", "hung", ...; empty: none
   std::optional<WrongFacts> wrong{};
   std::optional<Diagnosis> diagnosis{};
+  std::vector<std::string> schedules{};  // of a virtual GPU that the smaller cases were right under, too
   std::vector<std::string> virtual_faults{};
   std::vector<std::string> virtual_findings{};  // as the virtual GPU reports them: one JSON object each
   bool operator==(const CorrectnessFacts&) const = default;

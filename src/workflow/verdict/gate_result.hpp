@@ -32,6 +32,7 @@ struct GateResult {
   std::string gate{};  // its name in the table of gates
   Outcome outcome = Outcome::could_not_run;
   std::string summary{};  // one line
+  std::string code{};     // why it does not hold (codes.def); empty when it does
   std::vector<Finding> findings{};
   GateFacts facts{};
   bool not_run = false;   // not asked for, or a gate before it does not hold

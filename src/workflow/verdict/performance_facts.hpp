@@ -29,10 +29,11 @@ struct SpeedFacts {
   std::string rung{};  // of the ladder, by the lower bound
   double needed = 0;
   double baseline_seconds = 0, kernel_seconds = 0;  // per call, undisturbed
-  std::vector<double> log_ratios{};                 // one per unit
+  std::vector<double> log_ratios{};                 // one per pair of fresh processes
   std::vector<double> baseline_samples{}, kernel_samples{};
   int calls_per_block = 0;
   int outputs_compared = 0;
+  std::optional<int> processor_clock_blocks{};  // of the ABBA blocks, those that processor time decided
   bool operator==(const SpeedFacts&) const = default;
 };
 
@@ -50,6 +51,7 @@ struct PerformanceFacts {
   std::string baseline{};                         // its label
   Named<MeasuredWorkload> workloads{};            // in the order they were measured
   std::optional<std::string> baseline_version{};  // what it says it runs on
+  std::optional<int> look{};                      // which one at this kernel on this device, from 1
   std::string failure{};                          // "refused", "baseline drift", ...; empty: none
   bool operator==(const PerformanceFacts&) const = default;
 };

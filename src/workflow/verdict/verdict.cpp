@@ -29,14 +29,15 @@ const SeverityWords& words_of(Severity severity) {
 int exit_code(Outcome outcome) {
   switch (outcome) {
     case Outcome::holds:
-      return 0;
-    case Outcome::inconclusive:
-      return 3;
+      return static_cast<int>(ExitCode::holds);
     case Outcome::fails:
+      return static_cast<int>(ExitCode::fails);
+    case Outcome::inconclusive:
+      return static_cast<int>(ExitCode::inconclusive);
     case Outcome::could_not_run:
-      return 1;
+      break;
   }
-  return 1;
+  return static_cast<int>(ExitCode::could_not_run);
 }
 
 const char* name_of(Outcome outcome) {

@@ -30,6 +30,7 @@ void Counters::grid_begins(const exec::Grid& grid) {
   counts_.block = grid.launch->block;
   counts_.shared_bytes = dynamic > 0 ? kernel.dynamic_shared_offset + dynamic : kernel.static_shared_bytes;
   counts_.is_cold = cold_;
+  work_.launch_begins(machine_.sms);
   past_l1_.assign(kernel.code.size(), false);
   for (std::size_t pc = 0; pc < kernel.info.size(); ++pc) {
     const ir::Form& form = kernel.info[pc].form;
@@ -51,6 +52,7 @@ void Counters::grid_begins(const exec::Grid& grid) {
 
 void Counters::grid_ends() {
   counts_.traffic = model_->traffic();
+  counts_.work = work_.spread();
 }
 
 void Counters::branch(const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken, std::uint32_t not_taken) {

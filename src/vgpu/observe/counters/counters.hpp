@@ -12,6 +12,7 @@
 #include "vgpu/observe/counters/bank_conflicts.hpp"
 #include "vgpu/observe/counters/cache.hpp"
 #include "vgpu/observe/counters/machine_shape.hpp"
+#include "vgpu/observe/counters/work_spread.hpp"
 
 namespace flashmoe::vgpu::observe {
 
@@ -39,6 +40,7 @@ struct LaunchCounts {
   std::map<std::pair<std::uint32_t, std::uint32_t>, EdgeCounts> edges{};  // of branches: (from, to)
   std::map<std::uint32_t, std::uint64_t> divergent_branches{};            // by pc: lanes of one warp went both ways
   MemoryTraffic traffic{};
+  WorkSpread work{};
   exec::Dim3 grid{}, block{};
   std::uint32_t shared_bytes = 0;
   bool is_cold = true;
@@ -55,6 +57,7 @@ class Counters {
     ++counts.warps;
     counts.threads += lanes == exec::all_lanes ? 32 : static_cast<std::uint32_t>(__builtin_popcount(lanes));
   }
+  void cta_ended(std::uint32_t sm, std::uint64_t instructions, bool wrote) { work_.cta_ended(sm, instructions, wrote); }
   void branch(const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken, std::uint32_t not_taken);
   void access(const exec::Warp& warp, const exec::Access& access);                      // all but asynchronous copies
   void copies_issued(const exec::Warp& warp, std::span<const exec::AsyncCopy> copies);  // by one instruction
@@ -71,6 +74,7 @@ class Counters {
   bool cold_;
   std::unique_ptr<MemoryModel> model_{};
   LaunchCounts counts_{};
+  WorkCount work_{};
   std::vector<bool> past_l1_{};  // by pc
   Coalesced coalesced_{};
 };

@@ -24,8 +24,8 @@ LaunchFit launch_fit(const MachineShape& machine, const ImageFacts& image, const
                                        .threads = static_cast<int>(std::min<std::uint64_t>(block.count(), 1U << 20)),
                                        .dynamic_shared_bytes = shared_bytes,
                                        .barriers = static_cast<int>(image.barriers.value_or(1))});
-  const double at_once = static_cast<double>(fit.held.ctas_per_sm) * machine.sms;
-  if (at_once > 0) fit.waves = static_cast<double>(grid.count()) / at_once;
+  fit.ctas_at_once = static_cast<double>(fit.held.ctas_per_sm) * machine.sms;
+  fit.waves = fit.waves_of(grid.count());
   return fit;
 }
 

@@ -32,7 +32,11 @@ struct ImageFacts {
 // How many CTAs fit on an SM, an upper bound when registers are unknown, and in how many waves a grid runs.
 struct LaunchFit {
   Occupancy held{};
-  double waves = 0;
+  double waves = 0;  // of all its CTAs, whatever they do
+  double ctas_at_once = 0;
+  [[nodiscard]] double waves_of(std::uint64_t ctas) const {
+    return ctas_at_once > 0 ? static_cast<double>(ctas) / ctas_at_once : 0;
+  }
 };
 
 [[nodiscard]] LaunchFit launch_fit(const MachineShape& machine, const ImageFacts& image, const exec::Dim3& grid,

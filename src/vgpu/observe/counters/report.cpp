@@ -131,6 +131,9 @@ void add_launch(Report& report, const LaunchCounts& counts) {
   add("launch__block_size", static_cast<double>(counts.block.count()), "thread");
   add("launch__shared_mem_per_block", counts.shared_bytes, "byte");
   add("device__attribute_multiprocessor_count", report.machine.sms);
+  add("vgpu__working_ctas.sum", static_cast<double>(report.work.working_ctas), "block", Trust::derived);
+  add("vgpu__working_sms.sum", report.work.working_sms, "", Trust::derived);
+  add("vgpu__ptx_inst_executed_per_cta.max_over_mean", report.work.largest_over_mean, "", Trust::derived);
   add("launch__occupancy_limit_warps", held.by(SmLimit::warps), "block", Trust::derived);
   add("launch__occupancy_limit_blocks", held.by(SmLimit::ctas), "block", Trust::derived);
   add("launch__occupancy_limit_shared_mem", held.by(SmLimit::shared_memory), "block", Trust::derived);
@@ -140,10 +143,12 @@ void add_launch(Report& report, const LaunchCounts& counts) {
     add("launch__registers_per_thread", *report.image.registers_per_thread, "register");
     add("launch__occupancy_limit_registers", held.by(SmLimit::registers), "block", Trust::derived);
     add("launch__waves_per_multiprocessor", report.fit.waves, "", Trust::derived);
+    add("vgpu__working_waves_per_multiprocessor", report.working_waves(), "", Trust::derived);
     add("sm__maximum_warps_per_active_cycle_pct", 100 * held.share_of_warps, "%", Trust::derived);
   } else {
     // Without registers both are bounds, and a bound must not carry the metric's name.
     add("vgpu__least_waves_per_multiprocessor", report.fit.waves, "", Trust::derived);
+    add("vgpu__least_working_waves_per_multiprocessor", report.working_waves(), "", Trust::derived);
     add("vgpu__most_occupancy.pct", 100 * held.share_of_warps, "%", Trust::derived);
   }
 }
@@ -177,6 +182,7 @@ Report make_report(const ir::Kernel& kernel, const LaunchCounts& counts, const M
   report.grid = counts.grid;
   report.block = counts.block;
   report.fit = launch_fit(machine, image, counts.grid, counts.block, counts.shared_bytes);
+  report.work = counts.work;
 
   Totals totals;
   std::map<std::pair<std::string, int>, LineCounts> lines;

@@ -63,11 +63,13 @@ struct Report {
   ImageFacts image{};
   exec::Dim3 grid{}, block{};
   LaunchFit fit{};
+  WorkSpread work{};
   std::vector<Metric> metrics{};
   std::vector<LineCounts> lines{};   // by file and line
   std::vector<PtxLineCounts> ptx{};  // by pc, executed ones
   std::vector<EdgeRow> edges{};
 
+  [[nodiscard]] double working_waves() const { return fit.waves_of(work.working_ctas); }
   [[nodiscard]] const Metric* find(std::string_view name) const;
   [[nodiscard]] nlohmann::ordered_json to_json() const;
 };

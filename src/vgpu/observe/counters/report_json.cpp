@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "vgpu/ir/readable_name.hpp"
 #include "vgpu/observe/counters/report.hpp"
 
 namespace flashmoe::vgpu::observe {
@@ -41,6 +42,7 @@ Json number(double value) {
 
 nlohmann::ordered_json Report::to_json() const {
   Json json = {{"kernel", kernel},
+               {"name", ir::readable_name(kernel)},
                {"device", machine.name},
                {"grid", observe::to_json(grid)},
                {"block", observe::to_json(block)},
@@ -49,7 +51,11 @@ nlohmann::ordered_json Report::to_json() const {
                {"spill_load_bytes", image.spill_load_bytes ? Json(*image.spill_load_bytes) : Json("unknown")},
                {"registers_from", image.source},
                {"sms", machine.sms},
-               {"waves", fit.waves},
+               {"waves", working_waves()},
+               {"waves_of_grid", fit.waves},
+               {"working_ctas", work.working_ctas},
+               {"working_sms", work.working_sms},
+               {"largest_cta_over_mean", work.largest_over_mean},
                {"ctas_per_sm", fit.held.ctas_per_sm},
                {"occupancy_percent", 100 * fit.held.share_of_warps},
                {"occupancy_limiter", std::string(name_of(fit.held.limited_by)) +

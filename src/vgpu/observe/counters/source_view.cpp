@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "vgpu/ir/readable_name.hpp"
 #include "vgpu/observe/counters/report.hpp"
 
 namespace flashmoe::vgpu::observe {
@@ -78,7 +79,7 @@ std::string annotated_source(const Report& report, const std::string& file, std:
     if (line.file == file) counts[line.line] = &line;
   }
   constexpr std::size_t bar_width = 6;
-  std::string text = fmt::format("{}: {}\n", report.kernel, file);
+  std::string text = fmt::format("{}: {}\n", ir::readable_name(report.kernel), file);
   text += fmt::format("{:>7} {:>5} {:>6} {:>6} {:{}} {:>5}  source\n", "warps", "lanes", "shared", "sector", "",
                       bar_width, "line");
   int number = 0;
@@ -114,9 +115,13 @@ std::string summary(const Report& report) {
   const auto whole = [&](std::string_view name) { return brief(static_cast<std::uint64_t>(value(name))); };
   const Occupancy& held = report.fit.held;
   const bool known = report.image.registers_per_thread.has_value();
-  std::string text = fmt::format("{} on {} (virtual)\n", report.kernel, report.machine.name);
-  text += fmt::format("  grid        {} CTAs of {} threads on {} SMs: {}{:.3f} waves\n", report.grid.count(),
-                      report.block.count(), report.machine.sms, known ? "" : "at least ", report.fit.waves);
+  std::string text = fmt::format("{} on {} (virtual)\n", ir::readable_name(report.kernel), report.machine.name);
+  const WorkSpread& work = report.work;
+  text += fmt::format("  grid        {} CTAs of {} threads on {} SMs: {}{:.3f} waves{}\n", report.grid.count(),
+                      report.block.count(), report.machine.sms, known ? "" : "at least ", report.working_waves(),
+                      work.working_ctas == report.grid.count() ? "" : " of CTAs that did work");
+  text += fmt::format("  work        {} CTAs on {} SMs did some; the largest CTA executed {:.1f}x the mean\n",
+                      work.working_ctas, work.working_sms, work.largest_over_mean);
   text += fmt::format("  occupancy   {}{:.0f} %, {} CTAs an SM, limited by {}{}\n", known ? "" : "at most ",
                       100 * held.share_of_warps, held.ctas_per_sm, name_of(held.limited_by),
                       known ? "" : "; registers unknown");

@@ -157,6 +157,7 @@ void Initcheck::report(const exec::Warp& warp, std::uint32_t pc, int lane, Sink 
   const std::uint32_t number = warp.id * exec::lanes_per_warp + static_cast<std::uint32_t>(lane);
   const exec::Dim3 thread = thread_of(grid_->launch->block, number);
   Finding finding{.check = Check::initcheck, .kernel = kernel_->name, .message = messages[sink]};
+  finding.cause = Cause::value;
   finding.at = party(*kernel_, pc, warp.cta->block, thread);
   if (at != nullptr) {
     finding.address = *at;
@@ -170,6 +171,7 @@ void Initcheck::report(const exec::Warp& warp, std::uint32_t pc, int lane, Sink 
     finding.other->what = "the read that brought the undefined bytes in,";
     finding.advice = "Write the memory before it is read, or leave out the elements that nobody wrote.";
   }
+  if (leftovers_) finding.advice += " What an earlier call left in a __device__ variable counts as never set.";
   log_.add(std::move(finding));
 }
 

@@ -32,7 +32,8 @@ struct CtaPoison {
 
 class Initcheck {
  public:
-  Initcheck(FindingLog& log, GlobalShadow* global) : log_(log), global_(global) {}
+  Initcheck(FindingLog& log, GlobalShadow* global, bool leftovers = false)
+      : log_(log), global_(global), leftovers_(leftovers) {}
 
   void grid_begins(const exec::Grid& grid);
   void frame_begins(const exec::Frame& frame, WarpPoison& warp);
@@ -80,6 +81,7 @@ class Initcheck {
 
   FindingLog& log_;
   GlobalShadow* global_;
+  bool leftovers_;
   const exec::Grid* grid_ = nullptr;
   const ir::Kernel* kernel_ = nullptr;
   std::vector<Step> steps_{};

@@ -159,6 +159,7 @@ void Memcheck::report(const exec::Warp& warp, const exec::Access& access, int la
   finding.address = access.address[lane];
   finding.space = space_name(access.space);
   finding.is_misaligned = reason == misaligned;
+  finding.cause = Cause::access;
   finding.advice = std::move(advice);
   log_.add(std::move(finding));
 }

@@ -71,6 +71,7 @@ void Racecheck::report(const Suspicion& race) {
   };
   Finding finding{.check = check, .kernel = grid_->kernel->name};
   finding.times = race.times;
+  finding.cause = race.verdict == Verdict::within_warp ? Cause::lanes : Cause::order;
   finding.at = of(race.mine);
   finding.other = of(before);
   finding.other->what = deed(before, race.before_writes);

@@ -352,6 +352,7 @@ void Racecheck::same_instruction(const exec::Warp& warp, const ir::Inst& inst, c
     finding.other = party(*grid_->kernel, access.pc, warp.cta->block,
                           thread_of(block, base + static_cast<std::uint32_t>(low_lane)));
     finding.other->what = "the same store";
+    finding.cause = Cause::lanes;
     finding.address = high;
     finding.space = ir::name_of(access.space);
     finding.advice = "Let one lane store, or give each lane its own element: which value stays is not defined.";

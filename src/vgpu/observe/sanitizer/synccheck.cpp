@@ -30,6 +30,11 @@ Words words(exec::SyncProblem problem) {
     case exec::SyncProblem::deadlock:
       return {"threads wait for each other for ever",
               "Check that every thread that is waited for can reach the barrier, and that locks are released."};
+    case exec::SyncProblem::polling:
+      return {"polls for a value that nobody writes",
+              "Write what is waited for before anybody waits, and wait only for CTAs that are resident."};
+    case exec::SyncProblem::endless_loop:
+      return {"a loop that never ends", "Change in the loop what its condition asks for."};
   }
   return {"", ""};
 }
@@ -44,6 +49,13 @@ void Synccheck::problem(const exec::Warp& warp, exec::SyncProblem problem, std::
   Finding finding{.check = Check::synccheck, .kernel = warp.kernel->name};
   finding.message = detail.empty() ? message : fmt::format("{}: {}", message, detail);
   finding.at = party(*warp.kernel, pc, warp.cta->block, thread_of(warp.cta->grid->launch->block, number));
+  const bool stands_still = problem == exec::SyncProblem::deadlock || problem == exec::SyncProblem::polling ||
+                            problem == exec::SyncProblem::endless_loop;
+  finding.cause = stands_still ? Cause::standstill : Cause::order;
+  if (problem == exec::SyncProblem::polling) {
+    finding.address = warp.repetition.read_address;
+    finding.space = ir::name_of(warp.repetition.read_space);
+  }
   finding.advice = advice;
   log_.add(std::move(finding));
 }

@@ -1,0 +1,48 @@
+#include "vgpu/observe/counters/work_spread.hpp"
+
+#include <algorithm>
+
+namespace flashmoe::vgpu::observe {
+namespace {
+
+constexpr double least_of_mean = 0.1;
+constexpr double least_of_largest = 0.05;
+
+}  // namespace
+
+void WorkCount::launch_begins(std::uint32_t sms) {
+  *this = {};
+  largest_writer_on_sm_.assign(std::max(sms, 1U), 0);
+}
+
+void WorkCount::cta_ended(std::uint32_t sm, std::uint64_t instructions, bool wrote) {
+  ++ctas_;
+  total_ += static_cast<double>(instructions);
+  largest_ = std::max(largest_, instructions);
+  if (!wrote) return;
+  ++writers_[instructions];
+  std::uint64_t& largest = largest_writer_on_sm_[sm % largest_writer_on_sm_.size()];
+  largest = std::max(largest, instructions);
+}
+
+WorkSpread WorkCount::spread() const {
+  WorkSpread spread{.ctas = ctas_};
+  if (total_ > 0) spread.largest_over_mean = static_cast<double>(largest_) * static_cast<double>(ctas_) / total_;
+  if (writers_.empty()) return spread;
+  double count = 0, sum = 0;
+  for (const auto& [instructions, ctas] : writers_) {
+    count += static_cast<double>(ctas);
+    sum += static_cast<double>(instructions) * static_cast<double>(ctas);
+  }
+  const auto largest = static_cast<double>(writers_.rbegin()->first);
+  const double least = std::max({least_of_mean * sum / count, least_of_largest * largest, 1.0});
+  for (const auto& [instructions, ctas] : writers_) {
+    if (static_cast<double>(instructions) >= least) spread.working_ctas += ctas;
+  }
+  spread.working_sms = static_cast<std::uint32_t>(
+      std::count_if(largest_writer_on_sm_.begin(), largest_writer_on_sm_.end(),
+                    [&](std::uint64_t instructions) { return static_cast<double>(instructions) >= least; }));
+  return spread;
+}
+
+}  // namespace flashmoe::vgpu::observe

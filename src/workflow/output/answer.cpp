@@ -1,0 +1,112 @@
+#include "workflow/output/answer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "support/json_text.hpp"
+#include "workflow/verdict/codes.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+constexpr std::array kept_whole{"schema_version", "command", "exit_code", "code", "next", "outcome", "verdict", "id"};
+constexpr std::size_t long_text = 300;
+constexpr std::size_t short_text = 60;
+constexpr std::size_t most_next_bytes = 1024;
+
+std::size_t size_of(const Json& json) {
+  return one_line(json).size() + 1;
+}
+
+// Ends between two characters.
+void cut(std::string& text, std::size_t most) {
+  if (text.size() <= most) return;
+  std::size_t end = most - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  text.resize(end);
+  text += "...";
+}
+
+void cut_texts(Json& json, std::size_t most) {
+  if (json.is_string()) {
+    cut(json.get_ref<std::string&>(), most);
+  } else if (json.is_structured()) {
+    for (Json& inner : json) cut_texts(inner, most);
+  }
+}
+
+bool is_kept_whole(std::string_view key) {
+  return std::find(kept_whole.begin(), kept_whole.end(), key) != kept_whole.end();
+}
+
+// The list that takes most room, however deep; nullptr: there is none with an element.
+Json* largest_list(Json& json, std::size_t& largest) {
+  Json* found = nullptr;
+  if (!json.is_structured()) return nullptr;
+  if (json.is_array() && !json.empty() && size_of(json) > largest) {
+    largest = size_of(json);
+    found = &json;
+  }
+  for (Json& inner : json) {
+    // A list of one large thing is cut inside of it.
+    std::size_t inside = json.is_array() && json.size() == 1 ? 0 : largest;
+    if (Json* deeper = largest_list(inner, inside)) {
+      found = deeper;
+      largest = std::max(largest, inside);
+    }
+  }
+  return found;
+}
+
+// Long texts first, then the ends of lists, then whole fields from behind: what matters most stands first.
+void fit(Json& json) {
+  for (const std::size_t most : {long_text, short_text}) {
+    for (auto& [key, value] : json.items()) {
+      if (size_of(json) <= most_short_bytes) return;
+      if (!is_kept_whole(key)) cut_texts(value, most);
+    }
+    std::size_t left_out = 0;
+    // Room for the word that says so.
+    while (size_of(json) > most_short_bytes - 24) {
+      std::size_t largest = 0;
+      Json* list = largest_list(json, largest);
+      if (list == nullptr || largest < 64) break;
+      list->erase(list->size() - 1);
+      ++left_out;
+    }
+    if (left_out > 0) json["left_out"] = json.value("left_out", std::size_t{0}) + left_out;
+  }
+  while (size_of(json) > most_short_bytes) {
+    std::string last;
+    for (const auto& [key, value] : json.items()) {
+      if (!is_kept_whole(key)) last = key;
+    }
+    if (last.empty()) return;
+    json.erase(last);
+  }
+}
+
+}  // namespace
+
+std::string written(const Answer& answer, const Json& body) {
+  Json json = {{"schema_version", answer_schema_version}, {"command", answer.command}, {"exit_code", answer.exit_code}};
+  json["code"] = answer.code.empty() ? Json(nullptr) : Json(answer.code);
+  json["next"] = answer.is_short && answer.next.size() > most_next_bytes ? row_of(answer.code).next : answer.next;
+  for (const auto& [key, value] : body.items()) {
+    if (!json.contains(key)) json[key] = value;
+  }
+  if (!answer.is_short) return indented(json);
+  fit(json);
+  return one_line(json) + "\n";
+}
+
+Json picked(const Json& from, std::initializer_list<const char*> keys) {
+  Json some = Json::object();
+  for (const char* key : keys) {
+    if (const auto found = from.find(key); found != from.end()) some[key] = *found;
+  }
+  return some;
+}
+
+}  // namespace flashmoe::workflow

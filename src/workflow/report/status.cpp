@@ -1,0 +1,109 @@
+#include "workflow/report/status.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "support/text.hpp"
+#include "workflow/gates/next.hpp"
+#include "workflow/journal/journal.hpp"
+#include "workflow/journal/listing.hpp"
+#include "workflow/journal/record.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+// The gate that decided: the last one that ran.
+const GateResult* last_run_of(const GateRecord& run) {
+  const auto found =
+      std::find_if(run.gates.rbegin(), run.gates.rend(), [](const GateResult& gate) { return !gate.not_run; });
+  return found == run.gates.rend() ? nullptr : &*found;
+}
+
+std::optional<SpeedFacts> speed_of(const GateRecord& run, const Project& project) {
+  const Workload* target = target_workload(project);
+  for (const GateResult& gate : run.gates) {
+    const auto* measured = std::get_if<PerformanceFacts>(&gate.facts);
+    if (measured == nullptr || target == nullptr) continue;
+    if (const MeasuredWorkload* one = find_named(measured->workloads, target->name)) return one->speed;
+  }
+  return std::nullopt;
+}
+
+// Every gate there is was asked for, and the run came to its end or to one that does not hold.
+bool is_whole(const GateRecord& run) {
+  return std::none_of(run.gates.begin(), run.gates.end(),
+                      [](const GateResult& gate) { return gate.summary == "not run: not asked for"; }) &&
+         run.gates.size() == gate_names().size();
+}
+
+DeviceStatus device_status(const Project& project, const Record& record, const GateRecord& run) {
+  DeviceStatus status{.device = record.device,
+                      .outcome = outcome_named(record.verdict).value_or(Outcome::could_not_run),
+                      .summary = run.summary,
+                      .id = record.id,
+                      .time = record.time,
+                      .commit = record.commit.value_or("").substr(0, 12) + (record.dirty.value_or(false) ? "+" : ""),
+                      .speed = speed_of(run, project)};
+  const GateResult* last = last_run_of(run);
+  if (last != nullptr && status.outcome != Outcome::holds) status.code = last->code;
+  status.next = next_command(project, {.device = record.device,
+                                       .outcome = status.outcome,
+                                       .code = status.code,
+                                       .seed = run.seed.value_or(0),
+                                       .is_whole = is_whole(run)});
+  return status;
+}
+
+Severity severity_of(Outcome outcome) {
+  if (outcome == Outcome::holds) return Severity::ok;
+  return outcome == Outcome::inconclusive ? Severity::warning : Severity::error;
+}
+
+}  // namespace
+
+StatusReport status_of(const Project& project, const std::vector<Record>& records) {
+  StatusReport report{.directory = project.directory, .project = project.name, .records = records.size()};
+  for (auto record = records.rbegin(); record != records.rend(); ++record) {
+    if (!is_usable(*record)) continue;
+    if (record->as<CompareRecord>() != nullptr && report.comparison.empty()) {
+      report.comparison = record->verdict + "  " + detail_of(*record);
+    }
+    const auto* run = record->as<GateRecord>();
+    const bool is_known = std::any_of(report.devices.begin(), report.devices.end(),
+                                      [&](const DeviceStatus& one) { return one.device == record->device; });
+    if (run != nullptr && !is_known) report.devices.push_back(device_status(project, *record, *run));
+  }
+  report.next =
+      report.devices.empty() ? "cudadent gate" + project_argument(project.directory) : report.devices.front().next;
+  return report;
+}
+
+StatusReport nothing_here(const std::string& directory) {
+  return {.directory = directory, .next = "cudadent new"};
+}
+
+std::string status_text(const StatusReport& report, bool colour) {
+  if (report.project.empty()) {
+    return "There is no kernel project here (no cudadent.toml in " + printable(report.directory) +
+           ").\n"
+           "  cudadent new       a project that works, to begin with\n"
+           "  cudadent doctor    is this machine fit for the work?\n"
+           "  cudadent --help    all commands\n";
+  }
+  std::string text = fmt::format("{}: {} record{}\n", report.project, report.records, report.records == 1 ? "" : "s");
+  for (const DeviceStatus& one : report.devices) {
+    text += fmt::format("  {} {:<12} {:<13} {}  {:<13}  record {}\n", mark_of(severity_of(one.outcome), colour),
+                        printable(one.device), name_of(one.outcome), printable(one.time.substr(0, 16)),
+                        printable(one.commit.empty() ? "-" : one.commit), printable(one.id));
+    if (one.speed) {
+      text += fmt::format("      {:.2f}x the baseline [{:.2f}, {:.2f}]: {}\n", one.speed->ratio.mean,
+                          one.speed->ratio.lower, one.speed->ratio.upper, printable(one.speed->rung));
+    }
+    if (one.outcome != Outcome::holds) text += fmt::format("      {}\n", printable(one.summary));
+  }
+  if (!report.comparison.empty()) text += "  last comparison: " + printable(report.comparison) + "\n";
+  return text;
+}
+
+}  // namespace flashmoe::workflow

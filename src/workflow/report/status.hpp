@@ -1,0 +1,44 @@
+// Where a project stands: the last verdict on each device, and what to type next.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "workflow/project/project.hpp"
+#include "workflow/verdict/performance_facts.hpp"
+#include "workflow/verdict/verdict.hpp"
+
+namespace flashmoe::workflow {
+
+struct Record;
+
+// The last gate run on a device, as its record says.
+struct DeviceStatus {
+  std::string device{};
+  Outcome outcome = Outcome::could_not_run;
+  std::string code{};
+  std::string summary{};
+  std::string id{}, time{};
+  std::string commit{};               // with a + where the tree was changed
+  std::optional<SpeedFacts> speed{};  // of the target workload
+  std::string next{};
+};
+
+struct StatusReport {
+  std::string directory{};
+  std::string project{};                // empty: there is none here
+  std::vector<DeviceStatus> devices{};  // the latest first
+  std::string comparison{};             // the last one, in a line
+  std::size_t records = 0;
+  std::string next{};
+};
+
+// Records that are not as they were written, or somebody else's, do not count.
+[[nodiscard]] StatusReport status_of(const Project& project, const std::vector<Record>& records);
+// Where there is no project.
+[[nodiscard]] StatusReport nothing_here(const std::string& directory);
+// For people, without the last line; `colour` as may_colour says.
+[[nodiscard]] std::string status_text(const StatusReport& report, bool colour);
+
+}  // namespace flashmoe::workflow
