@@ -40,17 +40,18 @@ int run(const Flags& flags) {
   const auto rules = workflow::rules_for(*project);
   if (!rules) return fail("advise", flags.json, rules.error());
   Progress progress(workflow::profile_steps, flags.quiet);
-  const auto profile = workflow::run_profile(*project, flags.options, progress);
+  auto profile = workflow::run_profile(*project, flags.options, progress);
   if (!profile) return fail("advise", flags.json, profile.error());
-  const auto advice = workflow::advise(*profile, *rules);
-  if (!advice) return fail("advise", flags.json, advice.error());
+  if (const auto advised = workflow::advise(*profile, *rules); !advised)
+    return fail("advise", flags.json, advised.error());
+  const std::vector<workflow::Advice> advice = ranked(*profile);
   const std::string next =
       "cudadent try" + workflow::project_argument(project->directory) + " --device " + profile->device;
   if (flags.json) {
-    std::cout << advice_json(answer_of("advise", flags.json, 0, "", next), *profile, *advice);
+    std::cout << advice_json(answer_of("advise", flags.json, 0, "", next), *profile, advice);
   } else {
-    const std::string answer = advice->empty() ? "no rule finds a bottleneck" : advice->front().bottleneck;
-    std::cout << advice_text(*advice) << last_line(answer, next);
+    const std::string answer = advice.empty() ? "no rule finds a bottleneck" : advice.front().bottleneck;
+    std::cout << advice_text(advice) << last_line(answer, next);
   }
   return 0;
 }

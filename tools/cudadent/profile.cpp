@@ -5,6 +5,7 @@
 #include "answer.hpp"
 #include "commands.hpp"
 #include "support/progress.hpp"
+#include "workflow/advise/advise.hpp"
 #include "workflow/gates/next.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/output/output.hpp"
@@ -21,18 +22,20 @@ struct Flags {
 
 std::string headline(const workflow::ProfileRun& run) {
   if (!run.findings.empty()) return "the checks found " + run.findings.front().group + ", to be mended first";
-  for (const workflow::LaunchProfile& launch : run.launches) {
-    if (!launch.advice.empty()) return "change first: " + launch.advice.front().rule + " of " + launch.report.kernel;
-  }
-  return "no rule finds a bottleneck";
+  const auto advice = ranked(run);
+  return advice.empty() ? "no rule finds a bottleneck" : "change first: " + advice.front().rule;
 }
 
 int run(const Flags& flags) {
   const auto project = workflow::load_project(flags.project);
   if (!project) return fail("profile", flags.json, project.error());
   Progress progress(workflow::profile_steps, flags.quiet);
-  const auto result = workflow::run_profile(*project, flags.options, progress);
+  auto result = workflow::run_profile(*project, flags.options, progress);
   if (!result) return fail("profile", flags.json, result.error());
+  const auto rules = workflow::rules_for(*project);
+  if (!rules) return fail("profile", flags.json, rules.error());
+  if (const auto advised = workflow::advise(*result, *rules); !advised)
+    return fail("profile", flags.json, advised.error());
   const bool is_clean = result->findings.empty();
   const int code = workflow::exit_code(is_clean ? workflow::Outcome::holds : workflow::Outcome::fails);
   // After a change the kernel is checked before it is looked at again.
@@ -42,7 +45,7 @@ int run(const Flags& flags) {
     const std::string kind = is_clean ? "" : result->findings.front().code;
     std::cout << profile_json(answer_of("profile", flags.json, code, kind, next), *result);
   } else {
-    std::cout << profile_text(*result) << last_line(headline(*result), next);
+    std::cout << profile_text(*result) << advice_text(ranked(*result)) << last_line(headline(*result), next);
   }
   return code;
 }

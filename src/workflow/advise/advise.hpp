@@ -7,7 +7,6 @@
 #include "support/result.hpp"
 #include "workflow/advise/rules.hpp"
 #include "workflow/gpu/profile.hpp"
-#include "workflow/verdict/counter_change.hpp"
 
 namespace flashmoe::workflow {
 
@@ -25,8 +24,13 @@ struct Advice {
   double gain = 1;                // on all launches together
 };
 
-// All that applies; the first is the primary bottleneck. Empty: no rule finds one.
-[[nodiscard]] Result<std::vector<Advice>> advise(const ProfileRun& run, const RuleSet& rules);
+// Asks every rule of every launch, and puts what applies into the launches.
+[[nodiscard]] Result<Done> advise(ProfileRun& run, const RuleSet& rules);
+// All of it, over all launches; the first is the primary bottleneck. Empty: no rule finds one.
+[[nodiscard]] std::vector<Advice> ranked(const ProfileRun& run);
+// The primary bottleneck whole, the others in a line each.
 [[nodiscard]] std::string advice_text(const std::vector<Advice>& advice);
+// Cycles that the busiest SM needs at least, launch after launch, as the rules estimate them (their value "busiest").
+[[nodiscard]] Result<double> least_cycles(const ProfileRun& run, const RuleSet& rules);
 
 }  // namespace flashmoe::workflow

@@ -30,6 +30,8 @@ constexpr std::array names{
     CounterName{"working_ctas", "CTAs that did work", [](const Launch& l) { return l.working_ctas; }},
     CounterName{"working_sms", "SMs that did work", [](const Launch& l) { return l.working_sms; }},
     CounterName{"waves", "waves of CTAs that did work", [](const Launch& l) { return l.waves; }},
+    CounterName{"waves_of_grid", "waves of all CTAs, whatever they do",
+                [](const Launch& l) { return l.waves_of_grid; }},
     CounterName{"largest_cta_over_mean", "instructions of the largest CTA over the mean",
                 [](const Launch& l) { return l.largest_cta_over_mean; }},
     CounterName{"occupancy", "per cent of the warps an SM can hold",

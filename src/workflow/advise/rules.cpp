@@ -12,6 +12,7 @@
 
 #include "workflow/advise/builtin.hpp"
 #include "workflow/advise/counters.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -73,7 +74,8 @@ class Reader {
             .file = file_,
             .line = static_cast<int>(node.source().begin.line),
             .column = static_cast<int>(node.source().begin.column),
-            .key = key};
+            .key = key,
+            .code = codes::usage_rules};
   }
 
   // With every counter 1, an expression must have a value: names and syntax are right then.
@@ -136,7 +138,8 @@ Result<RuleSet> parse_rules(const std::string& text, const std::string& file) {
     return Diagnostic{.message = fmt::format("is not TOML: {}", error.description()),
                       .file = file,
                       .line = static_cast<int>(error.source().begin.line),
-                      .column = static_cast<int>(error.source().begin.column)};
+                      .column = static_cast<int>(error.source().begin.column),
+                      .code = codes::usage_rules};
   }
 }
 

@@ -165,8 +165,7 @@ TEST(Journey, TheEndIsWorthTheWay) {
   const Project project = journey();
   const ProfileRun first = profile_at(project, "");
   ASSERT_EQ(first.launches.size(), 1U);
-  ASSERT_FALSE(first.launches[0].advice.empty());
-  EXPECT_EQ(first.launches[0].advice[0].rule, "grid");
+  EXPECT_LT(first.launches[0].report.waves, 1);
   const double before = instructions_of_the_busiest_sm(first.launches[0].report);
 
   const ProfileRun last = profile_at(project, R"(rows = 16

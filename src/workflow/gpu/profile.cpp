@@ -79,8 +79,7 @@ Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& opt
   if (!block.ok() && run.findings.empty()) return could_not_profile(block.error);
   for (LaunchReport& launch : launches) {
     if (launch.kernel.empty()) continue;  // what the context says at its end
-    auto advice = advise(launch);
-    run.launches.push_back({.report = std::move(launch), .advice = std::move(advice)});
+    run.launches.push_back({.report = std::move(launch)});
   }
   weigh(run.launches);
   return run;
@@ -94,12 +93,6 @@ std::string profile_text(const ProfileRun& run) {
                           run.launches.size(), 100 * launch.share);
     text += launch.report.summary;
     for (const std::string& source : launch.report.annotated_sources) text += "\n" + source;
-    text += "\n";
-    if (launch.advice.empty()) text += "No rule finds a bottleneck in these counters.\n";
-    for (const Advice& advice : launch.advice) {
-      text += fmt::format("{}: {}{}\n  {}\n", advice.rule, advice.says,
-                          advice.where.empty() ? "" : fmt::format(", most at {}", advice.where), advice.fix);
-    }
     text += "\n";
   }
   for (const Finding& finding : run.findings)

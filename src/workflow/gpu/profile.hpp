@@ -1,6 +1,5 @@
-// What a kernel does on a virtual GPU, and what to change first. The counters are the virtual GPU's; the rules turn
-// them into words, the largest expected gain first: too small a grid, uneven CTAs, bank conflicts, occupancy,
-// uncoalesced access.
+// What a kernel does on a virtual GPU: the counters are the virtual GPU's. What to change first is said by
+// workflow/advise.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +10,28 @@
 #include "support/result.hpp"
 #include "workflow/gpu/launch_report.hpp"
 #include "workflow/project/project.hpp"
+#include "workflow/verdict/counter_change.hpp"
 #include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 
+// What a rule makes of the counters of a launch.
 struct Advice {
-  std::string rule{};   // "grid", "balance", "bank conflicts", "occupancy", "coalescing"
-  std::string says{};   // what was counted, in words with figures
-  std::string where{};  // file:line, when one line is to blame
-  std::string fix{};
+  std::string rule{};             // "grid"
+  std::string bottleneck{};       // "the grid is too small"
+  std::string says{};             // what was counted, in words with figures
+  std::string where{};            // file:line, when one line is to blame
+  std::string fix{};              // the one change
+  std::string phase{};            // of Thresholds::least_gain
+  CounterChange expected{};       // the counter that has to move, and how far at least
+  std::string stays_when_fake{};  // the counter that a change in name only leaves as it is
+  double gain = 1;                // expected factor on the time of all launches: an estimate from counts
 };
 
 struct LaunchProfile {
   LaunchReport report{};
   double share = 1;              // of the instructions that all launches executed
-  std::vector<Advice> advice{};  // the most worthwhile first; empty: no rule applies
+  std::vector<Advice> advice{};  // once rules were asked; the most worthwhile first
 };
 
 struct ProfileRun {
@@ -47,7 +53,6 @@ struct ProfileOptions {
 inline constexpr int profile_steps = 2;
 
 [[nodiscard]] Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& options, Progress& progress);
-[[nodiscard]] std::vector<Advice> advise(const LaunchReport& launch);
 [[nodiscard]] std::string profile_text(const ProfileRun& run);
 
 }  // namespace flashmoe::workflow

@@ -27,21 +27,6 @@ namespace {
 constexpr std::size_t screened_at_once = 8;  // proposals of one bottleneck that are counted before one is tried
 constexpr double least_improvement = 0.01;   // of the estimate; a counter that moved by less has not
 
-// Cycles that the busiest SM needs at least, launch after launch, as the rules estimate them.
-Result<double> estimate(const ProfileRun& run, const RuleSet& rules) {
-  double cycles = 0;
-  for (const LaunchProfile& launch : run.launches) {
-    Values values = counters_of(launch.report);
-    for (const auto& [name, expression] : rules.values) {
-      const auto value = evaluate(expression, values);
-      if (!value) return value.error();
-      values[name] = *value;
-    }
-    cycles += values["busiest"];
-  }
-  return cycles;
-}
-
 // The counter of the launch that has most of it to say: the one with the largest share.
 double counter_in(const ProfileRun& run, const std::string& name) {
   const auto weightiest = std::max_element(run.launches.begin(), run.launches.end(),
@@ -142,12 +127,11 @@ class Loop {
 
   Result<Done> use(ProfileRun counted) {
     profile_ = std::move(counted);
-    const auto cycles = estimate(profile_, rules_);
+    const auto cycles = least_cycles(profile_, rules_);
     if (!cycles) return cycles.error();
     cycles_ = *cycles;
-    auto advice = advise(profile_, rules_);
-    if (!advice) return advice.error();
-    advice_ = std::move(*advice);
+    if (const auto advised = advise(profile_, rules_); !advised) return advised.error();
+    advice_ = ranked(profile_);
     if (!advice_.empty() && (report_.bottlenecks.empty() || report_.bottlenecks.back() != advice_.front().bottleneck)) {
       report_.bottlenecks.push_back(advice_.front().bottleneck);
     }
@@ -196,7 +180,7 @@ class Loop {
       Progress silent(profile_steps, true);
       const auto counted = run_profile(version->project, {.device = report_.device, .seed = request_.seed}, silent);
       if (!counted || !counted->findings.empty()) return;
-      const auto cycles = estimate(*counted, rules_);
+      const auto cycles = least_cycles(*counted, rules_);
       if (cycles) candidate.cycles = *cycles;
     };
     const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
@@ -268,8 +252,8 @@ class Loop {
     }
     const CounterComparison& counters = *compared.counters;
     if (counters.changes.empty()) return {.advance = false, .ground = counters.correctness.summary};
-    const auto before = estimate(counters.base, rules_);
-    const auto after = estimate(counters.candidate, rules_);
+    const auto before = least_cycles(counters.base, rules_);
+    const auto after = least_cycles(counters.candidate, rules_);
     if (!before || !after) return {.advance = false, .ground = "the rules could not be evaluated"};
     const bool better = *after < (1 - least_improvement) * *before;
     std::string ground =

@@ -21,11 +21,10 @@ std::string advice_json(const Answer& answer, const ProfileRun& run, const std::
   Json list = Json::array();
   for (const Advice& one : advice) {
     list.push_back({{"rule", one.rule},
-                    {"kernel", one.kernel},
                     {"bottleneck", one.bottleneck},
-                    {"evidence", one.evidence},
+                    {"says", one.says},
                     {"where", one.where},
-                    {"change", one.change},
+                    {"fix", one.fix},
                     {"phase", one.phase},
                     {"expected", to_json(one.expected)},
                     {"stays_when_fake", one.stays_when_fake},
