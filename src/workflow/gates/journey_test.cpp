@@ -10,6 +10,7 @@
 
 #include "workflow/gates/gates.hpp"
 #include "workflow/gpu/profile.hpp"
+#include "workflow/journal/gate_record.hpp"
 #include "workflow/project/point.hpp"
 #include "workflow/runner/worker_for_test.hpp"
 
@@ -131,6 +132,9 @@ void random_points_are_right(int count, std::uint64_t seed) {
       const GateRun run =
           run_gates(project, {.device = device, .only = gate, .seed = seed + 1, .record = false}, quiet);
       EXPECT_EQ(run.outcome, Outcome::holds) << line_of(project, project.point) << "\n" << findings_of(run);
+      const auto* record = run.record.as<GateRecord>();
+      ASSERT_NE(record, nullptr);
+      EXPECT_EQ(record->point, project.point);
     }
   }
 }
