@@ -59,6 +59,22 @@ TEST(Workload, IsTheNamedOneOrTheTarget) {
   EXPECT_NE(unknown.error().message.find("tiny, big, huge"), std::string::npos);
 }
 
+// Splits of the keys need a place for their partial results: a candidate that has them is still the same kernel.
+TEST(Comparable, ScratchIsTheKernelsOwnAffair) {
+  Version base;
+  base.project.workloads = {{.name = "tiny", .values = {}}};
+  base.project.tensors.resize(1);
+  base.project.tensors[0].name = "y";
+  base.project.tensors[0].role = TensorRole::output;
+  Version candidate;
+  candidate.project = base.project;
+  candidate.project.tensors.emplace_back();
+  candidate.project.tensors[1].role = TensorRole::scratch;
+  EXPECT_TRUE(check_comparable(base, candidate, base.project.workloads[0]));
+  candidate.project.tensors[1].role = TensorRole::stage;
+  EXPECT_FALSE(check_comparable(base, candidate, base.project.workloads[0]));
+}
+
 class VersionsTest : public testing::Test {
  protected:
   void SetUp() override {
