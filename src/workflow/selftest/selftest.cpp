@@ -116,7 +116,7 @@ void measure_really(const SelftestOptions& options, SelftestReport& report, Prog
        .figure = fmt::format("{} of {}; how many depends on the noise of this machine", found, injected)});
 }
 
-void try_cheats(SelftestReport& report, Progress& progress) {
+void try_cheats(const SelftestOptions& options, SelftestReport& report, Progress& progress) {
   progress.step("cheats", 60);
   int pretending = 0;
   int refused = 0;
@@ -204,7 +204,7 @@ SelftestReport run_selftest(const SelftestOptions& options, Progress& progress) 
   SelftestReport report;
   if (options.simulated) simulate(options, report, progress);
   if (options.real && !interrupted()) measure_really(options, report, progress);
-  if (options.cheats && !interrupted()) try_cheats(report, progress);
+  if (options.cheats && !interrupted()) try_cheats(options, report, progress);
   if (interrupted()) report.checks.push_back(not_run("the rest", "interrupted"));
   report.seconds = seconds_since(began);
   return report;
