@@ -8,7 +8,8 @@ std::vector<Cheat> honest_kernels() {
   return {
       {.name = "honest",
        .what = "computes what it is asked to (the control)",
-       .source = "ENTRY { honest(x, y, n); return 0; }"},
+       .source = "ENTRY { honest(x, y, n); return 0; }",
+       .in_gate = true},
       {.name = "honest_threads",
        .what = "computes with a pool of threads that sleeps between calls",
        .source = R"source(#include <condition_variable>
@@ -42,7 +43,8 @@ ENTRY {
   changed.notify_all();
   changed.wait(hold, [] { return done == asked; });
   return 0;
-})source"},
+})source",
+       .in_gate = true},
       {.name = "honest_thread_per_call",
        .what = "starts a thread in every call and waits for it",
        .source = "#include <thread>\nENTRY { std::thread(honest, x, y, n, m).join(); return 0; }"},
@@ -53,6 +55,7 @@ ENTRY {
   for (int64_t i = 0; i < n; ++i) y[i] = steps(x[i], 60);
   return 0;
 })source",
+       .in_gate = true,
        .threads = 2,
        .flags = {"-fopenmp"}},
       {.name = "honest_openmp_dynamic",
