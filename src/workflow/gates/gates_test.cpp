@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -157,13 +158,15 @@ TEST(Gates, FilesThatChangeMeanwhileLeaveTheVerdictOpen) {
   SleepingProject sleeping("2", 0);
   const std::string& directory = sleeping.project.directory;
   // Somebody else's, once the gates have begun to build: no process of the project can write there.
+  std::atomic<bool> over = false;
   std::thread planting([&] {
-    while (!std::filesystem::exists(directory + "/.cudadent")) std::this_thread::yield();
+    while (!over && !std::filesystem::exists(directory + "/.cudadent")) std::this_thread::yield();
     std::ofstream(directory + "/numpy.py") << "1";
   });
   GateOptions options;
   options.until = "correctness";
   const GateRun run = sleeping.run(options);
+  over = true;
   planting.join();
   EXPECT_EQ(run.outcome, Outcome::inconclusive) << report_text(run, false);
   EXPECT_NE(run.summary.find("numpy.py was not there before"), std::string::npos) << run.summary;
