@@ -139,7 +139,6 @@ def the_command_line(bench: Bench) -> None:
     bench.provoke("usage.device", here, "profile", "--device", "cpu")
     bench.provoke("usage.device", here, "profile", FLASHMOE_DEVICE="cpu")
     bench.provoke("usage.device", here, "run", "--", "true", FLASHMOE_DEVICE="cpu")
-    bench.provoke("usage.workload", here, "compare", "--workload", "none")
     bench.provoke("usage.phase", here, "compare", "--phase", "none")
     bench.provoke("usage.version", here, "compare", "--base", "no-such-commit")
     bench.provoke("usage.record", here, "journal", "--show", "0123")
@@ -159,7 +158,7 @@ def a_file_with_mistakes(bench: Bench) -> None:
     answer = bench.ask(here, "gate")
     told = {error["key"]: (error["code"], error["line"]) for error in answer.get("errors", [])}
     wanted = {
-        "kernel": ("project.file", 2),
+        "kernel.call": ("project.file", 2),
         "inputs.x": ("project.value", 8),
         "correctness.call_limit_second": ("project.key", 16),
     }
@@ -236,6 +235,7 @@ def looking_back(bench: Bench) -> None:
         expect(answer["exit_code"] == 0 and answer["code"] is None, f"{arguments}: {json.dumps(answer)[:600]}")
     records = bench.ask(here, "journal")["records"]
     bench.ask(here, "journal", "--compare", records[0]["id"], records[1]["id"])
+    bench.provoke("usage.workload", here, "compare", "--workload", "none")
     (here / "kernel.cpp").write_text(KERNEL.replace("BODY", "if (x) return 3;"))
     bench.provoke("compare.candidate_failed", here, "compare", "--quiet")
     (here / "kernel.cpp").write_text(KERNEL.replace("BODY", "this is no C++"))

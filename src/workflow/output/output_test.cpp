@@ -133,7 +133,7 @@ TEST(Output, OfAnErrorHasAllOfThem) {
 // However much there is to say.
 TEST(Output, ShortIsShort) {
   const std::string noise(3000, 'x');
-  GateRun run{.project = "p", .device = "cpu"};
+  GateRun run;
   run.summary = noise;
   for (int i = 0; i < 300; ++i) {
     run.gates.push_back({.gate = "build", .summary = noise, .facts = {}});
