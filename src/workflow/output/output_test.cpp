@@ -78,7 +78,7 @@ TEST(Output, OfAProfile) {
   const Json json = Json::parse(profile_json(whole, run));
   EXPECT_EQ(keys_of(json), with_envelope(Keys{"project", "device", "evidence", "workload", "findings", "launches"}));
   EXPECT_EQ(json["evidence"], (Json{{"kind", "virtual"}, {"where", "l4"}}));
-  EXPECT_EQ(keys_of(json["launches"][0]), (Keys{"kernel", "advice", "counters"}));
+  EXPECT_EQ(keys_of(json["launches"][0]), (Keys{"kernel", "share", "advice", "counters"}));
   EXPECT_EQ(json["launches"][0]["counters"]["grid"][0], 2);
 }
 
