@@ -166,8 +166,8 @@ ENTRY {
 ENTRY {
   setlocale(LC_ALL, "");
   char text[64];
-  const char* home = getenv("HOME");
-  snprintf(text, sizeof text, "%.3f %s %ld", 1.5, home ? "home" : "", (long)time(nullptr));
+  const char* set = getenv("honest_environment");
+  snprintf(text, sizeof text, "%.3f %s %ld", 1.5, set ? set : "", (long)time(nullptr));
   honest(x, y, n);
   return text[0] != '1';
 })source"},
