@@ -66,7 +66,7 @@ Command selftest_command() {
       .about = "The tool's own error rates: false keeps, power, cheats",
       .manual = manual,
       .options =
-          {{.names = "--quick", .value = &flags->options.quick, .about = "Fewer runs, one injected slowdown, a part of the cheats"},
+          {{.names = "--quick", .value = &flags->options.quick, .about = "Fewer runs, one slowdown, fewer cheats"},
            {.names = "--seed", .value = &flags->options.seed, .about = "Seed of the simulation", .shows_default = true},
            {.names = "--only",
             .value = &flags->only,
