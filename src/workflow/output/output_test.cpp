@@ -106,6 +106,16 @@ TEST(Output, OfASummary) {
   EXPECT_TRUE(json["time"]["planned_minutes"].is_null()) << "no project, no plan";
 }
 
+TEST(Output, OfASelftestHasBothCountsOfItsCorpus) {
+  Record record;
+  record.body = SelftestRecord{.corpus = CorpusCounts{.cheats = 40, .refused = 39, .honest = 30, .passed = 30}};
+  const Json json = Json::parse(selftest_json(record));
+  EXPECT_EQ(keys_of(json["corpus"]), (Keys{"cheats", "refused", "honest", "passed", "not_run", "asked_again"}));
+  EXPECT_EQ(json["corpus"]["cheats"], 40);
+  EXPECT_EQ(json["corpus"]["refused"], 39);
+  EXPECT_EQ(json["corpus"]["honest"], 30);
+}
+
 TEST(Output, OfTwoRecordsSideBySide) {
   const Json json = Json::parse(side_by_side_json(whole, side_by_side(compare_record("aaaabbbbcccc", "KEEP", 0.05),
                                                                       compare_record("bbbbccccdddd", "REVERT", 0.10))));

@@ -46,8 +46,13 @@ ENTRY {
 })source",
        .in_gate = true},
       {.name = "honest_thread_per_call",
-       .what = "starts a thread in every call and waits for it",
-       .source = "#include <thread>\nENTRY { std::thread(honest, x, y, n, m).join(); return 0; }"},
+       .what = "starts a thread in every call that is worth it, and waits for it",
+       .source = R"source(#include <thread>
+ENTRY {
+  if (n < 4096) honest(x, y, n);
+  else std::thread(honest, x, y, n, m).join();
+  return 0;
+})source"},
       {.name = "honest_openmp",
        .what = "shares its loop among the threads of OpenMP",
        .source = R"source(ENTRY {
@@ -166,8 +171,8 @@ ENTRY {
 ENTRY {
   setlocale(LC_ALL, "");
   char text[64];
-  const char* home = getenv("HOME");
-  snprintf(text, sizeof text, "%.3f %s %ld", 1.5, home ? "home" : "", (long)time(nullptr));
+  const char* set = getenv("honest_environment");
+  snprintf(text, sizeof text, "%.3f %s %ld", 1.5, set ? set : "", (long)time(nullptr));
   honest(x, y, n);
   return text[0] != '1';
 })source"},
