@@ -49,8 +49,8 @@ struct Prepared {
 // A verdict on files that are no longer there is none.
 void doubt_if_files_changed(const Prepared& prepared, Comparison& comparison) {
   std::string list;
-  for (const auto& [version, before] : {std::pair{&prepared.base, &prepared.base_files},
-                                        std::pair{&prepared.candidate, &prepared.candidate_files}}) {
+  for (const auto& [version, before] :
+       {std::pair{&prepared.base, &prepared.base_files}, std::pair{&prepared.candidate, &prepared.candidate_files}}) {
     for (const std::string& change : changes(*before, fingerprint_of(version->project))) {
       list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", change, version->name);
     }

@@ -138,7 +138,8 @@ TEST_F(VersionsTest, WhatIsNoCommitIsSaidSo) {
 struct SleepingVersion : ProjectForTest {
   explicit SleepingVersion(int microseconds) {
     write("cudadent.toml",
-          "name = \"sleeping\"\nkernel = \"kernel.cpp:kernel\"\nreference = \"reference.cpp:kernel\"\n[params]\nn = { default = 8 }\n[inputs]\n"
+          "name = \"sleeping\"\nkernel = \"kernel.cpp:kernel\"\nreference = \"reference.cpp:kernel\"\n[params]\nn = { "
+          "default = 8 }\n[inputs]\n"
           "x = \"f32[n]\"\n[outputs]\ny = \"f32[n]\"\n[workloads]\ntiny = { n = 8 }\n");
     write("kernel.cpp", source(microseconds));
     write("reference.cpp", source(0));
@@ -155,10 +156,8 @@ struct SleepingVersion : ProjectForTest {
 TEST(RunCompare, FilesThatChangeMeanwhileLeaveItOpen) {
   const SleepingVersion base(10'000);
   const SleepingVersion candidate(1'000);
-  const CompareRequest request{.project = base.project.directory,
-                         .base = ".",
-                         .candidate = candidate.project.directory,
-                         .run = "of-a-test"};
+  const CompareRequest request{
+      .project = base.project.directory, .base = ".", .candidate = candidate.project.directory, .run = "of-a-test"};
   Progress quiet(compare_steps, true);
   std::atomic<bool> over = false;
   std::thread planting([&] {

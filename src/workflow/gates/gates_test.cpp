@@ -119,9 +119,10 @@ TEST(Gates, EveryFigureOfTheTimingIsFromFreshProcesses) {
   SleepingProject sleeping("2");
   std::string source = "#include <sys/auxv.h>\n" + SleepingProject::source("2", 4000);
   const std::string fixed = "usleep(4000)";
-  source.replace(source.find(fixed), fixed.size(),
-                 "double sleep = 2000; for (int k = *(unsigned char*)getauxval(AT_RANDOM) % 16; k > 0; --k) sleep *= 1.15;"
-                 " usleep(sleep)");
+  source.replace(
+      source.find(fixed), fixed.size(),
+      "double sleep = 2000; for (int k = *(unsigned char*)getauxval(AT_RANDOM) % 16; k > 0; --k) sleep *= 1.15;"
+      " usleep(sleep)");
   sleeping.write("kernel.cpp", source);
   const GateRun run = sleeping.run();
   const auto& workloads = std::get<PerformanceFacts>(gate(run, "performance").facts).workloads;
@@ -147,8 +148,9 @@ Record look_at(const std::string& kernel, const std::string& device, bool with_f
 }
 
 TEST(Looks, AreCountedByKernelAndDevice) {
-  const std::vector<Record> history{look_at("a", "cpu", true), look_at("b", "cpu", true), look_at("a", "cpu", false),
-                                    look_at("a", "virtual:l4", true), look_at("a", "cpu", true), Record{}};
+  const std::vector<Record> history{look_at("a", "cpu", true),  look_at("b", "cpu", true),
+                                    look_at("a", "cpu", false), look_at("a", "virtual:l4", true),
+                                    look_at("a", "cpu", true),  Record{}};
   EXPECT_EQ(next_look(history, "cpu", "a"), 3);
   EXPECT_EQ(next_look(history, "cpu", "b"), 2);
   EXPECT_EQ(next_look(history, "cpu", "c"), 1);

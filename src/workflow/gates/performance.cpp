@@ -212,9 +212,9 @@ class Measurer {
                    .outputs_compared = contest_.outputs_compared(),
                    .processor_clock_blocks = figures.processor_clock_blocks};
     facts_.baseline_version = contest_.base_version();
-    std::string what = fmt::format("{:.2f}x the baseline, at least {:.2f}x ({} against {} per call, measured): {}",
-                                   mean, lower, time_text(kernel), time_text(base),
-                                   rung_of(project_.thresholds, lower));
+    std::string what =
+        fmt::format("{:.2f}x the baseline, at least {:.2f}x ({} against {} per call, measured): {}", mean, lower,
+                    time_text(kernel), time_text(base), rung_of(project_.thresholds, lower));
     // Who looks until it suits him pays for every look.
     if (options_.look > 1) what += fmt::format("; look {} at this kernel, so at alpha {:.2g}", options_.look, alpha_);
     if (lower >= needed) {
@@ -297,13 +297,13 @@ GateResult run_row(GateContext& context) {
   if (!*context.baseline) return could_not_run(PerformanceFacts::gate, context.baseline->error());
   const Runnable& baseline = **context.baseline;
   context.facts = baseline_facts(context.project, baseline);
-  const PerformanceOptions options{.seed = mix_seed(context.seed, 2),
-                                   .limit_seconds_per_workload = context.options.limit_seconds_per_workload,
-                                   .look = next_look(context.history, context.device.to_string(),
-                                                     context.kernel.content_hash),
-                                   .accept_baseline = context.options.accept_baseline,
-                                   .recorded = recorded_baselines(context.history, context.device.to_string()),
-                                   .facts_now = context.facts};
+  const PerformanceOptions options{
+      .seed = mix_seed(context.seed, 2),
+      .limit_seconds_per_workload = context.options.limit_seconds_per_workload,
+      .look = next_look(context.history, context.device.to_string(), context.kernel.content_hash),
+      .accept_baseline = context.options.accept_baseline,
+      .recorded = recorded_baselines(context.history, context.device.to_string()),
+      .facts_now = context.facts};
   return run_performance_gate(context.project, context.kernel, baseline, context.reference, options, context.progress);
 }
 

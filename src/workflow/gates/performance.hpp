@@ -25,8 +25,8 @@ struct RecordedBaseline {
 struct PerformanceOptions {
   std::uint64_t seed = 0;
   double limit_seconds_per_workload = 10;
-  double alpha = 0.05;  // of all looks at this kernel together
-  int look = 1;         // this one's number
+  double alpha = 0.05;                                 // of all looks at this kernel together
+  int look = 1;                                        // this one's number
   bool accept_baseline = false;                        // a drifted baseline is the new one
   std::map<std::string, RecordedBaseline> recorded{};  // by workload
   BaselineFacts facts_now{};

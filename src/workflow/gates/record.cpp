@@ -118,9 +118,8 @@ Record gate_record(const GateContext& context, const GateRun& run) {
   record.verdict = name_of(run.outcome);
   record.seconds = run.seconds;
   for (const auto& [role, callable] : context.built) put_named(record.hashes, role, callable.content_hash);
-  for (const auto& [role, callable] :
-       {std::pair{"kernel", &project.kernel}, std::pair{"reference", &project.reference},
-        std::pair{"baseline", &project.baseline}}) {
+  for (const auto& [role, callable] : {std::pair{"kernel", &project.kernel}, std::pair{"reference", &project.reference},
+                                       std::pair{"baseline", &project.baseline}}) {
     if (callable->kind != CallableKind::python) continue;
     if (auto hash = sha256_of_file(project.directory + "/" + callable->source)) put_named(record.hashes, role, *hash);
   }

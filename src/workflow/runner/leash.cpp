@@ -37,10 +37,11 @@ RunError Leash::await_stop() {
   is_stopped_ = tree_.wait_until_stopped(stop_limit);
   stopped_cpu_ = tree_.cpu_seconds();
   if (is_stopped_) return {};
-  return {Failure::could_not_start,
-          {.message = fmt::format("{} cannot be stopped between calls in workload {}: threads of it still ran after {} s",
-                                  label_, workload_, stop_limit.count() / 1000),
-           .fix = "run on a machine with less load"}};
+  return {
+      Failure::could_not_start,
+      {.message = fmt::format("{} cannot be stopped between calls in workload {}: threads of it still ran after {} s",
+                              label_, workload_, stop_limit.count() / 1000),
+       .fix = "run on a machine with less load"}};
 }
 
 RunError Leash::check_it_stood_still() {
@@ -49,11 +50,12 @@ RunError Leash::check_it_stood_still() {
   unasked_seconds_ += std::max(0.0, now - stopped_cpu_);
   stopped_cpu_ = now;
   if (unasked_seconds_ <= allowed_unasked_seconds + allowed_unasked_share * asked_seconds_) return {};
-  return {Failure::refused,
-          {.message = fmt::format("{} ran while it was stopped between calls in workload {}: {:.2f} ms of processor time "
-                                  "that nobody asked for",
-                                  label_, workload_, unasked_seconds_ * 1e3),
-           .fix = "compute only while the entry is called, and leave SIGCONT alone"}};
+  return {
+      Failure::refused,
+      {.message = fmt::format("{} ran while it was stopped between calls in workload {}: {:.2f} ms of processor time "
+                              "that nobody asked for",
+                              label_, workload_, unasked_seconds_ * 1e3),
+       .fix = "compute only while the entry is called, and leave SIGCONT alone"}};
 }
 
 RunError Leash::run_unasked(milliseconds watch, double& worked_seconds) {

@@ -27,7 +27,8 @@ class Leash {
   void tell_to_stop() const { tree_.tell_to_stop(); }
   // Waits until it is seen stopped. Told first, so that what it still does until then is as short as a signal's way.
   [[nodiscard]] RunError await_stop();
-  // A stop is not for ever: SIGCONT can come from elsewhere (fcntl F_SETSIG orders it from a file). Processor time tells.
+  // A stop is not for ever: SIGCONT can come from elsewhere (fcntl F_SETSIG orders it from a file). Processor time
+  // tells.
   [[nodiscard]] RunError check_it_stood_still();
   void add_asked_seconds(double seconds) { asked_seconds_ += seconds; }
   // Lets it run for a while although nobody asks it for anything: processor seconds; below 0: not known.

@@ -262,9 +262,10 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
   }
   RunError error = state.ask(load, load_limit, loaded);
   if (error.failure == Failure::none && !trusted && state.leash.processes() > 1) {
-    error = failed(Failure::refused,
-                   fmt::format("{} left {} processes running when it was loaded", runnable.label, state.leash.processes() - 1),
-                   "compute in the entry, in threads; a kernel has no processes of its own");
+    error = failed(
+        Failure::refused,
+        fmt::format("{} left {} processes running when it was loaded", runnable.label, state.leash.processes() - 1),
+        "compute in the entry, in threads; a kernel has no processes of its own");
   }
   if (error.failure == Failure::refused) error.failure = Failure::could_not_start;
   if (error.failure == Failure::none) state.version = loaded.reply.value("version", "");
@@ -370,8 +371,8 @@ Block Session::run(int first, int count, milliseconds limit, const std::string& 
   if (!block.ok()) return block;
   block.worker_seconds = exchange.reply.value("seconds", 0.0);
   // Which of the few waits were its own the worker says; a lie would hide one of them.
-  block.by_one_thread = exchange.by_one_thread && state.runnable.kind != CallableKind::cuda &&
-                        exchange.reply.value("waits", 1L) == 0;
+  block.by_one_thread =
+      exchange.by_one_thread && state.runnable.kind != CallableKind::cuda && exchange.reply.value("waits", 1L) == 0;
   if (state.python && state.trusted) ask_too("publish");
   return block;
 }

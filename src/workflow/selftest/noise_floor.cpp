@@ -77,8 +77,8 @@ Result<GateRate> rate_of_gate(const fs::path& root, double speed, const NoiseOpt
     progress.update(fmt::format("the gate on a kernel of {:.2f}x: {} of {}", rate.speed, run + 1, options.gate_runs));
     Progress quiet(1, true);
     const PerformanceOptions gate_options{.seed = mix_seed(options.seed, static_cast<std::uint64_t>(run))};
-    const GateResult gate = run_performance_gate(project, kernel->kernel, baseline->kernel, baseline->reference,
-                                                 gate_options, quiet);
+    const GateResult gate =
+        run_performance_gate(project, kernel->kernel, baseline->kernel, baseline->reference, gate_options, quiet);
     rate.holds += gate.outcome == Outcome::holds ? 1 : 0;
     rate.fails += gate.outcome == Outcome::fails ? 1 : 0;
     rate.undecided += gate.outcome == Outcome::inconclusive || gate.outcome == Outcome::could_not_run ? 1 : 0;

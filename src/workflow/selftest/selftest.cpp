@@ -175,10 +175,11 @@ std::string noise_table(const NoiseResult& noise) {
   std::string text = "Pairs of equal builds on this machine (measured)\n";
   for (const EqualBuilds& builds : noise.equal_builds) {
     for (const auto& [name, workload] : builds.workloads) {
-      text += fmt::format("  {:<12} {:<8} spread {:>5.2f} %, mean {:+.2f} % over {} pairs; {} of {} blocks by processor "
-                          "time\n",
-                          builds.kernel, name, 100 * workload.pair_spread, 100 * std::expm1(workload.mean),
-                          workload.pairs, workload.processor_clock_blocks, workload.blocks);
+      text += fmt::format(
+          "  {:<12} {:<8} spread {:>5.2f} %, mean {:+.2f} % over {} pairs; {} of {} blocks by processor "
+          "time\n",
+          builds.kernel, name, 100 * workload.pair_spread, 100 * std::expm1(workload.mean), workload.pairs,
+          workload.processor_clock_blocks, workload.blocks);
     }
   }
   text += "The performance gate on kernels of known speed (measured); 1.00x is needed\n";
@@ -246,8 +247,7 @@ int SelftestReport::exit_code() const {
 }
 
 int selftest_steps(const SelftestOptions& options) {
-  return (options.simulated ? 2 : 0) + (options.real ? 1 : 0) + (options.cheats ? 1 : 0) +
-         (options.noise ? 1 : 0);
+  return (options.simulated ? 2 : 0) + (options.real ? 1 : 0) + (options.cheats ? 1 : 0) + (options.noise ? 1 : 0);
 }
 
 SelftestReport run_selftest(const SelftestOptions& options, Progress& progress) {
@@ -263,7 +263,8 @@ SelftestReport run_selftest(const SelftestOptions& options, Progress& progress) 
 }
 
 Record record_of(const SelftestReport& report) {
-  SelftestRecord body{.checks = report.checks, .simulated_null = report.null, .cheats = report.cheats, .noise = report.noise};
+  SelftestRecord body{
+      .checks = report.checks, .simulated_null = report.null, .cheats = report.cheats, .noise = report.noise};
   for (const auto* cells : {&report.power, &report.power_last}) {
     body.power.insert(body.power.end(), cells->begin(), cells->end());
   }
