@@ -62,8 +62,8 @@ Json* largest_list(Json& json, std::size_t& largest) {
 // Long texts first, then the ends of lists, then whole fields from behind: what matters most stands first.
 void fit(Json& json) {
   for (const std::size_t most : {long_text, short_text}) {
+    if (size_of(json) <= most_short_bytes) return;
     for (auto& [key, value] : json.items()) {
-      if (size_of(json) <= most_short_bytes) return;
       if (!is_kept_whole(key)) cut_texts(value, most);
     }
     std::size_t left_out = 0;
