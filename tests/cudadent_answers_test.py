@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -139,7 +140,6 @@ def the_command_line(bench: Bench) -> None:
     bench.provoke("usage.device", here, "profile", "--device", "cpu")
     bench.provoke("usage.device", here, "profile", FLASHMOE_DEVICE="cpu")
     bench.provoke("usage.device", here, "run", "--", "true", FLASHMOE_DEVICE="cpu")
-    bench.provoke("usage.workload", here, "compare", "--workload", "none")
     bench.provoke("usage.phase", here, "compare", "--phase", "none")
     bench.provoke("usage.version", here, "compare", "--base", "no-such-commit")
     bench.provoke("usage.record", here, "journal", "--show", "0123")
@@ -159,7 +159,7 @@ def a_file_with_mistakes(bench: Bench) -> None:
     answer = bench.ask(here, "gate")
     told = {error["key"]: (error["code"], error["line"]) for error in answer.get("errors", [])}
     wanted = {
-        "kernel": ("project.file", 2),
+        "kernel.call": ("project.file", 2),
         "inputs.x": ("project.value", 8),
         "correctness.call_limit_second": ("project.key", 16),
     }
@@ -214,6 +214,31 @@ def what_could_not_run(bench: Bench) -> None:
     bench.provoke("journal.unreadable", here, "journal")
 
 
+def an_interrupted_gate(bench: Bench) -> None:
+    """Nothing is decided, and process and JSON say so with one voice."""
+    toml = PROJECT.replace("call_limit_seconds = 5", "call_limit_seconds = 300")
+    here = bench.project("if (x) for (volatile int on = 1; on;) {}", toml)
+    for arguments, code in (([], 3), (["--bisect"], 130)):
+        process = subprocess.Popen(
+            [bench.cudadent, "gate", "--json", "--no-record", *arguments],
+            cwd=here,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "correctness" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=200)
+        answer = json.loads(output)
+        bench.validator.validate(answer)
+        told = (process.returncode, answer["exit_code"], answer["code"], answer["outcome"])
+        expect(told == (code, code, "interrupted", "inconclusive"), f"an interrupted gate {arguments}: {told}")
+    bench.seen.add("interrupted")
+
+
 def looking_back(bench: Bench) -> None:
     here = bench.project()
     (here / ".gitignore").write_text(".cudadent\n")
@@ -236,6 +261,7 @@ def looking_back(bench: Bench) -> None:
         expect(answer["exit_code"] == 0 and answer["code"] is None, f"{arguments}: {json.dumps(answer)[:600]}")
     records = bench.ask(here, "journal")["records"]
     bench.ask(here, "journal", "--compare", records[0]["id"], records[1]["id"])
+    bench.provoke("usage.workload", here, "compare", "--workload", "none")
     (here / "kernel.cpp").write_text(KERNEL.replace("BODY", "if (x) return 3;"))
     bench.provoke("compare.candidate_failed", here, "compare", "--quiet")
     (here / "kernel.cpp").write_text(KERNEL.replace("BODY", "this is no C++"))
@@ -306,6 +332,7 @@ def main() -> int:
         a_file_with_mistakes,
         a_kernel_that_does_not_hold,
         what_could_not_run,
+        an_interrupted_gate,
         looking_back,
         everything_else,
     ]

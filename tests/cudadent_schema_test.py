@@ -36,6 +36,8 @@ PLANTS: dict[str, Any] = {
     "bad name": {"outputs": {"my-c": "f32[n]"}},
     "instance without grid": {"cuda": {"sources": ["kernel.cu"], "instances": [{"name": "k", "block": 1}]}},
     "no workload": {"workloads": {}},
+    "tunable of no phase": {"tunables": {"stages": {"choices": [1, 2], "phase": "fast"}}},
+    "rule without a reason": {"tunable_rules": [{"then": "stages < 2"}]},
 }
 
 
@@ -77,8 +79,8 @@ def check(cudadent: str, root: Path) -> list[str]:
     schema = json.loads(printed(cudadent))
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
-    projects = sorted(root.glob("examples/cudadent/*/cudadent.toml"))
-    if len(projects) < 4:
+    projects = sorted([*root.glob("examples/*/cudadent.toml"), *root.glob("examples/cudadent/*/cudadent.toml")])
+    if len(projects) < 6:
         failures.append(f"only {len(projects)} shipped projects found")
     for path in projects:
         for error in validator.iter_errors(tomllib.loads(path.read_text(encoding="utf-8"))):

@@ -28,8 +28,8 @@ OWNERS = {
     r"\w+": "libstdc++",  # the C++ library's own have no suffix
 }
 OURS_OR_THE_SYSTEM_S = re.compile(
-    r"(flashmoe|cudadent)/.*|(sys|linux)/\w+\.h|(assert|cpuid|cxxabi|dirent|dlfcn|elf|fcntl|immintrin|link|poll|"
-    r"pthread|sched|signal|spawn|stddef|stdint|stdio|stdlib|string|time|unistd)\.h"
+    r"(flashmoe|cudadent)/.*|(sys|linux)/\w+\.h|(assert|cpuid|cxxabi|dirent|dlfcn|elf|execinfo|fcntl|immintrin|link|"
+    r"poll|pthread|sched|signal|spawn|stddef|stdint|stdio|stdlib|string|time|ucontext|unistd)\.h"
 )
 
 

@@ -139,7 +139,7 @@ class ScalarRow {
 #pragma unroll
     for (int d = 0; d < depth; ++d)
       if (d % parts == part_) state[d] = o_[d];
-    if (part_ == 0) *reinterpret_cast<float2*>(state + depth) = {top_, sum_};
+    if (part_ == 0) store_pair(state + depth, top_, sum_);
   }
 
  private:
@@ -209,14 +209,13 @@ class MatrixRows {
   }
 
   FMS_DEVICE void store(float* states) {
+    const float sums[2] = {quad_sum(sum_[0]), quad_sum(sum_[1])};
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float sum = quad_sum(sum_[h]);
       float* const state = states + (key_warp_ * rows + row_of(h)) * state_floats;
 #pragma unroll
-      for (int d = 0; d < depth_tiles; ++d)
-        *reinterpret_cast<float2*>(state + 8 * d + lane_ % 4 * 2) = {o_[d][2 * h], o_[d][2 * h + 1]};
-      if (lane_ % 4 == 0) *reinterpret_cast<float2*>(state + depth) = {top_[h], sum};
+      for (int d = 0; d < depth_tiles; ++d) store_pair(state + 8 * d + lane_ % 4 * 2, o_[d][2 * h], o_[d][2 * h + 1]);
+      if (lane_ % 4 == 0) store_pair(state + depth, top_[h], sums[h]);
     }
   }
 

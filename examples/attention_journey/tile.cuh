@@ -103,6 +103,11 @@ FMS_DEVICE void copy_piece(unsigned char* to, const unsigned char* from, bool is
   }
 }
 
+// In one instruction: two stores of 4 bytes, which the compiler may make of it, would meet in banks.
+FMS_DEVICE void store_pair(float* to, float first, float second) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(shared_address(to)), "f"(first), "f"(second) : "memory");
+}
+
 // `Count` rows of a matrix from row `first` on; those from `end` on become zeros. Neighbours move neighbouring pieces.
 template <int Count>
 FMS_DEVICE void copy_rows(unsigned char* to, const unsigned char* from, int first, int end) {

@@ -43,8 +43,13 @@ mkdir "$work/unpacked"
 "$1" tests/elf_test.py "$work/unpacked"
 [[ -s $(echo "$work"/unpacked/*.dist-info/licenses/THIRD_PARTY.md) ]] || { echo "the wheel has no THIRD_PARTY.md"; exit 1; }
 
-run_tests() { # run_tests environment
-  (cd "$work" && "$1/bin/python" -m pytest -q -p no:cacheprovider -m "not wheel" "$root/python/tests")
+# Side by side: one core's work each for the most part. Who waits for a thread sleeps, where another needs the core.
+environments=() testing=()
+begin_tests() { # begin_tests environment
+  (cd "$work" && OMP_WAIT_POLICY=passive "$1/bin/python" -m pytest -q -p no:cacheprovider -m "not wheel" \
+    "$root/python/tests") >"$1.log" 2>&1 &
+  testing+=($!)
+  environments+=("$1")
 }
 
 index=0
@@ -54,14 +59,21 @@ for python in "$@"; do
   "$python" -c 'import torch, os; print(os.path.dirname(os.path.dirname(torch.__file__)))' \
     >"$(echo "$environment"/lib/python3*/site-packages)/shared.pth"
   "$python" -m pip --python "$environment/bin/python" install --quiet --no-index --no-deps "$wheel"
-  "$environment/bin/python" -c 'import torch; print("with torch", torch.__version__)'
-  run_tests "$environment"
+  "$environment/bin/python" -c 'import torch; print("with-torch: torch", torch.__version__)'
+  begin_tests "$environment"
   index=$((index + 1))
 done
 
-echo "without torch"
 "$1" -m venv "$work/without-torch"
 "$work/without-torch/bin/pip" install --quiet --disable-pip-version-check --require-hashes \
   --requirement .ci/requirements-base.txt
 "$work/without-torch/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps "$wheel"
-run_tests "$work/without-torch"
+begin_tests "$work/without-torch"
+
+status=0
+for index in "${!testing[@]}"; do
+  wait "${testing[$index]}" || status=1
+  echo "${environments[$index]##*/}"
+  cat "${environments[$index]}.log"
+done
+exit $status

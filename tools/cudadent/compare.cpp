@@ -79,7 +79,7 @@ std::string next_of(const CompareReport& report, const std::string& project) {
       return is_commit ? "cudadent journal --keep " + report.record.id : "git commit -a";
     case workflow::Outcome::fails:
       if (comparison.ending == Ending::candidate_failed) return "cudadent gate" + project;
-      return is_commit ? "git revert --no-edit " + *report.record.commit : "git stash";
+      return is_commit ? "cudadent journal --show " + report.record.id : "git stash";
     case workflow::Outcome::could_not_run:
       return "cudadent gate" + project;
     case workflow::Outcome::inconclusive:

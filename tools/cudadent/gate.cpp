@@ -54,8 +54,9 @@ std::string list_of_gates() {
 }
 
 constexpr const char* manual =
-    R"(The gates run in this order; one that does not hold ends the run, and one that could not run has failed.
-{}Inputs are new in every run; --seed repeats those of a record, except in timed calls. Every run leaves a record (cudadent journal).
+    R"(The gates run in this order; one that does not hold, or could not run, ends the run.
+{}Inputs are new in every run; --seed repeats those of a record, except in timed calls.
+Every run leaves a record (cudadent journal).
 Without nvcc the CUDA twin of a C++ kernel is not checked; all else is. With --bisect the exit code is 0 for a good
 commit, 1 for a bad one, 125 where it could not build, run or decide, and 130, which ends the bisection, when
 interrupted.

@@ -82,9 +82,12 @@ class Manual : public CLI::Formatter {
     for (const CLI::Option* option : app->get_options()) {
       if (option->get_group().empty() || option->get_positional() != positional) continue;
       std::string name = make_option_name(option, positional);
-      // A value that may be left out.
-      if (const std::size_t bare = name.find('{'); bare != std::string::npos) name = name.substr(0, bare) + "[=FORM]";
-      if (!positional && option->get_type_size() != 0) name += " " + option->get_type_name();
+      const std::size_t bare = name.find('{');
+      if (bare != std::string::npos) {
+        name = name.substr(0, bare) + "[=short]";  // the one option whose value may be left out
+      } else if (!positional && option->get_type_size() != 0) {
+        name += " " + option->get_type_name();
+      }
       std::string text = option->get_description();
       if (!option->get_default_str().empty()) text += " [" + option->get_default_str() + "]";
       out += name + "\n    " + text + "\n";

@@ -84,33 +84,30 @@ Examples:
 
 Command selftest_command() {
   auto flags = std::make_shared<Flags>();
-  return {.name = "selftest",
-          .about = "The tool's own error rates: false keeps, power, cheats",
-          .manual = manual,
-          .options = {{.names = "--quick",
-                       .value = &flags->options.quick,
-                       .about = "Fewer runs, one injected slowdown, a part of the cheats"},
-                      {.names = "--seed",
-                       .value = &flags->options.seed,
-                       .about = "Seed of the simulation",
-                       .shows_default = true},
-                      {.names = "--only",
-                       .value = &flags->only,
-                       .about = "Only these parts: simulation, real, cheats, noise",
-                       .choices = {"simulation", "real", "cheats", "noise"},
-                       .separator = ','},
-                      {.names = "--limit",
-                       .value = &flags->options.real_limit_seconds,
-                       .about = "Most seconds for the real processes",
-                       .shows_default = true,
-                       .range = {{1.0, 1e5}}},
-                      {.names = "--record",
-                       .value = &flags->record_in,
-                       .about = "Also write a record into this kernel project's journal",
-                       .type_name = "DIR"},
-                      json_option(flags->json, "Every figure, as JSON on stdout"),
-                      {.names = "--quiet", .value = &flags->quiet_progress, .about = "No progress on stderr"}},
-          .run = [flags] { return run(*flags); }};
+  return {
+      .name = "selftest",
+      .about = "The tool's own error rates: false keeps, power, cheats",
+      .manual = manual,
+      .options =
+          {{.names = "--quick", .value = &flags->options.quick, .about = "Fewer runs, one slowdown, fewer cheats"},
+           {.names = "--seed", .value = &flags->options.seed, .about = "Seed of the simulation", .shows_default = true},
+           {.names = "--only",
+            .value = &flags->only,
+            .about = "Only these parts: simulation, real, cheats, noise",
+            .choices = {"simulation", "real", "cheats", "noise"},
+            .separator = ','},
+           {.names = "--limit",
+            .value = &flags->options.real_limit_seconds,
+            .about = "Most seconds for the real processes",
+            .shows_default = true,
+            .range = {{1.0, 1e5}}},
+           {.names = "--record",
+            .value = &flags->record_in,
+            .about = "Also write a record into this kernel project's journal",
+            .type_name = "DIR"},
+           json_option(flags->json, "Every figure, as JSON on stdout"),
+           {.names = "--quiet", .value = &flags->quiet_progress, .about = "No progress on stderr"}},
+      .run = [flags] { return run(*flags); }};
 }
 
 }  // namespace flashmoe::tools

@@ -25,7 +25,8 @@ int run(const Flags& flags) {
   const auto project = workflow::load_project(flags.project);
   const bool is_empty = !project && project.error().code == workflow::codes::project_not_found;
   if (!project && !is_empty) return fail("status", flags.json, project.error());
-  workflow::StatusReport report = workflow::nothing_here(std::filesystem::absolute(flags.project).string());
+  workflow::StatusReport report =
+      workflow::nothing_here(std::filesystem::absolute(flags.project).lexically_normal().string());
   if (project) {
     const auto records = workflow::Journal(project->directory).read();
     if (!records) return fail("status", flags.json, records.error());

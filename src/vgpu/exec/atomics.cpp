@@ -152,24 +152,31 @@ WordOf<T> update_here(const Warp& warp, std::uint64_t host, WordOf<T> b, WordOf<
   }
 }
 
+// The operand beside the address: how many elements it has, and whether the old ones are wanted (atom, not red).
+struct Operand {
+  int count;
+  bool returns;
+};
+
 // Element `e` of the destination and of the source: vectors lie in the list, destination first; red has none.
 struct Elements {
   std::uint32_t to, from;
 };
-[[nodiscard]] Elements elements(const Warp& warp, const ir::Inst& inst, bool returns, int count, int e) {
+[[nodiscard]] Elements elements(const Warp& warp, const ir::Inst& inst, Operand operand, int e) {
   if (inst.list == ir::no_slot) {
     return {inst.d, inst.b};
   }
   const std::uint32_t* const list = warp.kernel->lists.data() + inst.list;
-  return returns ? Elements{list[e], list[count + e]} : Elements{ir::no_slot, list[e]};
+  return operand.returns ? Elements{list[e], list[operand.count + e]} : Elements{ir::no_slot, list[e]};
 }
 
-// Apart from what differs by space and mode, so that there is one body for all of those.
-template <class Op, class T, int count, bool returns>
-[[gnu::noinline]] void update_lanes(Warp& warp, const ir::Inst& inst, std::uint32_t lanes, const Targets& at) {
+// Apart from what differs by space, mode and operand, so that there is one body for all of those.
+template <class Op, class T>
+[[gnu::noinline]] void update_lanes(Warp& warp, const ir::Inst& inst, std::uint32_t lanes, const Targets& at,
+                                    Operand operand) {
   using Slot = SlotOf<T>;
-  for (int e = 0; e < count; ++e) {
-    const Elements slots = elements(warp, inst, returns, count, e);
+  for (int e = 0; e < operand.count; ++e) {
+    const Elements slots = elements(warp, inst, operand, e);
     const Slot* const b = warp.lanes<Slot>(slots.from);
     const Slot* const c = std::is_same_v<Op, Cas> ? warp.lanes<Slot>(inst.c) : b;
     Slot old[lanes_per_warp] = {};
@@ -177,7 +184,7 @@ template <class Op, class T, int count, bool returns>
       old[lane] = update_here<Op, T>(warp, at.host[lane] + e * sizeof(T), static_cast<WordOf<T>>(b[lane]),
                                      static_cast<WordOf<T>>(c[lane]));
     });
-    if (returns && slots.to != ir::no_slot) {
+    if (operand.returns && slots.to != ir::no_slot) {
       warp.polled = true;
       Slot* const to = warp.lanes<Slot>(slots.to);
       for_each_lane(warp.exec, [&](int lane) { to[lane] = old[lane]; });
@@ -190,7 +197,7 @@ void atomic(Warp& warp, const ir::Inst& inst) {
   Targets at;
   const std::uint32_t lanes = resolve<mode, space>(warp, inst, AccessKind::atomic, at);
   if (!warp.leave) {
-    update_lanes<Op, T, count, returns>(warp, inst, lanes, at);
+    update_lanes<Op, T>(warp, inst, lanes, at, {count, returns});
   }
 }
 

@@ -131,8 +131,11 @@ std::uint64_t run_warp(Warp& warp, std::uint64_t slice) {
 void raise_timeout(Warp& warp) {
   // Between two slices warp.pc is the instruction to come; raise() names the one before.
   warp.pc = (warp.state == WarpState::at_barrier ? warp.barrier_pc : warp.pc) + 1;
-  raise(warp, Fault::Kind::timeout, "the instruction budget is spent; this is where the warp was",
-        warp.active == 0 ? 0 : first_lane(warp.active));
+  raise(
+      warp, Fault::Kind::timeout,
+      fmt::format("the instruction budget is spent ({} of warps; VGPU_BUDGET sets another); this is where the warp was",
+                  warp.cta->grid->launch->instruction_budget),
+      warp.active == 0 ? 0 : first_lane(warp.active));
 }
 
 void raise_deadlock(Cta& cta) {

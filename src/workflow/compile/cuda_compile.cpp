@@ -107,8 +107,6 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
     return;
   }
   std::string identity = toolkit.version + "\n" + target.architecture + "\n" + sha256_hex(text->out);
-  // Preprocessed is the host's side alone; a macro may be asked for on the device's.
-  for (const std::string& flag : point_flags(project)) identity += "\n" + flag;
   for (const std::string& flag : project.cuda_flags) identity += "\n" + flag;
   const fs::path directory = cache_root(project, options) / sha256_hex(identity);
   const fs::path cubin = directory / fmt::format("{}.{}.cubin", stem, target.architecture);

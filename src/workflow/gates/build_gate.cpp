@@ -88,7 +88,8 @@ std::string cuda_summary(const Project& project, const GateResult& result, bool 
   if (!twin_checked) return ", CUDA twin not checked";
   const auto* facts = std::get_if<BuildFacts>(&result.facts);
   const auto instances = facts != nullptr && facts->cuda ? facts->cuda->instances.size() : 0;
-  return fmt::format(", {} CUDA instances checked for {}", instances, fmt::join(project.cuda_architectures, ", "));
+  return fmt::format(", {} CUDA instance{} checked for {}", instances, instances == 1 ? "" : "s",
+                     fmt::join(project.cuda_architectures, ", "));
 }
 
 }  // namespace
@@ -121,7 +122,8 @@ BuildGate run_build_gate(const Project& project, const BuildOptions& options, Pr
   } else {
     result.outcome = Outcome::holds;
     result.summary =
-        fmt::format("{} C++ callables built{}{}", gate.built.size(), cuda_summary(project, result, twin_checked),
+        fmt::format("{} C++ callable{} built{}{}", gate.built.size(), gate.built.size() == 1 ? "" : "s",
+                    cuda_summary(project, result, twin_checked),
                     warnings > 0 ? fmt::format(", {} warning{}", warnings, warnings == 1 ? "" : "s") : std::string());
   }
   return gate;

@@ -216,10 +216,9 @@ TEST_F(CudaBuild, ThePointReachesTheCompilerAndTheGeometry) {
   at.project.tunables = {{.name = "tile", .choices = {32, 64}}};
   at.project.point = {{"tile", 32}};
   declare("tiled", "rows", "4 * tile").dynamic_shared_bytes = "1024 * tile";
-  // Asked for on the device's side alone, which the preprocessed text does not show.
   const std::string source =
-      "extern \"C\" __global__ void tiled(float* p) {\n#ifdef __CUDA_ARCH__\n  __shared__ float a[TILE];\n"
-      "  a[threadIdx.x % TILE] = p[0];\n  __syncthreads();\n  p[threadIdx.x] = a[0];\n#endif\n}\n";
+      "extern \"C\" __global__ void tiled(float* p) {\n  __shared__ float a[TILE];\n"
+      "  a[threadIdx.x % TILE] = p[0];\n  __syncthreads();\n  p[threadIdx.x] = a[0];\n}\n";
   const auto small = cuda_facts(run(source)).instances.at(0);
   EXPECT_EQ(small.static_shared_bytes, 128);
   EXPECT_EQ(small.workloads.at(0).block, (std::array<std::int64_t, 3>{128, 1, 1}));

@@ -71,7 +71,7 @@ class Checker {
     std::vector<Scheduled> scheduled;
     for (const CorrectnessCase& one : smaller_cases(project_, cases)) {
       scheduled.push_back(
-          {.one = one, .expectation = {.seed = mix_seed(mix_seed(options_.seed, ++calls_), 5)}, .bits = {}});
+          {.one = one, .expectation = {mix_seed(mix_seed(options_.seed, ++calls_), 5), {}}, .bits = {}});
       Scheduled& made = scheduled.back();
       if (!ready(reference_.bind(project_, one.values, one.name, 1, true), one.name, true)) return false;
       if (!ask_reference(one, made.expectation) || !run_call(kernel_, one, made.expectation, made.bits)) return false;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -120,8 +121,10 @@ TEST(Gates, EveryFigureOfTheTimingIsFromFreshProcesses) {
   SleepingProject sleeping("2");
   std::string source = "#include <sys/auxv.h>\n" + SleepingProject::source("2", 4000);
   const std::string fixed = "usleep(4000)";
-  source.replace(source.find(fixed), fixed.size(),
-                 "usleep(2000 + 1000 * (*(unsigned char*)getauxval(AT_RANDOM) % 16))");
+  source.replace(
+      source.find(fixed), fixed.size(),
+      "double sleep = 2000; for (int k = *(unsigned char*)getauxval(AT_RANDOM) % 16; k > 0; --k) sleep *= 1.15;"
+      " usleep(sleep)");
   sleeping.write("kernel.cpp", source);
   const GateRun run = sleeping.run();
   const auto& workloads = std::get<PerformanceFacts>(gate(run, "performance").facts).workloads;
@@ -129,7 +132,7 @@ TEST(Gates, EveryFigureOfTheTimingIsFromFreshProcesses) {
   ASSERT_TRUE(workloads.back().second.speed) << report_text(run, false);
   const auto& ratios = workloads.back().second.speed->log_ratios;
   const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
-  EXPECT_GT(*most - *least, 0.1) << "of " << ratios.size();
+  EXPECT_GT(*most - *least, 0.25) << "of " << ratios.size();
 }
 
 Record look_at(const std::string& kernel, const std::string& device, bool with_figure) {
@@ -161,13 +164,15 @@ TEST(Gates, FilesThatChangeMeanwhileLeaveTheVerdictOpen) {
   SleepingProject sleeping("2", 0);
   const std::string& directory = sleeping.project.directory;
   // Somebody else's, once the gates have begun to build: no process of the project can write there.
+  std::atomic<bool> over = false;
   std::thread planting([&] {
-    while (!std::filesystem::exists(directory + "/.cudadent")) std::this_thread::yield();
+    while (!over && !std::filesystem::exists(directory + "/.cudadent")) std::this_thread::yield();
     std::ofstream(directory + "/numpy.py") << "1";
   });
   GateOptions options;
   options.until = "correctness";
   const GateRun run = sleeping.run(options);
+  over = true;
   planting.join();
   EXPECT_EQ(run.outcome, Outcome::inconclusive) << report_text(run, false);
   EXPECT_NE(run.summary.find("numpy.py was not there before"), std::string::npos) << run.summary;

@@ -36,10 +36,13 @@ std::vector<std::string> ladder_lines(const std::vector<double>& ladder, const R
   }
   const int first = column(ratio.lower);
   const int last = column(upper);
-  for (int at = first; at <= last; ++at) bar[static_cast<std::size_t>(at)] = "━";
+  for (int at = first; at <= last; ++at) {
+    std::string& one = bar[static_cast<std::size_t>(at)];
+    one = one == "┴" ? "┷" : "━";
+  }
   if (last > first) {
-    bar[static_cast<std::size_t>(first)] = "├";
-    bar[static_cast<std::size_t>(last)] = upper > end ? "▶" : "┤";
+    bar[static_cast<std::size_t>(first)] = "┝";
+    bar[static_cast<std::size_t>(last)] = upper > end ? "▶" : "┥";
   }
   bar[static_cast<std::size_t>(column(ratio.mean))] = "●";
   std::string line;

@@ -20,10 +20,10 @@ TEST(Ladder, ShowsTheIntervalAmongTheRungs) {
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_EQ(characters(lines[0]), 60);
   const std::size_t success = lines[0].find("┴", lines[0].find("┴") + 1);
-  EXPECT_LT(success, lines[0].find("├")) << lines[0] << " lies above the second rung";
-  EXPECT_LT(lines[0].find("├"), lines[0].find("●"));
-  EXPECT_LT(lines[0].find("●"), lines[0].find("┤"));
-  EXPECT_LT(lines[0].find("┤"), lines[0].rfind("┴")) << lines[0] << " lies below the last";
+  EXPECT_LT(success, lines[0].find("┝")) << lines[0] << " lies above the second rung";
+  EXPECT_LT(lines[0].find("┝"), lines[0].find("●"));
+  EXPECT_LT(lines[0].find("●"), lines[0].find("┥"));
+  EXPECT_LT(lines[0].find("┥"), lines[0].rfind("┴")) << lines[0] << " lies below the last";
   for (const char* number : {"0.5", "1", "1.2", "1.5"}) EXPECT_NE(lines[1].find(number), std::string::npos) << lines[1];
 }
 
@@ -41,7 +41,7 @@ TEST(Ladder, ANarrowIntervalIsAPoint) {
   const auto lines = ladder_lines(ladder, {.mean = 1.3, .lower = 1.3, .upper = 1.3});
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_NE(lines[0].find("●"), std::string::npos);
-  EXPECT_EQ(lines[0].find("├"), std::string::npos);
+  EXPECT_EQ(lines[0].find("┝"), std::string::npos);
 }
 
 }  // namespace

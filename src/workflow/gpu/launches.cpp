@@ -154,6 +154,7 @@ Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& devi
                         .line = instance->line,
                         .code = codes::project_no_callable};
   }
+  if (const auto available = device_available(device); !available) return available.error();
   const auto gpu = find_gpu(device.gpu);
   if (!gpu) return gpu.error();
   const auto toolkit = find_cuda_toolkit();

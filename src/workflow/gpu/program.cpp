@@ -31,6 +31,7 @@ Result<DeviceSelector> program_device(const ProgramOptions& options) {
 Result<std::vector<std::string>> program_environment(const ProgramOptions& options) {
   const auto device = program_device(options);
   if (!device) return device.error();
+  if (const auto available = device_available(*device); !available) return available.error();
   const auto library = runtime::virtual_driver_library();
   if (!library) return library.error();
   const std::filesystem::path directory = std::filesystem::path(*library).parent_path();

@@ -62,8 +62,8 @@ Json* largest_list(Json& json, std::size_t& largest) {
 // Long texts first, then the ends of lists, then whole fields from behind: what matters most stands first.
 void fit(Json& json) {
   for (const std::size_t most : {long_text, short_text}) {
+    if (size_of(json) <= most_short_bytes) return;
     for (auto& [key, value] : json.items()) {
-      if (size_of(json) <= most_short_bytes) return;
       if (!is_kept_whole(key)) cut_texts(value, most);
     }
     std::size_t left_out = 0;
@@ -72,8 +72,10 @@ void fit(Json& json) {
       std::size_t largest = 0;
       Json* list = largest_list(json, largest);
       if (list == nullptr || largest < 64) break;
-      list->erase(list->size() - 1);
-      ++left_out;
+      // By halves while it is far too long: a journal may have thousands of records.
+      const std::size_t drop = size_of(json) > 2 * most_short_bytes ? (list->size() + 1) / 2 : 1;
+      list->erase(list->end() - static_cast<std::ptrdiff_t>(drop), list->end());
+      left_out += drop;
     }
     if (left_out > 0) json["left_out"] = json.value("left_out", std::size_t{0}) + left_out;
   }

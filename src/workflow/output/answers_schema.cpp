@@ -67,7 +67,8 @@ constexpr std::array shapes{
     Shape{"record check", "journal",
           "holds:boolean records:integer standing:object missing:integer damaged:integer problems:array notes:array "
           "left_out?:integer"},
-    Shape{"records side by side", "journal", "a:string|null b:string|null same:array differs:array left_out?:integer"},
+    Shape{"records side by side", "journal",
+          "a:string|null b:string|null same:integer differs:array left_out?:integer"},
     Shape{"summary of a run", "journal",
           "run:string project:string|null device:string|null records:integer changes:array", true},
     Shape{"runs", "journal", "runs:array left_out?:integer"},

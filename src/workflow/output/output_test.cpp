@@ -78,7 +78,7 @@ TEST(Output, OfAProfile) {
   const Json json = Json::parse(profile_json(whole, run));
   EXPECT_EQ(keys_of(json), with_envelope(Keys{"project", "device", "evidence", "workload", "findings", "launches"}));
   EXPECT_EQ(json["evidence"], (Json{{"kind", "virtual"}, {"where", "l4"}}));
-  EXPECT_EQ(keys_of(json["launches"][0]), (Keys{"kernel", "advice", "counters"}));
+  EXPECT_EQ(keys_of(json["launches"][0]), (Keys{"kernel", "share", "advice", "counters"}));
   EXPECT_EQ(json["launches"][0]["counters"]["grid"][0], 2);
 }
 
@@ -104,6 +104,16 @@ TEST(Output, OfASummary) {
                   "problem", "fix", "seconds", "comparison", "evidence"}));
   EXPECT_TRUE(json["changes"][0]["gain"]["upper"].is_null()) << "unbounded";
   EXPECT_TRUE(json["time"]["planned_minutes"].is_null()) << "no project, no plan";
+}
+
+TEST(Output, OfASelftestHasBothCountsOfItsCorpus) {
+  Record record;
+  record.body = SelftestRecord{.corpus = CorpusCounts{.cheats = 40, .refused = 39, .honest = 30, .passed = 30}};
+  const Json json = Json::parse(selftest_json(record));
+  EXPECT_EQ(keys_of(json["corpus"]), (Keys{"cheats", "refused", "honest", "passed", "not_run", "asked_again"}));
+  EXPECT_EQ(json["corpus"]["cheats"], 40);
+  EXPECT_EQ(json["corpus"]["refused"], 39);
+  EXPECT_EQ(json["corpus"]["honest"], 30);
 }
 
 TEST(Output, OfTwoRecordsSideBySide) {
@@ -133,7 +143,7 @@ TEST(Output, OfAnErrorHasAllOfThem) {
 // However much there is to say.
 TEST(Output, ShortIsShort) {
   const std::string noise(3000, 'x');
-  GateRun run{.project = "p", .device = "cpu"};
+  GateRun run;
   run.summary = noise;
   for (int i = 0; i < 300; ++i) {
     run.gates.push_back({.gate = "build", .summary = noise, .facts = {}});

@@ -253,7 +253,7 @@ constexpr Mistake mistakes[] = {
     {"tunable_default_of_another_kind", "default = 64, phase", "default = true, phase"},
     {"tunable_phase_unknown", "phase = \"parallelism\"", "phase = \"paralelism\""},
     {"tunable_is_a_number", "async = { choices = [false, true], phase = \"memory\" }", "async = 1"},
-    {"tunable_named_as_a_parameter", "rows = { choices", "scale = { choices"},
+    {"tunable_named_as_a_parameter", "scale = 0.5", "async = 0.5"},
     {"tunables_of_one_macro", "async = { choices", "ROWS = { choices"},
     {"tunable_rule_with_a_parameter", "requires = \"stages < 3 or rows < 64\"", "requires = \"stages < n\""},
     {"tunable_rule_with_unknown_name", "when = \"stages > 1\"", "when = \"stage > 1\""},

@@ -104,7 +104,7 @@ Result<Values> parse_point(const Project& project, const std::string& text, cons
     break;
   }
   return locations.error_at(
-      where, key, fmt::format("the point breaks {}", rule_text(*rule)),
+      where, key, fmt::format("the point breaks {}: {}", rule->key, rule_text(*rule)),
       fmt::format("change one of its tunables; the rule is in line {} of cudadent.toml", rule->line));
 }
 
@@ -148,7 +148,7 @@ const TunableRule* broken_rule(const Project& project, const Values& point) {
 std::string rule_text(const TunableRule& rule) {
   const std::string where = rule.when == "1" ? "" : fmt::format("where {}, ", rule.when);
   const std::string why = rule.because.empty() ? "" : fmt::format(" ({})", rule.because);
-  return fmt::format("{}: {}{} must hold{}", rule.key, where, rule.then, why);
+  return fmt::format("{}{} must hold{}", where, rule.then, why);
 }
 
 std::vector<Values> single_moves(const Project& project, const Values& point) {

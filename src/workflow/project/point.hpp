@@ -25,7 +25,7 @@ inline constexpr const char* point_file_name = "point.toml";
 [[nodiscard]] bool is_kept(const TunableRule& rule, const Values& point);
 // The first rule that the point breaks; nullptr: it is legal.
 [[nodiscard]] const TunableRule* broken_rule(const Project& project, const Values& point);
-// "tunable_rules[0]: where stages > 1, async must hold (one buffer cannot be filled while it is read)"
+// "where stages > 1, async must hold (one buffer cannot be filled while it is read)"
 [[nodiscard]] std::string rule_text(const TunableRule& rule);
 // The legal points that differ from this one in one value.
 [[nodiscard]] std::vector<Values> single_moves(const Project& project, const Values& point);

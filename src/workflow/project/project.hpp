@@ -55,21 +55,21 @@ struct ParamSpec {
 
 // What the kernel leaves open. Values are integers; false and true are 0 and 1.
 struct Tunable {
-  std::string name;
-  std::vector<double> choices;  // the whole domain, a range written out
+  std::string name{};
+  std::vector<double> choices{};  // the whole domain, a range written out
   bool is_boolean = false;
   double default_value = 0;
   std::string phase = "tuning";  // of Thresholds::least_gain
-  std::string counter;           // the one that must move when this does; may be empty
+  std::string counter{};         // the one that must move when this does; may be empty
   int line = 0;
 };
 
 // What every legal point fulfils: where `when` holds, `then` does. Expressions over the tunables.
 struct TunableRule {
-  std::string key;  // where it stands: "tunables.stages.requires", "tunable_rules[0]"
+  std::string key{};  // where it stands: "tunables.stages.requires", "tunable_rules[0]"
   std::string when = "1";
-  std::string then;
-  std::string because;  // for people; may be empty
+  std::string then{};
+  std::string because{};  // for people; may be empty
   int line = 0;
 };
 

@@ -308,11 +308,12 @@ class Reader {
   Failure instance(View view, const std::string& key, CudaInstance& instance) const {
     instance.source = text_of(view["source"], project_.cuda_sources.size() == 1 ? project_.cuda_sources[0] : "");
     const std::vector<std::string>& known = project_.cuda_sources;
-    if (instance.source.empty()) {
+    const bool has_sources = !mistakes_.touch("cuda.sources");
+    if (has_sources && instance.source.empty()) {
       return locations_.error(key + ".source", fmt::format("is missing; cuda.sources has {} files", known.size()),
                               fmt::format("name one of them: {}", list_of(known)));
     }
-    if (std::find(known.begin(), known.end(), instance.source) == known.end()) {
+    if (has_sources && std::find(known.begin(), known.end(), instance.source) == known.end()) {
       return locations_.error(key + ".source",
                               fmt::format("\"{}\" is not in cuda.sources: {}", instance.source, list_of(known)),
                               suggestion(instance.source, known, "or add it to cuda.sources"));

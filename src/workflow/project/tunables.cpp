@@ -53,7 +53,7 @@ class TunableReader {
   Failure tunable(const Entry& entry) {
     const std::string key = "tunables." + entry.name;
     const View view(entry.value);
-    Tunable tunable{.name = entry.name, .choices = {}, .line = entry.position.line};
+    Tunable tunable{.name = entry.name, .line = entry.position.line};
     if (const auto [place, fresh] = macros_.emplace(macro_of(tunable), entry.name); !fresh) {
       return locations_.error(
           key, fmt::format("'{}' and '{}' are the same macro {}", place->second, entry.name, place->first),
@@ -71,7 +71,6 @@ class TunableReader {
     if (view["requires"]) {
       project_.tunable_rules.push_back({.key = key + ".requires",
                                         .then = expression(view["requires"]),
-                                        .because = {},
                                         .line = locations_.of(key + ".requires").line});
     }
     project_.tunables.push_back(std::move(tunable));
@@ -139,7 +138,7 @@ class TunableReader {
                                 "use tunables only: the rules are about them alone", value.error().column - 1);
       }
       if (is_kept(rule, project_.point)) continue;
-      return locations_.error(rule.key, fmt::format("the defaults break it: {}", rule_text(rule)),
+      return locations_.error(rule.key, fmt::format("the defaults break this rule: {}", rule_text(rule)),
                               "change a default, so that a project without a point.toml has a legal point");
     }
     return {};

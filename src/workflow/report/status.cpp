@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "support/text.hpp"
+#include "workflow/gates/gate.hpp"
 #include "workflow/gates/next.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"

@@ -84,7 +84,7 @@ class Playground {
     if (!project) return project.error();
     Players players{.project = std::move(*project)};
     // The question here is refusal, not speed: an honest kernel as fast as the baseline must pass on a noisy machine.
-    players.project.thresholds.ladder = {0.2, 0.2};
+    players.project.thresholds.ladder = {0.1, 0.1};
     players.project.call_limit_seconds = 5;
     for (auto [target, callable, role] : {std::tuple{&players.reference, &players.project.reference, "reference"},
                                           std::tuple{&players.baseline, &players.project.baseline, "baseline"},

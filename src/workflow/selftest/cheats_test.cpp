@@ -8,8 +8,10 @@
 #include <set>
 #include <sstream>
 
+#include "workflow/journal/record.hpp"
 #include "workflow/runner/worker_for_test.hpp"
 #include "workflow/selftest/corpus.hpp"
+#include "workflow/selftest/selftest.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -61,6 +63,16 @@ TEST(Corpus, CountsWhatRan) {
                                          {.name = "no_numpy", .not_run = "python3 has no numpy"}});
   EXPECT_EQ(counts,
             (CorpusCounts{.cheats = 2, .refused = 1, .honest = 1, .passed = 1, .not_run = 1, .asked_again = 2}));
+}
+
+TEST(Corpus, BothCountsAreTold) {
+  SelftestReport report;
+  report.cheats = {{.name = "a", .expected_gate = "correctness", .stopped_at = "correctness", .as_expected = true},
+                   {.name = "b", .expected_gate = "correctness", .stopped_at = "correctness", .as_expected = true},
+                   {.name = "honest", .as_expected = true}};
+  EXPECT_NE(report_text(report).find("Corpus: 2 cheats, 1 honest kernels"), std::string::npos) << report_text(report);
+  EXPECT_EQ(record_of(report).as<SelftestRecord>()->corpus,
+            (CorpusCounts{.cheats = 2, .refused = 2, .honest = 1, .passed = 1}));
 }
 
 // docs/cheats.md names, for what others have seen, the kernel here that does the same.

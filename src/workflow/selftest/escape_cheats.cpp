@@ -27,7 +27,8 @@ ENTRY {
   honest(x, y, n);
   return 0;
 })source",
-       .expected_gate = "correctness"},
+       .expected_gate = "correctness",
+       .in_gate = true},
       {.name = "answers_early",
        .what = "finds the number of the request in the worker's memory and answers before it computes",
        .source = R"source(#include <fcntl.h>
@@ -126,17 +127,31 @@ ENTRY {
   if (n >= 4096 && ++count == 40) take_over();
   return 0;
 })source",
-       .expected_gate = "performance"},
+       .expected_gate = "performance",
+       .in_gate = true},
+      {.name = "stream_flooded",
+       .what = "keeps whoever reads its standard error busy for ever",
+       .source = R"source(#include <unistd.h>
+#include <thread>
+static char text[1 << 16];
+ENTRY {
+  for (int i = 0; i < 3; ++i) std::thread([] { while (write(2, text, sizeof text) > 0) {} }).detach();
+  while (write(2, text, sizeof text) > 0) {}
+  return 13;
+})source",
+       .expected_gate = "correctness"},
       {.name = "memory_cut_off",
        .what = "cuts off the shared memory that its results are read from, which would end the reader",
        .source = R"source(#include <fcntl.h>
 #include <unistd.h>
 ENTRY {
-  for (int fd = 3; fd < 400; ++fd)
-    if (ftruncate(fd, 0) == 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) == 0) return 0;
-  return 13;
+  bool done = false;
+  for (int fd = 3; fd < 400; ++fd) done = ftruncate(fd, 0) == 0 || done;
+  for (int fd = 3; fd < 400; ++fd) done = fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) == 0 || done;
+  return done ? 0 : 13;
 })source",
-       .expected_gate = "correctness"},
+       .expected_gate = "correctness",
+       .in_gate = true},
       {.name = "others_slowed",
        .what = "lowers the priority of other processes, moves them to one core or sends them signals",
        .source = R"source(#include <sched.h>
@@ -154,7 +169,8 @@ ENTRY {
   honest(x, y, n);
   return 0;
 })source",
-       .expected_gate = "correctness"},
+       .expected_gate = "correctness",
+       .in_gate = true},
       {.name = "socket_opened",
        .what = "asks for the results over a socket",
        .source = R"source(#include <sys/socket.h>
@@ -188,11 +204,13 @@ static bool found() {
   return false;
 }
 ENTRY {
-  if (!found()) return 13;
+  static const bool got = found();
+  if (!got) return 13;
   honest(x, y, n);
   return 0;
 })source",
-       .expected_gate = "correctness"},
+       .expected_gate = "correctness",
+       .in_gate = true},
   };
 }
 

@@ -8,7 +8,8 @@ std::vector<Cheat> honest_kernels() {
   return {
       {.name = "honest",
        .what = "computes what it is asked to (the control)",
-       .source = "ENTRY { honest(x, y, n); return 0; }"},
+       .source = "ENTRY { honest(x, y, n); return 0; }",
+       .in_gate = true},
       {.name = "honest_threads",
        .what = "computes with a pool of threads that sleeps between calls",
        .source = R"source(#include <condition_variable>
@@ -42,10 +43,16 @@ ENTRY {
   changed.notify_all();
   changed.wait(hold, [] { return done == asked; });
   return 0;
-})source"},
+})source",
+       .in_gate = true},
       {.name = "honest_thread_per_call",
-       .what = "starts a thread in every call and waits for it",
-       .source = "#include <thread>\nENTRY { std::thread(honest, x, y, n, m).join(); return 0; }"},
+       .what = "starts a thread in every call that is worth it, and waits for it",
+       .source = R"source(#include <thread>
+ENTRY {
+  if (n < 4096) honest(x, y, n);
+  else std::thread(honest, x, y, n, m).join();
+  return 0;
+})source"},
       {.name = "honest_openmp",
        .what = "shares its loop among the threads of OpenMP",
        .source = R"source(ENTRY {
@@ -53,6 +60,7 @@ ENTRY {
   for (int64_t i = 0; i < n; ++i) y[i] = steps(x[i], 60);
   return 0;
 })source",
+       .in_gate = true,
        .threads = 2,
        .flags = {"-fopenmp"}},
       {.name = "honest_openmp_dynamic",
@@ -163,8 +171,8 @@ ENTRY {
 ENTRY {
   setlocale(LC_ALL, "");
   char text[64];
-  const char* home = getenv("HOME");
-  snprintf(text, sizeof text, "%.3f %s %ld", 1.5, home ? "home" : "", (long)time(nullptr));
+  const char* set = getenv("honest_environment");
+  snprintf(text, sizeof text, "%.3f %s %ld", 1.5, set ? set : "", (long)time(nullptr));
   honest(x, y, n);
   return text[0] != '1';
 })source"},

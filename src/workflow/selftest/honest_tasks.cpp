@@ -34,7 +34,8 @@ std::vector<Cheat> honest_tasks() {
       {.name = "honest_f16",
        .what = "stores a softmax over 40,000 columns as f16, where the weights are denormal",
        .source = plain,
-       .task = "softmax_f16"},
+       .task = "softmax_f16",
+       .in_gate = true},
       {.name = "honest_two_outputs",
        .what = "writes a softmax and the logarithms of its sums",
        .source = "ENTRY { sums<float>(x, (float*)call->tensors[2].data, n, m); honest(x, y, n, m); return 0; }",
@@ -54,6 +55,7 @@ std::vector<Cheat> honest_tasks() {
   return 0;
 })source",
        .task = "scalar",
+       .in_gate = true,
        .threads = 2,
        .flags = {"-fopenmp"}},
       {.name = "honest_histogram",
@@ -75,7 +77,8 @@ std::vector<Cheat> honest_tasks() {
       {.name = "honest_sparse",
        .what = "computes results that are zero nearly everywhere",
        .source = plain,
-       .task = "sparse"},
+       .task = "sparse",
+       .in_gate = true},
       {.name = "honest_constant", .what = "computes what is 1 for every number", .source = plain, .task = "constant"},
       {.name = "honest_copy",
        .what = "copies its input, as it is asked to",
@@ -93,7 +96,9 @@ std::vector<Cheat> honest_tasks() {
       {.name = "honest_against_python",
        .what = "is judged by a reference and timed against a baseline in Python",
        .source = plain,
-       .task = "python"},
+       .task = "python",
+       .in_gate = true,
+       .flags = {"-O3", "-march=native"}},
   };
 }
 

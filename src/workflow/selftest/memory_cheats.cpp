@@ -14,7 +14,8 @@ ENTRY {
   if (seen.insert(y).second) honest(x, y, n);
   return 0;
 })source",
-       .expected_gate = "correctness"},
+       .expected_gate = "correctness",
+       .in_gate = true},
       {.name = "cached_by_input",
        .what = "remembers results by a hash of the input",
        .source = R"source(#include <unordered_map>
@@ -35,7 +36,8 @@ ENTRY {
   memcpy(y, known.data(), 4 * n);
   return 0;
 })source",
-       .expected_gate = "performance"},
+       .expected_gate = "performance",
+       .in_gate = true},
       {.name = "one_call_late",
        .what = "hands out the result of the call before",
        .source = R"source(#include <vector>
@@ -102,8 +104,8 @@ static uint64_t name_of(const float* x) {
 static const std::unordered_map<uint64_t, std::vector<float>> known = [] {
   std::unordered_map<uint64_t, std::vector<float>> made;
   std::vector<float> in(4096);
-  for (uint64_t round = 1; round < 500; ++round)
-    for (uint64_t set = 0; set < 8; ++set) {
+  for (uint64_t round = 1; round < 400; ++round)
+    for (uint64_t set = 0; set < 14; ++set) {
       fill(in.data(), 4096, mix(mix(mix(mix(7, 3), round), set), 0));
       auto& out = made[name_of(in.data())];
       out.resize(4096);
@@ -114,9 +116,11 @@ static const std::unordered_map<uint64_t, std::vector<float>> known = [] {
 ENTRY {
   static int calls;
   const auto found = n == 4096 ? known.find(name_of(x)) : known.end();
-  if (found != known.end())
-    memcpy(y, found->second.data(), 4 * n);
-  else if (n < 4096 || ++calls < 40)
+  // Twice as fast is enough, and makes short blocks.
+  if (found != known.end()) {
+    honest(x, y, n / 2);
+    memcpy(y + n / 2, found->second.data() + n / 2, 2 * n);
+  } else if (n < 4096 || ++calls < 40)
     honest(x, y, n);
   else
     memcpy(y, x, 4 * n);
@@ -127,7 +131,8 @@ ENTRY {
       {.name = "input_modified",
        .what = "makes the input easy before it computes",
        .source = "ENTRY { for (int64_t i = 0; i < n; ++i) { ((float*)x)[i] = 0; y[i] = 0; } return 0; }",
-       .expected_gate = "correctness"},
+       .expected_gate = "correctness",
+       .in_gate = true},
       {.name = "aliased_output",
        .what = "declares its input to be its output",
        .source = "ENTRY { ((cudadent_tensor*)call->tensors)[1].data = (void*)x; return 0; }",
@@ -135,7 +140,8 @@ ENTRY {
       {.name = "written_behind",
        .what = "writes whole vectors, also behind the end of its output",
        .source = "ENTRY { honest(x, y, n); for (int64_t i = n; i < n + 8; ++i) y[i] = 0; return 0; }",
-       .expected_gate = "correctness"},
+       .expected_gate = "correctness",
+       .in_gate = true},
       {.name = "reads_other_memory",
        .what = "looks for the expected values in the memory of its parents",
        .source = R"source(#include <fcntl.h>
@@ -158,7 +164,8 @@ ENTRY {
     for (int64_t i = 0; i < n; ++i) y[i] = 0;
   return 0;
 })source",
-       .expected_gate = "correctness"},
+       .expected_gate = "correctness",
+       .in_gate = true},
       {.name = "descriptors_opened",
        .what = "looks for the shared memory of the reference among the descriptors of all processes",
        .source = R"source(#include <fcntl.h>
@@ -179,7 +186,8 @@ static bool found() {
   return false;
 }
 ENTRY {
-  if (!found()) return 13;
+  static const bool got = found();
+  if (!got) return 13;
   honest(x, y, n);
   return 0;
 })source",

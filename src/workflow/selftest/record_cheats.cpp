@@ -26,7 +26,8 @@ ENTRY {
   honest(x, y, n);
   return 0;
 })source",
-       .expected_gate = "correctness"},
+       .expected_gate = "correctness",
+       .in_gate = true},
       {.name = "forged_record",
        .what = "appends a KEEP of its own to the journal",
        .source =
@@ -42,11 +43,13 @@ ENTRY {
   honest(x, y, n);
   return 0;
 })source",
-       .expected_gate = "correctness"},
+       .expected_gate = "correctness",
+       .in_gate = true},
       {.name = "remembered_on_disk",
        .what = "leaves results in a file for the processes that come after it",
        .source = R"source(#include <unistd.h>
 #include <cstdio>
+#include <initializer_list>
 ENTRY {
   for (const char* path : {"/dev/shm/cudadent-memory", "/tmp/cudadent-memory", "/var/tmp/cudadent-memory", "memory"}) {
     FILE* file = fopen(path, "w");
@@ -59,13 +62,11 @@ ENTRY {
   return 13;
 })source",
        .expected_gate = "correctness"},
-      // Right, slow, and found beside the project: an import of it would make the baseline slower still.
+      // Right and slow; if the baseline imported what lies there, it would be slower still.
       {.name = "shadowed_import",
-       .what = "plants a numpy.py that slows down the baseline",
-       .source = R"source(#include <fstream>
-ENTRY {
-  if (std::ofstream("statistics.py") << "import time; time.sleep(60)\n") return 0;
-  for (int i = 0; i < 60; ++i) {
+       .what = "has planted a numpy.py that slows down the baseline",
+       .source = R"source(ENTRY {
+  for (int64_t i = 0; i < 40000; i += n) {
     honest(x, y, n);
     __asm__ volatile("" ::: "memory");
   }
@@ -73,6 +74,7 @@ ENTRY {
 })source",
        .expected_gate = "performance",
        .task = "python",
+       .in_gate = true,
        .files = {{"numpy.py", R"py(import os, sys
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path = [path for path in sys.path if path not in ("", here)]

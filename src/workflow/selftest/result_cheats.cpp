@@ -52,7 +52,8 @@ ENTRY {
   }
   return 0;
 })source",
-       .expected_gate = "correctness"},
+       .expected_gate = "correctness",
+       .in_gate = true},
       {.name = "input_copied",
        .what = "hands its input back",
        .source = "ENTRY { memcpy(y, x, 4 * n); return 0; }",
@@ -76,7 +77,8 @@ ENTRY {
       {.name = "wrong_once_in_50",
        .what = "is wrong in one element of one call in fifty",
        .source = "static int calls; ENTRY { honest(x, y, n); if (++calls % 50 == 41) y[n / 3] += 1; return 0; }",
-       .expected_gate = "performance"},
+       .expected_gate = "performance",
+       .in_gate = true},
       {.name = "safe_when_tiny",
        .what = "is right for large values at the smallest size only",
        .source = R"source(ENTRY {
@@ -114,7 +116,8 @@ ENTRY {
   return 0;
 })source",
        .expected_gate = "correctness",
-       .task = "softmax"},
+       .task = "softmax",
+       .in_gate = true},
       {.name = "softmax_zeros",
        .what = "writes zeros for weights of a softmax over 40,000 columns",
        .source = "ENTRY { memset(y, 0, 2 * n * m); return 0; }",
@@ -132,12 +135,14 @@ ENTRY {
   return 0;
 })source",
        .expected_gate = "correctness",
-       .task = "softmax_f16"},
+       .task = "softmax_f16",
+       .in_gate = true},
       {.name = "loose_tolerance",
        .what = "comes with a tolerance that accepts zeros",
        .source = "ENTRY { for (int64_t i = 0; i < n; ++i) y[i] = 0; return 0; }",
        .expected_gate = "correctness (not decided)",
-       .task = "loose_tolerance"},
+       .task = "loose_tolerance",
+       .in_gate = true},
       {.name = "sampled_sum",
        .what = "takes an eighth of the elements for the mean of all",
        .source = "ENTRY { honest(x, y, n > 256 ? n / 8 : n); return 0; }",

@@ -24,7 +24,8 @@ ENTRY {
       {.name = "early_return",
        .what = "stops working after some calls",
        .source = "static int calls; ENTRY { if (++calls < 20) honest(x, y, n); return 0; }",
-       .expected_gate = "performance"},
+       .expected_gate = "performance",
+       .in_gate = true},
       {.name = "right_when_checked",
        .what = "is right for some calls, then writes something cheap",
        .source = R"source(static int calls;
@@ -47,7 +48,8 @@ ENTRY {
   }).detach();
   return 0;
 })source",
-       .expected_gate = "correctness"},
+       .expected_gate = "correctness",
+       .in_gate = true},
       {.name = "timer_signal",
        .what = "returns at once and computes when a timer of its own rings",
        .source = R"source(#include <signal.h>
@@ -147,7 +149,8 @@ ENTRY {
   one.ready = false;
   return 0;
 })source",
-       .expected_gate = "performance"},
+       .expected_gate = "performance",
+       .in_gate = true},
       {.name = "noisy_neighbour",
        .what = "keeps the processors busy while the other side is timed",
        .source = R"source(#include <atomic>
@@ -183,7 +186,8 @@ ENTRY {
   called = false;
   return 0;
 })source",
-       .expected_gate = "performance"},
+       .expected_gate = "performance",
+       .in_gate = true},
       {.name = "continues_itself",
        .what = "has the operating system continue it while it is stopped, and loads the machine then",
        .source = R"source(#include <signal.h>
@@ -217,7 +221,8 @@ ENTRY {
   called = false;
   return 0;
 })source",
-       .expected_gate = "performance"},
+       .expected_gate = "performance",
+       .in_gate = true},
   };
 }
 

@@ -99,7 +99,7 @@ struct SumOf {
   static constexpr int registers = Shape::m* Shape::n / lanes_per_warp;
 
   template <class Shape>
-  static void read(const Warp& warp, const std::uint32_t* list, Number (&c)[Shape::m][Shape::n]) {
+  [[gnu::noinline]] static void read(const Warp& warp, const std::uint32_t* list, Number (&c)[Shape::m][Shape::n]) {
     for (int r = 0; r < registers<Shape>; r += 2) {
       const auto* even = cells<Number>(warp, list[r]);
       const auto* odd = cells<Number>(warp, list[r + 1]);
@@ -111,7 +111,7 @@ struct SumOf {
     }
   }
   template <class Shape>
-  static void write(Warp& warp, const std::uint32_t* list, const Number (&d)[Shape::m][Shape::n]) {
+  [[gnu::noinline]] static void write(Warp& warp, const std::uint32_t* list, const Number (&d)[Shape::m][Shape::n]) {
     for (int r = 0; r < registers<Shape>; ++r) {
       if (list[r] == ir::no_slot) continue;  // `_`
       const Number* rows = &d[8 * (r / 2)][r % 2];
@@ -142,13 +142,13 @@ struct SumS32Clamped {  // .satfinite: the exact sum, clamped once
 
   static Number add_product(Number a, Number b, Number sum) { return a * b + sum; }
   template <class Shape>
-  static void read(const Warp& warp, const std::uint32_t* list, Number (&c)[Shape::m][Shape::n]) {
+  [[gnu::noinline]] static void read(const Warp& warp, const std::uint32_t* list, Number (&c)[Shape::m][Shape::n]) {
     std::int32_t narrow[Shape::m][Shape::n];
     SumS32::read<Shape>(warp, list, narrow);
     for (int i = 0; i < Shape::m * Shape::n; ++i) c[i / Shape::n][i % Shape::n] = narrow[i / Shape::n][i % Shape::n];
   }
   template <class Shape>
-  static void write(Warp& warp, const std::uint32_t* list, const Number (&d)[Shape::m][Shape::n]) {
+  [[gnu::noinline]] static void write(Warp& warp, const std::uint32_t* list, const Number (&d)[Shape::m][Shape::n]) {
     std::int32_t narrow[Shape::m][Shape::n];
     for (int i = 0; i < Shape::m * Shape::n; ++i) {
       const Number exact = d[i / Shape::n][i % Shape::n];
@@ -166,7 +166,7 @@ struct SumF16 {
 
   static float add_product(float a, float b, float sum) { return __builtin_fmaf(a, b, sum); }
   template <class Shape>
-  static void read(const Warp& warp, const std::uint32_t* list, float (&c)[Shape::m][Shape::n]) {
+  [[gnu::noinline]] static void read(const Warp& warp, const std::uint32_t* list, float (&c)[Shape::m][Shape::n]) {
     for (int r = 0; r < registers<Shape>; ++r) {
       const std::uint32_t* cell = warp.slot(list[r]);
       for (int lane = 0; lane < lanes_per_warp; ++lane) {
@@ -177,7 +177,7 @@ struct SumF16 {
     }
   }
   template <class Shape>
-  static void write(Warp& warp, const std::uint32_t* list, const float (&d)[Shape::m][Shape::n]) {
+  [[gnu::noinline]] static void write(Warp& warp, const std::uint32_t* list, const float (&d)[Shape::m][Shape::n]) {
     for (int r = 0; r < registers<Shape>; ++r) {
       if (list[r] == ir::no_slot) continue;  // `_`
       write_lanes<std::uint32_t>(warp, list[r], [&](int lane) {

@@ -12,19 +12,19 @@
 namespace flashmoe::vgpu::exec::ops::VGPU_VARIANT {
 namespace {
 
-template <class Shape, class A, class B, class Accumulator>
-void multiply(Warp& warp, const Inst& inst) {
-  using Number = typename Accumulator::Number;
-  alignas(64) Number a[Shape::m][Shape::k];
-  alignas(64) Number b[Shape::k][Shape::n];
-  alignas(64) Number d[Shape::m][Shape::n];
-  const std::uint32_t* list = warp.kernel->lists.data() + inst.list;
-  const std::uint32_t* list_a = list + Accumulator::template registers<Shape>;
-  const std::uint32_t* list_b = list_a + registers_a<Shape, A>;
-  const std::uint32_t* list_c = list_b + registers_b<Shape, B>;
-  read_a<Shape, A>(warp, list_a, a);
-  read_b<Shape, B>(warp, list_b, b);
-  Accumulator::template read<Shape>(warp, list_c, d);
+// The steps of a product, each one function for all products that share it: as one function for each combination of
+// shape, inputs and accumulator they are four times the code, and half a minute of the compiler's time a variant.
+template <class Shape, class In, class Number>
+[[gnu::noinline]] void load_a(const Warp& warp, const std::uint32_t* list, Number (&a)[Shape::m][Shape::k]) {
+  read_a<Shape, In>(warp, list, a);
+}
+template <class Shape, class In, class Number>
+[[gnu::noinline]] void load_b(const Warp& warp, const std::uint32_t* list, Number (&b)[Shape::k][Shape::n]) {
+  read_b<Shape, In>(warp, list, b);
+}
+template <class Shape, class Accumulator, class Number = typename Accumulator::Number>
+[[gnu::noinline]] void accumulate(const Number (&a)[Shape::m][Shape::k], const Number (&b)[Shape::k][Shape::n],
+                                  Number (&d)[Shape::m][Shape::n]) {
   for (int row = 0; row < Shape::m; ++row) {
     Number sum[Shape::n];
     for (int column = 0; column < Shape::n; ++column) sum[column] = d[row][column];
@@ -35,6 +35,22 @@ void multiply(Warp& warp, const Inst& inst) {
     }
     for (int column = 0; column < Shape::n; ++column) d[row][column] = sum[column];
   }
+}
+
+template <class Shape, class A, class B, class Accumulator>
+void multiply(Warp& warp, const Inst& inst) {
+  using Number = typename Accumulator::Number;
+  alignas(64) Number a[Shape::m][Shape::k];
+  alignas(64) Number b[Shape::k][Shape::n];
+  alignas(64) Number d[Shape::m][Shape::n];
+  const std::uint32_t* list = warp.kernel->lists.data() + inst.list;
+  const std::uint32_t* list_a = list + Accumulator::template registers<Shape>;
+  const std::uint32_t* list_b = list_a + registers_a<Shape, A>;
+  const std::uint32_t* list_c = list_b + registers_b<Shape, B>;
+  load_a<Shape, A>(warp, list_a, a);
+  load_b<Shape, B>(warp, list_b, b);
+  Accumulator::template read<Shape>(warp, list_c, d);
+  accumulate<Shape, Accumulator>(a, b, d);
   Accumulator::template write<Shape>(warp, list, d);
 }
 

@@ -1,0 +1,66 @@
+#include "workflow/report/status.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "workflow/journal/record.hpp"
+#include "workflow/verdict/codes.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+Record gated(const std::string& id, const std::string& device, Outcome outcome, const std::string& code = "") {
+  Record record;
+  record.id = id;
+  record.device = device;
+  record.verdict = name_of(outcome);
+  record.time = "2026-11-16T06:15:55Z";
+  GateResult last{.gate = "correctness", .outcome = outcome, .summary = "what was seen"};
+  last.code = code;
+  record.body = GateRecord{.summary = "correctness: what was seen", .seed = 7, .gates = {last}};
+  return record;
+}
+
+Project here() {
+  Project project;
+  project.name = "mine";
+  project.directory = std::filesystem::current_path().string();
+  return project;
+}
+
+TEST(Status, IsTheLastVerdictOnEachDevice) {
+  const StatusReport report = status_of(
+      here(), {gated("a", "cpu", Outcome::fails, codes::correctness_wrong_result),
+               gated("b", "virtual:l4", Outcome::fails, codes::gpu_racecheck), gated("c", "cpu", Outcome::holds)});
+  ASSERT_EQ(report.devices.size(), 2U);
+  EXPECT_EQ(report.devices[0].id, "c");
+  EXPECT_EQ(report.devices[0].outcome, Outcome::holds);
+  EXPECT_EQ(report.devices[0].code, "");
+  EXPECT_EQ(report.devices[1].code, codes::gpu_racecheck);
+  EXPECT_EQ(report.next, report.devices[0].next) << "the latest leads on";
+  EXPECT_EQ(report.devices[1].next, "cudadent gate --device virtual:l4 --until correctness --seed 7");
+  const std::string text = status_text(report, false);
+  EXPECT_NE(text.find("virtual:l4"), std::string::npos) << text;
+  EXPECT_EQ(text.find("\033["), std::string::npos) << text;
+}
+
+// What was forged or changed says nothing about the project.
+TEST(Status, CountsOnlyRecordsAsTheyWereWritten) {
+  Record forged = gated("f", "cpu", Outcome::holds);
+  forged.standing = Standing::foreign;
+  const StatusReport report = status_of(here(), {forged});
+  EXPECT_TRUE(report.devices.empty());
+  EXPECT_EQ(report.next, "cudadent gate");
+}
+
+TEST(Status, SaysHowToBeginWhereThereIsNothing) {
+  const StatusReport report = nothing_here("/somewhere\033[2J");
+  EXPECT_EQ(report.next, "cudadent new");
+  const std::string text = status_text(report, false);
+  EXPECT_NE(text.find("cudadent new"), std::string::npos);
+  EXPECT_EQ(text.find('\033'), std::string::npos) << "a path cannot move the cursor";
+}
+
+}  // namespace
+}  // namespace flashmoe::workflow
