@@ -9,6 +9,7 @@
 #include "workflow/gpu/launches.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/runner/inputs.hpp"
+#include "workflow/statistics/sequential.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {

@@ -161,7 +161,7 @@ class Loop {
     std::vector<Candidate> candidates;
     while (!proposals.empty() && candidates.size() < screened_at_once) {
       const bool same = candidates.empty() || proposals.front().rule == candidates.front().proposal.rule;
-      if (!same || has_clock(device_) && !candidates.empty()) break;
+      if (!same || (has_clock(device_) && !candidates.empty())) break;
       Proposal proposal = std::move(proposals.front());
       proposals.erase(proposals.begin());
       if (!check_allowed(current_project_, proposal.files)) continue;

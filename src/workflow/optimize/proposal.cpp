@@ -37,19 +37,19 @@ Proposal proposal_of(const Project& project, const Move& move, const std::string
 
 }  // namespace
 
-std::vector<Proposal> propose_moves(const Position& position) {
+std::vector<Proposal> propose_moves(const LoopState& state) {
   std::vector<Proposal> proposals;
-  const std::vector<Move> moves = moves_of(position.project);
-  for (const Advice& advice : position.advice) {
+  const std::vector<Move> moves = moves_of(state.project);
+  for (const Advice& advice : state.advice) {
     for (const Move& move : moves) {
       if (move.tunable->phase != advice.phase) continue;
-      Proposal proposal = proposal_of(position.project, move, "rules", advice.bottleneck);
+      Proposal proposal = proposal_of(state.project, move, "rules", advice.bottleneck);
       proposal.rule = advice.rule;
       proposal.predicted = advice.expected;
       proposals.push_back(std::move(proposal));
     }
   }
-  for (const Move& move : moves) proposals.push_back(proposal_of(position.project, move, "search", "a neighbour"));
+  for (const Move& move : moves) proposals.push_back(proposal_of(state.project, move, "search", "a neighbour"));
   return proposals;
 }
 

@@ -24,13 +24,13 @@ struct Proposal {
 };
 
 // Where the loop stands when it asks.
-struct Position {
+struct LoopState {
   const Project& project;  // of the current version
   const std::vector<Advice>& advice;
 };
 
 // Moves of one tunable each, those that the advice asks for first, in its order; then all others.
-[[nodiscard]] std::vector<Proposal> propose_moves(const Position& position);
+[[nodiscard]] std::vector<Proposal> propose_moves(const LoopState& state);
 
 // A proposal may change the kernel and the point, nothing that judges: the reference, the baseline, cudadent.toml,
 // rules, anything outside the project or of the tool's own. Refused before it is built.
