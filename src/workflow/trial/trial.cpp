@@ -143,8 +143,9 @@ Result<TrialReport> try_change(const Project& project, Snapshot change, const Tr
                                  .seed = request.seed},
                                 progress);
     if (!compared) return compared.error();
-    report.word = compared->word();
     report.outcome = compared->outcome();
+    // A candidate that is wrong, or ends otherwise, is not worth keeping either.
+    report.word = report.outcome == Outcome::fails ? name_of(Decision::revert) : compared->word();
     report.code = compared->code();
     report.comparison = std::move(*compared);
   } else {
