@@ -181,9 +181,11 @@ TEST(RecordJson, FactsOfEveryKindSurvive) {
       .virtual_faults = {"stopped"},
       .virtual_findings = {R"({"check":"memcheck","times":3})"}};
   GateResult stopped{.gate = PerformanceFacts::gate, .stopped = "preempted"};
-  stopped.facts = PerformanceFacts{.baseline = "b",
-                                   .workloads = {{"z", {.values = {{"n", 8}}, .speed = SpeedFacts{.rung = "target"}}},
-                                                 {"a", {.baseline_differences = {{"commit: x then, y now"}}}}}};
+  stopped.facts = PerformanceFacts{
+      .baseline = "b",
+      .workloads = {{"z", {.values = {{"n", 8}}, .speed = SpeedFacts{.rung = "target", .processor_clock_blocks = 5}}},
+                    {"a", {.baseline_differences = {{"commit: x then, y now"}}}}},
+      .look = 3};
   GateResult skipped{.gate = BuildFacts::gate, .not_run = true};
   run.gates = {environment, skipped, correctness, stopped};
   Record record;
@@ -192,6 +194,21 @@ TEST(RecordJson, FactsOfEveryKindSurvive) {
   const Record again = record_from(Json::parse(one_line(complete_json(record))));
   ASSERT_NE(again.as<GateRecord>(), nullptr);
   EXPECT_TRUE(*again.as<GateRecord>() == run);
+}
+
+TEST(RecordJson, TheNoiseOfAMachineSurvives) {
+  const GateRate slow{.speed = 0.9, .needed = 1, .holds = 1, .fails = 8, .undecided = 2, .problem = "why"};
+  EXPECT_EQ(slow.wrong(), 1) << "it holds though it is too slow";
+  EXPECT_EQ((GateRate{.speed = 1.1, .needed = 1, .holds = 7, .fails = 3}.wrong()), 3);
+  const NoiseResult noise{
+      .equal_builds = {{.kernel = "k", .workloads = {{"z", {.pairs = 4, .mean = 0.1, .blocks = 20}}, {"a", {}}}}},
+      .gate_rates = {slow}};
+  Record record;
+  record.kind = SelftestRecord::kind;
+  record.body = SelftestRecord{.noise = noise};
+  const Record again = record_from(Json::parse(one_line(complete_json(record))));
+  ASSERT_NE(again.as<SelftestRecord>(), nullptr);
+  EXPECT_EQ(again.as<SelftestRecord>()->noise, noise);
 }
 
 TEST(RecordJson, BytesThatAreNoTextCostNothing) {
