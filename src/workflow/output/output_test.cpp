@@ -109,7 +109,7 @@ TEST(Output, OfASummary) {
 TEST(Output, OfASelftestHasBothCountsOfItsCorpus) {
   Record record;
   record.body = SelftestRecord{.corpus = CorpusCounts{.cheats = 40, .refused = 39, .honest = 30, .passed = 30}};
-  const Json json = Json::parse(selftest_json(record));
+  const Json json = Json::parse(selftest_json(whole, record));
   EXPECT_EQ(keys_of(json["corpus"]), (Keys{"cheats", "refused", "honest", "passed", "not_run", "asked_again"}));
   EXPECT_EQ(json["corpus"]["cheats"], 40);
   EXPECT_EQ(json["corpus"]["refused"], 39);
