@@ -97,8 +97,7 @@ std::vector<Cheat> honest_tasks() {
        .what = "is judged by a reference and timed against a baseline in Python",
        .source = plain,
        .task = "python",
-       .in_gate = true,
-       .flags = {"-O3", "-march=native"}},
+       .in_gate = true},
   };
 }
 

@@ -66,7 +66,7 @@ ENTRY {
       {.name = "shadowed_import",
        .what = "has planted a numpy.py that slows down the baseline",
        .source = R"source(ENTRY {
-  for (int64_t i = 0; i < 40000; i += n) {
+  for (int64_t i = 0; i < 100000; i += n) {
     honest(x, y, n);
     __asm__ volatile("" ::: "memory");
   }
