@@ -82,7 +82,8 @@ def check_loop(repository: Repository) -> dict:
     point = repository.git("show", f"{said['end']}:./point.toml")
     if "width = 4" not in point:
         fail(f"the widest loads were not found: {point}")
-    print(f"{len(said['iterations'])} iterations, {len(kept)} kept, {said['seconds']:.0f} s; stopped: {said['stopped']}")
+    tried = len(said["iterations"])
+    print(f"{tried} iterations, {len(kept)} kept, {said['seconds']:.0f} s; stopped: {said['stopped']}")
     return said
 
 

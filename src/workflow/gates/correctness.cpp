@@ -362,7 +362,8 @@ GateResult run_correctness_gate(const Project& project, const Runnable& kernel, 
     if (const auto& schedules = result.facts_as<CorrectnessFacts>().schedules; !schedules.empty())
       result.summary += fmt::format(", {} further schedules", schedules.size());
   }
-  if (!options.report.empty()) add_virtual_findings(virtual_findings(read_launches(options.report), kernel.argument_names), result);
+  if (!options.report.empty())
+    add_virtual_findings(virtual_findings(read_launches(options.report), kernel.argument_names), result);
   result.seconds = seconds_since(start);
   return result;
 }

@@ -26,8 +26,8 @@ struct IterationRecord {
   std::string workload{};
   std::string comparison{};      // id of its record; empty: it did not get so far
   std::optional<Gain> gain{};    // where there is a clock
-  std::string decision{};                  // of a loop: "advance", "leave"; empty: a person decides
-  std::string ground{};                    // on which it was taken
+  std::string decision{};        // of a loop: "advance", "leave"; empty: a person decides
+  std::string ground{};          // on which it was taken
   std::string summary{}, fix{};  // why, in a sentence; what to do
   bool operator==(const IterationRecord&) const = default;
 };
