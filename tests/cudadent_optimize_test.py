@@ -7,7 +7,6 @@ random moments it goes on with what was decided.
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -148,5 +147,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("CUDADENT_HEARTBEAT_SECONDS", "30")
     raise SystemExit(main())

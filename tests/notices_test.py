@@ -29,7 +29,7 @@ OWNERS = {
 }
 OURS_OR_THE_SYSTEM_S = re.compile(
     r"(flashmoe|cudadent)/.*|(sys|linux)/\w+\.h|(assert|cpuid|cxxabi|dirent|dlfcn|elf|execinfo|fcntl|immintrin|link|"
-    r"poll|pthread|sched|signal|spawn|stddef|stdint|stdio|stdlib|string|time|ucontext|unistd)\.h"
+    r"math|poll|pthread|sched|signal|spawn|stddef|stdint|stdio|stdlib|string|time|ucontext|unistd)\.h"
 )
 
 
