@@ -200,7 +200,7 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
     return built;
   }
 
-  const ScratchDirectory scratch(directory / fmt::format("{}.{}.tmp", role, getpid()));
+  const ScratchDirectory scratch(directory / role);
   if (std::error_code ignored; !fs::is_directory(scratch.path, ignored))
     return Diagnostic{.message = "cannot make the build directory " + directory.string(),
                       .fix = "make the project directory writable, or free disk space",

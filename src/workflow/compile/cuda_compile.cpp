@@ -95,8 +95,7 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
                  CompiledTarget& result) {
   const CudaTarget& target = result.target;
   const std::string stem = fs::path(target.source).stem().string();
-  const ScratchDirectory scratch(cache_root(project, options) /
-                                 fmt::format("{}.{}.{}.tmp", stem, target.architecture, getpid()));
+  const ScratchDirectory scratch(cache_root(project, options) / fmt::format("{}.{}", stem, target.architecture));
   Command preprocess = nvcc_command(project, toolkit, target, options, scratch.path);
   preprocess.argv.emplace_back("-E");
   preprocess.argv.push_back(target.source);

@@ -174,22 +174,25 @@ class Loop {
 
   // Counts all of them, as many at once as there are cores; those that do not build or do not run cost nothing more.
   void screen(std::vector<Candidate>& candidates) {
-    const auto count = [this](Candidate& candidate) {
-      const auto version = resolve_version(project_, candidate.change.commit);
-      if (!version) return;
+    const auto count = [this](const Version& version) -> double {
       Progress silent(profile_steps, true);
-      const auto counted = run_profile(version->project, {.device = report_.device, .seed = request_.seed}, silent);
-      if (!counted || !counted->findings.empty()) return;
+      const auto counted = run_profile(version.project, {.device = report_.device, .seed = request_.seed}, silent);
+      if (!counted || !counted->findings.empty()) return 0;
       const auto cycles = least_cycles(*counted, rules_);
-      if (cycles) candidate.cycles = *cycles;
+      return cycles ? *cycles : 0;
     };
-    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
     for (std::size_t begin = 0; begin < candidates.size(); begin += cores) {
-      std::vector<std::future<void>> running;
-      for (std::size_t i = begin; i < std::min(begin + cores, candidates.size()); ++i) {
-        running.push_back(std::async(std::launch::async, count, std::ref(candidates[i])));
+      const std::size_t end = std::min(begin + cores, candidates.size());
+      std::vector<Version> versions;  // git makes worktrees one after the other
+      for (std::size_t i = begin; i < end; ++i) {
+        auto version = resolve_version(project_, candidates[i].change.commit);
+        versions.push_back(version ? std::move(*version) : Version{});
       }
-      for (auto& one : running) one.get();
+      std::vector<std::future<double>> running;
+      for (const Version& version : versions)
+        running.push_back(std::async(std::launch::async, count, std::cref(version)));
+      for (std::size_t i = begin; i < end; ++i) candidates[i].cycles = running[i - begin].get();
     }
     std::erase_if(candidates, [this](const Candidate& candidate) {
       return candidate.cycles == 0 || candidate.cycles > (1 - least_improvement) * cycles_;
