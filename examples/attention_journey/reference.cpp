@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "half.hpp"
+#include "../cudadent/attention/half.hpp"
 
 extern "C" int reference(const cudadent_call* call) {
   const cudadent_tensor* const q = cudadent_find_tensor(call, "q");
