@@ -11,7 +11,7 @@ namespace {
 
 constexpr double least_movement = 0.01;
 
-constexpr std::array counters{
+constexpr std::array all_compared{
     Counter{"vgpu__ptx_inst_executed.sum", "instructions (warps)"},
     Counter{"vgpu__dram_bytes_read.sum", "DRAM bytes read (modelled)"},
     Counter{"vgpu__l2_bytes_read.sum", "L2 bytes read (modelled)"},
@@ -33,18 +33,18 @@ double total_of(const ProfileRun& run, const std::string& name) {
 }  // namespace
 
 std::span<const Counter> compared_counters() {
-  return counters;
+  return all_compared;
 }
 
 const Counter* find_counter(const std::string& name) {
-  const auto found =
-      std::find_if(counters.begin(), counters.end(), [&](const Counter& counter) { return name == counter.name; });
-  return found == counters.end() ? nullptr : &*found;
+  const auto found = std::find_if(all_compared.begin(), all_compared.end(),
+                                  [&](const Counter& counter) { return name == counter.name; });
+  return found == all_compared.end() ? nullptr : &*found;
 }
 
 std::vector<CounterChange> counter_changes(const ProfileRun& base, const ProfileRun& candidate) {
   std::vector<CounterChange> changes;
-  for (const Counter& counter : counters) {
+  for (const Counter& counter : all_compared) {
     CounterChange change{
         .name = counter.name, .from = total_of(base, counter.name), .to = total_of(candidate, counter.name)};
     if (change.from != 0 || change.to != 0) changes.push_back(std::move(change));

@@ -190,6 +190,7 @@ class Loop {
         versions.push_back(version ? std::move(*version) : Version{});
       }
       std::vector<std::future<double>> running;
+      running.reserve(versions.size());
       for (const Version& version : versions)
         running.push_back(std::async(std::launch::async, count, std::cref(version)));
       for (std::size_t i = begin; i < end; ++i) candidates[i].cycles = running[i - begin].get();
