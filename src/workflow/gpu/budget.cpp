@@ -9,9 +9,9 @@
 namespace flashmoe::workflow {
 namespace {
 
-constexpr double least = 3e7;     // a few seconds; what a case of any ordinary size needs
-constexpr double most = 1e9;      // minutes; nobody waits for more in a gate
-constexpr double allowance = 16;  // tiles that do not fill up, another path for another shape
+constexpr double least_budget = 3e7;  // a few seconds; what a case of any ordinary size needs
+constexpr double most_budget = 1e9;   // minutes; nobody waits for more in a gate
+constexpr double allowance = 16;      // tiles that do not fill up, another path for another shape
 // Work grows no faster than with the square of the size: attention's keys times queries, a matrix product over what it
 // reads.
 double grown(double instructions, double ratio) {
@@ -35,7 +35,7 @@ std::uint64_t InstructionBudget::next(double size) {
   }
   if (needed == 0) needed = grown(1, size);  // nothing is known yet
   cases_.push_back({.size = size});
-  return static_cast<std::uint64_t>(std::clamp(needed, least, most));
+  return static_cast<std::uint64_t>(std::clamp(needed, least_budget, most_budget));
 }
 
 double size_of_case(const Project& project, const Values& values) {
