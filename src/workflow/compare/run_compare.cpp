@@ -36,10 +36,35 @@ bool unfinished(const std::string& verdict) {
          verdict == name_of(Ending::out_of_time);
 }
 
-VersionRecord describe_version(const Version& version, const Runnable& kernel) {
-  VersionRecord record{.name = version.name, .dirty = version.dirty, .library_sha256 = kernel.content_hash};
+VersionRecord describe_version(const Version& version, const std::string& content_hash) {
+  VersionRecord record{.name = version.name, .dirty = version.dirty, .library_sha256 = content_hash};
   if (!version.commit.empty()) record.commit = version.commit;
   return record;
+}
+
+// What a recipe calls it, and whether that means the same for ever.
+std::string lasting_name(const Version& version) {
+  return version.commit.empty() ? version.name : version.commit;
+}
+bool is_commit(const Version& version) {
+  return !version.dirty && !version.commit.empty();
+}
+
+struct Sides {
+  Version base, candidate;
+  Workload workload;
+};
+
+Result<Sides> resolve_sides(const CompareRequest& request, const Project& project, Progress& progress) {
+  progress.step("versions", 2);
+  auto base = resolve_version(project, request.base);
+  if (!base) return base.error();
+  auto candidate = resolve_version(project, request.candidate);
+  if (!candidate) return candidate.error();
+  auto workload = workload_of(project, request.workload);
+  if (!workload) return workload.error();
+  if (const auto same = check_comparable(*base, *candidate, *workload); !same) return same.error();
+  return Sides{std::move(*base), std::move(*candidate), std::move(*workload)};
 }
 
 // What the candidate is held against does not build: no verdict on the candidate.
@@ -72,19 +97,13 @@ void doubt_if_files_changed(const Prepared& prepared, Comparison& comparison) {
 }
 
 Result<Prepared> prepare(const CompareRequest& request, const Project& project, Progress& progress) {
-  progress.step("versions", 2);
-  auto base = resolve_version(project, request.base);
-  if (!base) return base.error();
-  auto candidate = resolve_version(project, request.candidate);
-  if (!candidate) return candidate.error();
-  auto workload = workload_of(project, request.workload);
-  if (!workload) return workload.error();
-  if (const auto same = check_comparable(*base, *candidate, *workload); !same) return same.error();
+  auto sides = resolve_sides(request, project, progress);
+  if (!sides) return sides.error();
 
   progress.step("build", 10);
   BuildOptions options;
   options.output_root = project.directory + "/.cudadent/build";
-  Prepared prepared{std::move(*base), std::move(*candidate), std::move(*workload), {}, {}, {}, {}};
+  Prepared prepared{std::move(sides->base), std::move(sides->candidate), std::move(sides->workload), {}, {}, {}, {}};
   prepared.base_files = fingerprint_of(prepared.base.project);
   prepared.candidate_files = fingerprint_of(prepared.candidate.project);
   progress.update("base");
@@ -228,14 +247,13 @@ bool candidate_is_right(const Prepared& prepared, std::uint64_t seed, Progress& 
 
 Recipe recipe_for(const CompareRequest& request, const Prepared& prepared, const Start& start,
                   const ComparePolicy& policy) {
-  const auto name = [](const Version& version) { return version.commit.empty() ? version.name : version.commit; };
-  const auto is_commit = [](const Version& version) { return !version.dirty && !version.commit.empty(); };
-  Recipe recipe{.exact = is_commit(prepared.base) && is_commit(prepared.candidate),
-                .argv = {"compare", "--base", name(prepared.base), "--candidate", name(prepared.candidate),
-                         "--workload", prepared.workload.name, "--min-gain", fmt::format("{}", policy.min_gain),
-                         "--index", std::to_string(start.index), "--seed", std::to_string(start.seed), "--max-pairs",
-                         std::to_string(policy.max_pairs), "--block-ms", fmt::format("{}", request.block_seconds * 1e3),
-                         "--limit", fmt::format("{}", request.limit_seconds)}};
+  Recipe recipe{
+      .exact = is_commit(prepared.base) && is_commit(prepared.candidate),
+      .argv = {"compare", "--base", lasting_name(prepared.base), "--candidate", lasting_name(prepared.candidate),
+               "--workload", prepared.workload.name, "--min-gain", fmt::format("{}", policy.min_gain), "--index",
+               std::to_string(start.index), "--seed", std::to_string(start.seed), "--max-pairs",
+               std::to_string(policy.max_pairs), "--block-ms", fmt::format("{}", request.block_seconds * 1e3),
+               "--limit", fmt::format("{}", request.limit_seconds)}};
   if (!request.phase.empty()) recipe.argv.insert(recipe.argv.end(), {"--phase", request.phase});
   if (request.final_claim) recipe.argv.emplace_back("--final");
   return recipe;
@@ -248,8 +266,8 @@ Record record_of(const CompareRequest& request, const Project& project, const Pr
   measured.key = prepared.key;
   measured.note = request.note;
   measured.phase = request.phase;
-  measured.base = describe_version(prepared.base, prepared.setup.base);
-  measured.candidate = describe_version(prepared.candidate, prepared.setup.candidate);
+  measured.base = describe_version(prepared.base, prepared.setup.base.content_hash);
+  measured.candidate = describe_version(prepared.candidate, prepared.setup.candidate.content_hash);
   measured.workload = prepared.workload.name;
   measured.final_claim = request.final_claim;
   measured.policy = PolicyRecord{.index = start.index,
@@ -278,45 +296,32 @@ Record record_of(const CompareRequest& request, const Project& project, const Pr
 Result<CompareReport> count_both(const CompareRequest& request, const Project& project, const DeviceSelector& device,
                                  Progress& progress) {
   const auto began = std::chrono::steady_clock::now();
-  progress.step("versions", 2);
-  const auto base = resolve_version(project, request.base);
-  if (!base) return base.error();
-  const auto candidate = resolve_version(project, request.candidate);
-  if (!candidate) return candidate.error();
-  const auto workload = workload_of(project, request.workload);
-  if (!workload) return workload.error();
-  if (const auto same = check_comparable(*base, *candidate, *workload); !same) return same.error();
+  const auto sides = resolve_sides(request, project, progress);
+  if (!sides) return sides.error();
+  const auto& [base, candidate, workload] = *sides;
   const std::uint64_t seed = request.seed.value_or(fresh_seed());
-  auto counted = compare_counters(*base, *candidate, device, workload->name, seed, progress);
+  auto counted = compare_counters(base, candidate, device, workload.name, seed, progress);
   if (!counted) return counted.error();
 
   CompareReport report{.counters = std::move(*counted)};
-  const auto version = [](const Version& of, const std::string& hash) {
-    return VersionRecord{.name = of.name,
-                         .commit = of.commit.empty() ? std::nullopt : std::optional(of.commit),
-                         .dirty = of.dirty,
-                         .library_sha256 = hash};
-  };
   Record record;
   record.run = run_of(request);
   record.project = project.name;
-  record.commit = candidate->commit;
-  record.dirty = candidate->dirty;
+  record.commit = candidate.commit;
+  record.dirty = candidate.dirty;
   record.device = device.to_string();
   record.verdict = report.counters->word();
   record.seconds = seconds_since(began);
   record.body = CompareRecord{
       .cost_per_hour = Prices{project.cost.machine_per_hour, project.cost.agent_per_hour},
       .note = request.note,
-      .base = version(*base, report.counters->base_hash),
-      .candidate = version(*candidate, report.counters->candidate_hash),
-      .workload = workload->name,
+      .base = describe_version(base, report.counters->base_hash),
+      .candidate = describe_version(candidate, report.counters->candidate_hash),
+      .workload = workload.name,
       .seed = seed,
-      .recipe = Recipe{.exact = !candidate->dirty && !candidate->commit.empty() && !base->dirty,
-                       .argv = {"compare", "--device", device.to_string(), "--base",
-                                base->commit.empty() ? base->name : base->commit, "--candidate",
-                                candidate->commit.empty() ? candidate->name : candidate->commit, "--workload",
-                                workload->name, "--seed", std::to_string(seed)}},
+      .recipe = Recipe{.exact = is_commit(base) && is_commit(candidate),
+                       .argv = {"compare", "--device", device.to_string(), "--base", lasting_name(base), "--candidate",
+                                lasting_name(candidate), "--workload", workload.name, "--seed", std::to_string(seed)}},
       .counters = report.counters->changes,
       .problem = report.counters->correctness.outcome == Outcome::holds ? "" : report.counters->correctness.summary};
   auto written = Journal(project.directory).append(std::move(record));

@@ -25,15 +25,18 @@ constexpr const char* device = "virtual:l4";
 Project journey() {
   const fs::path from = fs::path(JOURNEY_EXAMPLES) / "attention_journey";
   const fs::path to = fs::path(JOURNEY_SCRATCH) / "attention_journey";
-  fs::create_directories(to);
-  for (const char* name : {"cudadent.toml", "point.toml", "attention.cu", "tile.cuh", "reference.cpp"}) {
-    fs::copy_file(from / name, to / name, fs::copy_options::overwrite_existing);
+  for (const char* name :
+       {"cudadent.toml", "point.toml", "attention.cu", "tile.cuh", "reference.cpp", "../cudadent/attention/half.hpp"}) {
+    const fs::path copy = (to / name).lexically_normal();
+    fs::create_directories(copy.parent_path());
+    fs::copy_file(from / name, copy, fs::copy_options::overwrite_existing);
   }
   auto project = load_project(to.string());
   EXPECT_TRUE(project) << project.error().to_string();
   for (std::string& directory : project->include_directories) {
     directory = (from / directory).lexically_normal().string();
   }
+  project->include_directories.push_back((to / "../cudadent/attention").lexically_normal().string());
   return *project;
 }
 

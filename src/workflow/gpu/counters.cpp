@@ -11,6 +11,7 @@ namespace {
 
 constexpr double least_movement = 0.01;
 
+// The weightiest first: what costs most where it is the limit.
 constexpr std::array all_compared{
     Counter{"vgpu__ptx_inst_executed.sum", "instructions (warps)"},
     Counter{"vgpu__dram_bytes_read.sum", "DRAM bytes read (modelled)"},
@@ -32,10 +33,6 @@ double total_of(const ProfileRun& run, const std::string& name) {
 
 }  // namespace
 
-std::span<const Counter> compared_counters() {
-  return all_compared;
-}
-
 const Counter* find_counter(const std::string& name) {
   const auto found = std::find_if(all_compared.begin(), all_compared.end(),
                                   [&](const Counter& counter) { return name == counter.name; });
@@ -55,9 +52,7 @@ std::vector<CounterChange> counter_changes(const ProfileRun& base, const Profile
 Movement movement_of(const CounterChange& change) {
   const double moved = change.to - change.from;
   if (std::abs(moved) <= least_movement * std::abs(change.from)) return Movement::none;
-  const Counter* counter = find_counter(change.name);
-  const bool more_is_better = counter != nullptr && counter->more_is_better;
-  return (moved > 0) == more_is_better ? Movement::better : Movement::worse;
+  return moved < 0 ? Movement::better : Movement::worse;
 }
 
 std::string change_text(const CounterChange& change) {

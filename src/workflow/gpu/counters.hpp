@@ -2,7 +2,6 @@
 // call.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -14,11 +13,9 @@ namespace flashmoe::workflow {
 struct Counter {
   const char* name;   // the metric of a launch
   const char* about;  // for people: "bank conflicts"
-  bool more_is_better = false;
 };
 
-// The weightiest first: what costs most where it is the limit.
-[[nodiscard]] std::span<const Counter> compared_counters();
+// Of all that are compared, the fewer the better.
 [[nodiscard]] const Counter* find_counter(const std::string& name);
 
 // Each compared counter that either run has; one that a run lacks is 0 there.

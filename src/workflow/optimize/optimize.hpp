@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "support/progress.hpp"
 #include "support/result.hpp"
 #include "workflow/journal/record.hpp"
 

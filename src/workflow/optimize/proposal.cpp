@@ -39,15 +39,17 @@ Proposal proposal_of(const Project& project, const Move& move, const std::string
 
 std::vector<Proposal> propose_moves(const LoopState& state) {
   std::vector<Proposal> proposals;
-  const std::vector<Move> moves = moves_of(state.project);
+  std::vector<Move> moves = moves_of(state.project);  // those that nobody has proposed yet
   for (const Advice& advice : state.advice) {
-    for (const Move& move : moves) {
-      if (move.tunable->phase != advice.phase) continue;
-      Proposal proposal = proposal_of(state.project, move, "rules", advice.bottleneck);
+    const auto asked_for = std::stable_partition(moves.begin(), moves.end(),
+                                                 [&](const Move& move) { return move.tunable->phase != advice.phase; });
+    for (auto move = asked_for; move != moves.end(); ++move) {
+      Proposal proposal = proposal_of(state.project, *move, "rules", advice.bottleneck);
       proposal.rule = advice.rule;
       proposal.predicted = advice.expected;
       proposals.push_back(std::move(proposal));
     }
+    moves.erase(asked_for, moves.end());
   }
   for (const Move& move : moves) proposals.push_back(proposal_of(state.project, move, "search", "a neighbour"));
   return proposals;

@@ -6,20 +6,14 @@
 #include <chrono>
 
 #include "support/clock.hpp"
+#include "support/text.hpp"
 #include "workflow/compare/versions.hpp"
-#include "workflow/device/selector.hpp"
+#include "workflow/gates/next.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
 
 namespace flashmoe::workflow {
 namespace {
-
-// As a word of a shell's command line.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
 
 // Files of the patch that judge, and so do not count: HEAD's are used.
 std::vector<std::string> judges_in(const Project& project, const Snapshot& snapshot) {
@@ -34,20 +28,20 @@ std::vector<std::string> judges_in(const Project& project, const Snapshot& snaps
   return found;
 }
 
-std::string next_command(const TrialReport& report, const TrialRequest& request) {
-  const std::string at = request.project == "." ? "" : " -C " + quoted(request.project);
+std::string next_command(const TrialReport& report, const TrialRequest& request, const Project& tried) {
+  const std::string project = project_argument(tried.directory);
+  const std::string at = project.empty() ? "" : " -C" + project;
   const std::string device = request.device.empty() ? "" : " --device " + request.device;
-  const std::string project = request.project == "." ? "" : " " + quoted(request.project);
   if (report.word == name_of(Decision::keep)) {
     return fmt::format("git{} add --all . && git{} commit -m {}", at, at,
-                       quoted(request.because.empty() ? "say what it is" : request.because));
+                       shell_word(request.because.empty() ? "say what it is" : request.because));
   }
   if (report.word == counters_moved || report.word == counters_not_moved) {
     return fmt::format("cudadent profile{}{}", project, device);
   }
   if (report.word == name_of(Decision::revert)) {
     std::string files;
-    for (const std::string& file : report.snapshot.files) files += " " + quoted(":/" + file);
+    for (const std::string& file : report.snapshot.files) files += " " + shell_word(":/" + file);
     return fmt::format("git{} stash push --include-untracked --{}", at, files);
   }
   return fmt::format("cudadent try{}{}", project, device);
@@ -151,7 +145,7 @@ Result<TrialReport> try_change(const Project& project, Snapshot change, const Tr
   } else {
     judge_gates(report);
   }
-  report.next = next_command(report, request);
+  report.next = next_command(report, request, project);
   auto record = Journal(project.directory).append(record_of(request, project, report, seconds_since(began)));
   if (!record) return record.error();
   report.record = std::move(*record);
