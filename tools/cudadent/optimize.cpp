@@ -1,9 +1,13 @@
 // cudadent optimize: one change at a time, kept or left on evidence, until there is a reason to stop.
+#include <chrono>
+#include <cmath>
 #include <iostream>
 #include <memory>
 
 #include "answer.hpp"
 #include "commands.hpp"
+#include "workflow/agents/agent.hpp"
+#include "workflow/agents/person.hpp"
 #include "workflow/optimize/optimize.hpp"
 #include "workflow/output/output.hpp"
 #include "workflow/verdict/codes.hpp"
@@ -15,10 +19,29 @@ struct Flags {
   workflow::OptimizeRequest request;
   int iterations = 0;
   std::optional<double> minutes{};
+  workflow::AgentOptions agent;
+  double agent_minutes = 10;
+  bool ask = false;
   JsonFlag json;
 };
 
+// Who proposes; unset: the rules.
+Result<workflow::Propose> proposer_of(const Flags& flags) {
+  if (!flags.agent.command.empty()) {
+    workflow::AgentOptions agent = flags.agent;
+    agent.limit = std::chrono::seconds(std::lround(60 * flags.agent_minutes));
+    return workflow::propose_by_agent(std::move(agent));
+  }
+  if (!flags.ask) return workflow::Propose{};
+  const auto project = workflow::load_project(flags.request.project);
+  if (!project) return project.error();
+  return workflow::propose_by_person(*project, std::cin, std::cerr);
+}
+
 int run(Flags flags) {
+  auto proposer = proposer_of(flags);
+  if (!proposer) return fail("optimize", flags.json, proposer.error());
+  flags.request.propose = std::move(*proposer);
   if (flags.iterations > 0) flags.request.max_iterations = flags.iterations;
   flags.request.max_minutes = flags.minutes;
   const auto report = workflow::run_optimize(flags.request);
@@ -39,11 +62,14 @@ constexpr const char* manual =
 gates, compares, and goes on from the better version: with a clock where it is faster for sure, on a virtual GPU
 where the counter moved as far as foretold and the busiest SM has less to do. Nothing of your tree is touched;
 versions are commits under refs/cudadent, and every iteration is a record. A loop that was killed goes on with
---run and its name.
+--run and its name. Who proposes: the rules and a search over [tunables]; you, with --ask; or a command of yours,
+with --agent: it gets the bottleneck as JSON and the version as plain files, and answers with a patch
+(docs/agents.md).
 Exit codes: 0 something was kept, 3 nothing was, 2 usage.
 
 Examples:
   cudadent optimize examples/attention_journey --device virtual:l4 --iterations 20
+  cudadent optimize --agent './agent.py' --iterations 5
   cudadent optimize --run optimize-2026-11-16T06:00:00Z)";
 
 }  // namespace
@@ -74,6 +100,23 @@ Command optimize_command() {
                        .value = &request.max_dollars,
                        .about = "Most dollars, by the prices of [cost]",
                        .range = {{0.0, 1e6}}},
+                      {.names = "--worth",
+                       .value = &request.dollars_a_per_cent,
+                       .about = "Dollars that a gain of 1 % is worth: stop when the next iteration costs more",
+                       .range = {{0.0, 1e6}}},
+                      {.names = "--ask",
+                       .value = &flags->ask,
+                       .about = "You choose what is tried",
+                       .alternatives = "proposer"},
+                      {.names = "--agent",
+                       .value = &flags->agent.command,
+                       .about = "A command that proposes: JSON on its stdin, a patch or edited files out",
+                       .alternatives = "proposer"},
+                      {.names = "--agent-minutes",
+                       .value = &flags->agent_minutes,
+                       .about = "Most minutes for one proposal",
+                       .shows_default = true,
+                       .range = {{0.01, 1e4}}},
                       {.names = "--seed", .value = &request.seed, .about = "Seed of the inputs (default: a new one)"},
                       json_option(flags->json, "Every iteration as JSON on stdout"),
                       {.names = "--quiet", .value = &request.quiet, .about = "No progress on stderr"}},

@@ -99,7 +99,7 @@ void Watch::cta_ends(exec::Cta& cta) {
   if (options_.counters) {
     std::uint64_t instructions = 0;
     for (const WarpShadow& warp : shadow_of(cta).warps) instructions += warp.instructions;
-    counters_.cta_ended(cta.sm, instructions, shadow_of(cta).wrote_global);
+    counters_.cta_ended(cta, instructions, shadow_of(cta).wrote_global);
   }
   ctas_.erase(cta.shadow);
   cta.shadow = nullptr;

@@ -24,6 +24,7 @@ LaunchReport launch_of(std::int64_t ctas, double working, double largest_over_me
                       .largest_cta_over_mean = largest_over_mean,
                       .occupancy_percent = 100};
   launch.metrics["vgpu__ptx_inst_executed.sum"] = instructions;
+  launch.metrics["vgpu__ptx_inst_executed.max"] = instructions / std::max(launch.working_sms, 1.0);
   return launch;
 }
 

@@ -39,6 +39,8 @@ constexpr std::array names{
     CounterName{"ctas_per_sm", "CTAs that an SM holds", [](const Launch& l) { return l.ctas_per_sm; }},
     CounterName{"instructions", "PTX instructions executed by warps",
                 [](const Launch& l) { return metric(l, "vgpu__ptx_inst_executed.sum"); }},
+    CounterName{"busiest_sm_instructions", "of these, on the SM with most, CTAs dealt out in turn",
+                [](const Launch& l) { return metric(l, "vgpu__ptx_inst_executed.max"); }},
     CounterName{"fma_instructions", "of these, scalar multiply-adds and their like (pipe fma)",
                 [](const Launch& l) { return metric(l, "vgpu__ptx_inst_executed_pipe_fma.sum"); }},
     CounterName{"tensor_instructions", "of these, matrix products (pipe tensor)",
@@ -77,6 +79,13 @@ const CounterName* find_counter_name(const std::string& name) {
   const auto found =
       std::find_if(names.begin(), names.end(), [&](const CounterName& counter) { return name == counter.name; });
   return found == names.end() ? nullptr : &*found;
+}
+
+double counter_of(const ProfileRun& run, const std::string& name) {
+  const auto weightiest = std::max_element(run.launches.begin(), run.launches.end(),
+                                           [](const auto& a, const auto& b) { return a.share < b.share; });
+  const CounterName* counter = find_counter_name(name);
+  return weightiest == run.launches.end() || counter == nullptr ? 0 : counter->of(weightiest->report);
 }
 
 Values counters_of(const LaunchReport& launch) {

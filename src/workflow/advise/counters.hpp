@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "workflow/gpu/launch_report.hpp"
+#include "workflow/gpu/profile.hpp"
 #include "workflow/project/project.hpp"
 
 namespace flashmoe::workflow {
@@ -18,5 +18,7 @@ struct CounterName {
 [[nodiscard]] std::span<const CounterName> counter_names();
 [[nodiscard]] const CounterName* find_counter_name(const std::string& name);
 [[nodiscard]] Values counters_of(const LaunchReport& launch);
+// Of the launch that has most of it to say: the one with the largest share. 0 where there is no such counter.
+[[nodiscard]] double counter_of(const ProfileRun& run, const std::string& name);
 
 }  // namespace flashmoe::workflow

@@ -49,7 +49,7 @@ Result<CounterComparison> compare_counters(const Version& base, const Version& c
   if (!reference) return reference.error();
   comparison.candidate_hash = kernel->content_hash;
   comparison.correctness =
-      run_correctness_gate(base.project, *kernel, *reference,
+      run_correctness_gate(judge_of(base.project, candidate.project), *kernel, *reference,
                            {.seed = mix_seed(seed, 0xC0), .repeat_with = seed, .report = report.path()}, progress);
   if (comparison.correctness.outcome != Outcome::holds) return comparison;
 

@@ -121,7 +121,6 @@ Result<Prepared> prepare(const CompareRequest& request, const Project& project, 
     if (!reference) return of_the_judge(reference.error());
     prepared.setup.reference = std::move(*reference);
   }
-  prepared.setup.project = &project;
   prepared.setup.workload = prepared.workload;
   prepared.setup.base = std::move(*base_kernel);
   prepared.setup.candidate = std::move(*candidate_kernel);
@@ -224,8 +223,8 @@ bool candidate_is_right(const Prepared& prepared, std::uint64_t seed, Progress& 
   if (!prepared.setup.reference) return true;
   progress.step("correctness of the candidate", 5);
   const GateResult gate =
-      run_correctness_gate(prepared.base.project, prepared.setup.candidate, *prepared.setup.reference,
-                           {.seed = mix_seed(seed, 0xC0), .repeat_with = seed}, progress);
+      run_correctness_gate(judge_of(prepared.base.project, prepared.candidate.project), prepared.setup.candidate,
+                           *prepared.setup.reference, {.seed = mix_seed(seed, 0xC0), .repeat_with = seed}, progress);
   if (gate.outcome == Outcome::holds) return true;
   std::string message = "the candidate is not correct, so it was not timed: ";
   refused.ending = Ending::candidate_failed;
@@ -407,6 +406,8 @@ Result<CompareReport> run_compare(const CompareRequest& request, Progress& progr
   auto start = begin_or_resume(request, *prepared, journal, partial, report.notes);
   if (!start) return start.error();
   prepared->setup.seed = start->seed;
+  const Project judge = judge_of(*project, prepared->candidate.project);
+  prepared->setup.project = &judge;
 
   ComparisonPlan plan;
   plan.policy.alpha = spend_alpha(run_alpha, start->index);

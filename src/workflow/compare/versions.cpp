@@ -170,4 +170,16 @@ Result<Done> check_comparable(const Version& base, const Version& candidate, con
   return Done{};
 }
 
+Project judge_of(Project judge, const Project& candidate) {
+  std::vector<TensorSpec> tensors = candidate.tensors;  // in this order, which the candidate's arguments count in
+  for (TensorSpec& tensor : tensors) {
+    const auto own = std::find_if(judge.tensors.begin(), judge.tensors.end(),
+                                  [&](const TensorSpec& other) { return other.name == tensor.name; });
+    if (tensor.role != TensorRole::scratch && own != judge.tensors.end()) tensor = *own;
+  }
+  judge.tensors = std::move(tensors);
+  judge.point = candidate.point;
+  return judge;
+}
+
 }  // namespace flashmoe::workflow

@@ -50,4 +50,8 @@ struct Version {
 // Both versions must compute the same thing: the same tensors and the workload with the same values.
 [[nodiscard]] Result<Done> check_comparable(const Version& base, const Version& candidate, const Workload& workload);
 
+// Who judges the candidate, where both are comparable: workloads, tolerances and limits of `judge`, with the
+// candidate's own point and scratch tensors, which are its own affair.
+[[nodiscard]] Project judge_of(Project judge, const Project& candidate);
+
 }  // namespace flashmoe::workflow

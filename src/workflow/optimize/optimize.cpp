@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <future>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "support/clock.hpp"
@@ -15,28 +13,43 @@
 #include "workflow/advise/counters.hpp"
 #include "workflow/compare/git.hpp"
 #include "workflow/compare/versions.hpp"
-#include "workflow/device/selector.hpp"
 #include "workflow/journal/journal.hpp"
-#include "workflow/optimize/proposal.hpp"
+#include "workflow/journal/listing.hpp"
+#include "workflow/optimize/allowed.hpp"
+#include "workflow/optimize/candidates.hpp"
+#include "workflow/runner/inputs.hpp"
 #include "workflow/trial/trial.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
-constexpr std::size_t screened_at_once = 8;  // proposals of one bottleneck that are counted before one is tried
-constexpr double least_improvement = 0.01;   // of the estimate; a counter that moved by less has not
+constexpr std::size_t screened_at_once = 12;  // proposals of one bottleneck that are counted before one is tried
+constexpr double least_improvement = 0.01;    // of the estimate; a counter that moved by less has not
+constexpr int most_failures_in_a_row = 3;     // of a proposer, before the loop gives up on it
+constexpr const char* word_of_refused = "REFUSED";
+constexpr const char* advance = "advance";
 
-// The counter of the launch that has most of it to say: the one with the largest share.
-double counter_in(const ProfileRun& run, const std::string& name) {
-  const auto weightiest = std::max_element(run.launches.begin(), run.launches.end(),
-                                           [](const auto& a, const auto& b) { return a.share < b.share; });
-  const CounterName* counter = find_counter_name(name);
-  return weightiest == run.launches.end() || counter == nullptr ? 0 : counter->of(weightiest->report);
+// Launch after launch, on the SM that executes most of it.
+double busiest_sm_instructions(const ProfileRun& run) {
+  const CounterName* counter = find_counter_name("busiest_sm_instructions");
+  double sum = 0;
+  for (const LaunchProfile& launch : run.launches) sum += counter->of(launch.report);
+  return sum;
 }
 
 bool moved_as_foretold(const CounterChange& predicted, double seen) {
   return predicted.to >= predicted.from ? seen >= predicted.to : seen <= predicted.to;
+}
+
+// What busies an SM, the most relieved first.
+CounterChange largest_decrease(const ProfileRun& before, const Counted& after) {
+  CounterChange most{.name = "busiest_sm_instructions"};
+  for (const char* name : {"busiest_sm_instructions", "shared_wavefronts", "global_sectors"}) {
+    const CounterChange change{.name = name, .from = counter_of(before, name), .to = after.counters.at(name)};
+    if (most.from == 0 || change.to * most.from < most.to * change.from) most = change;
+  }
+  return most;
 }
 
 class Loop {
@@ -49,6 +62,7 @@ class Loop {
         journal_(project_.directory) {}
 
   Result<OptimizeReport> run() {
+    if (request_.seed == 0) request_.seed = fresh_seed();  // one for all, so that all counts are of the same inputs
     report_.device = device_.to_string();
     report_.run = request_.run.empty() ? "optimize-" + utc_now() : request_.run;
     const auto head = run_git(project_.directory, {"rev-parse", "--verify", "--quiet", "HEAD^{commit}"});
@@ -60,36 +74,31 @@ class Loop {
     report_.start = *head;
     current_ = *head;
     if (const auto restored = restore(); !restored) return restored.error();
-    if (const auto seen = look(); !seen) return seen.error();
-    report_.cycles_at_start = report_.cycles_at_start > 0 ? report_.cycles_at_start : cycles_;
+    if (const auto seen = look_at_start(); !seen) return seen.error();
     while (report_.stopped.empty()) {
       report_.stopped = reason_to_stop();
       if (!report_.stopped.empty()) break;
-      const auto going = iterate();
+      const auto going = request_.propose ? ask() : search();
       if (!going) return going.error();
     }
-    report_.end = current_;
-    report_.cycles_at_end = cycles_;
-    report_.seconds = seconds_since(began_);
-    report_.next = current_ == report_.start
-                       ? fmt::format("cudadent profile --device {}", report_.device)
-                       : fmt::format("git restore --source refs/cudadent/{} -- . && git diff", current_.substr(0, 12));
-    return std::move(report_);
+    return finish();
   }
 
  private:
   // What an earlier process of this run decided. A candidate's commit follows from its parent and its files, so that
-  // what was tried is known by it.
+  // what was tried is known by it; what a clock could not decide is not paid for twice, whichever run it was.
   Result<Done> restore() {
     const auto records = journal_.read();
     if (!records) return records.error();
     for (const Record& record : *records) {
       const auto* iteration = record.as<IterationRecord>();
-      if (iteration == nullptr || record.run != report_.run || !is_usable(record)) continue;
+      if (iteration == nullptr || !is_usable(record)) continue;
+      const bool undecided = record.verdict == name_of(Decision::inconclusive) && record.device == report_.device;
+      if (undecided || record.run == report_.run) tried_.insert(iteration->candidate);
+      if (record.run != report_.run) continue;
       if (report_.iterations.empty()) report_.start = current_ = iteration->parent;
-      tried_.insert(iteration->candidate);
       note(*iteration, record);
-      if (iteration->decision == "advance") current_ = iteration->candidate;
+      if (iteration->decision == advance) current_ = iteration->candidate;
     }
     return Done{};
   }
@@ -102,27 +111,41 @@ class Loop {
                                   .predicted = iteration.predicted,
                                   .seen = iteration.seen.empty() ? std::nullopt : std::optional(iteration.seen.front()),
                                   .verdict = record.verdict,
-                                  .advanced = iteration.decision == "advance",
+                                  .advanced = iteration.decision == advance,
                                   .ground = iteration.ground,
                                   .seconds = record.seconds});
   }
 
-  // Counts the current version, once.
-  Result<Done> look() {
+  // Where the run began, and, when it goes on, where it stands.
+  Result<Done> look_at_start() {
+    const std::string current = std::exchange(current_, report_.start);
+    if (const auto seen = look(); !seen) return seen.error();
+    report_.cycles_at_start = cycles_;
+    report_.busiest_sm_at_start = busiest_sm_instructions(profile_);
+    if (current == current_) return Done{};
+    current_ = current;
+    return look();
+  }
+
+  Result<Done> check_out() {
     auto version = resolve_version(project_, current_);
     if (!version) return version.error();
-    current_project_ = version->project;
-    if (!has_clock(device_)) {
-      Progress progress(profile_steps, request_.quiet);
-      auto counted = run_profile(version->project, {.device = report_.device, .seed = request_.seed}, progress);
-      if (!counted) return counted.error();
-      if (!counted->findings.empty()) {
-        const Finding& first = counted->findings.front();
-        return Diagnostic{.message = "the version to start from is not right: " + first.what, .fix = first.fix};
-      }
-      return use(std::move(*counted));
-    }
+    version_ = std::move(*version);
     return Done{};
+  }
+
+  // Counts the current version, once.
+  Result<Done> look() {
+    if (const auto out = check_out(); !out) return out.error();
+    if (has_clock(device_)) return Done{};
+    Progress progress(profile_steps, request_.quiet);
+    auto counted = run_profile(version_.project, {.device = report_.device, .seed = request_.seed}, progress);
+    if (!counted) return counted.error();
+    if (!counted->findings.empty()) {
+      const Finding& first = counted->findings.front();
+      return Diagnostic{.message = "the version to start from is not right: " + first.what, .fix = first.fix};
+    }
+    return use(std::move(*counted));
   }
 
   Result<Done> use(ProfileRun counted) {
@@ -132,10 +155,21 @@ class Loop {
     cycles_ = *cycles;
     if (const auto advised = advise(profile_, rules_); !advised) return advised.error();
     advice_ = ranked(profile_);
-    if (!advice_.empty() && (report_.bottlenecks.empty() || report_.bottlenecks.back() != advice_.front().bottleneck)) {
-      report_.bottlenecks.push_back(advice_.front().bottleneck);
-    }
+    if (!advice_.empty()) name_bottleneck(advice_.front().rule);
     return Done{};
+  }
+
+  void name_bottleneck(const std::string& rule) {
+    for (const Advice& advice : advice_) {
+      if (advice.rule != rule) continue;
+      if (report_.bottlenecks.empty() || report_.bottlenecks.back() != advice.bottleneck)
+        report_.bottlenecks.push_back(advice.bottleneck);
+      return;
+    }
+  }
+
+  [[nodiscard]] double dollars_of(double seconds) const {
+    return seconds / 3600 * (project_.cost.machine_per_hour + project_.cost.agent_per_hour);
   }
 
   [[nodiscard]] std::string reason_to_stop() const {
@@ -145,83 +179,129 @@ class Loop {
     const double minutes = seconds_since(began_) / 60;
     const double most_minutes = request_.max_minutes.value_or(project_.thresholds.max_minutes);
     if (minutes >= most_minutes) return fmt::format("{:.0f} minutes", most_minutes);
-    const double dollars = minutes / 60 * (project_.cost.machine_per_hour + project_.cost.agent_per_hour);
+    const double dollars = dollars_of(60 * minutes);
     if (request_.max_dollars && dollars >= *request_.max_dollars) return fmt::format("${:.2f} spent", dollars);
-    return "";
+    return not_worth_it();
   }
 
-  struct Candidate {
-    Proposal proposal;
-    Snapshot change;
-    double cycles = 0;  // estimated; 0: not counted
-  };
+  // The expected gain is the advice's; where none speaks, the least that a change of the last phase is kept for.
+  [[nodiscard]] std::string not_worth_it() const {
+    if (!request_.dollars_a_per_cent || report_.iterations.empty()) return "";
+    double seconds = 0;
+    for (const Iteration& iteration : report_.iterations) seconds += iteration.seconds;
+    const double costs = dollars_of(seconds) / static_cast<double>(report_.iterations.size());
+    const double gain =
+        advice_.empty() ? project_.thresholds.least_gain.at("tuning") : std::max(0.0, advice_.front().gain - 1);
+    const double worth = 100 * gain * *request_.dollars_a_per_cent;
+    if (worth >= costs) return "";
+    return fmt::format("the expected gain of {:.0f} % is worth ${:.2f}, the next iteration costs ${:.2f}", 100 * gain,
+                       worth, costs);
+  }
 
-  // Proposals of one bottleneck that nobody has tried yet, as commits.
-  Result<std::vector<Candidate>> untried(std::vector<Proposal>& proposals) {
+  [[nodiscard]] Counting counting() const { return {project_, device_, rules_, request_.seed, request_.quiet}; }
+
+  // ---- somebody else proposes -----------------------------------------------------------------------------------
+
+  // Every proposal is an iteration with a record, also one that is refused.
+  Result<Done> ask() {
+    auto proposal =
+        request_.propose({.project = version_.project, .advice = advice_, .profile = profile_, .report = report_});
+    if (interrupted()) return Done{};
+    if (!proposal) return refuse({.proposer = "proposer"}, proposal.error());
+    if (!*proposal) {
+      report_.stopped = "nothing more was proposed";
+      return Done{};
+    }
+    if (const auto allowed = check_allowed(version_.project, (*proposal)->files); !allowed)
+      return refuse(**proposal, allowed.error());
+    auto change = snapshot_of(project_, current_, (*proposal)->files);
+    if (!change) return refuse(**proposal, change.error());
+    if (!tried_.insert(change->commit).second)
+      return refuse(**proposal, {.message = "this very change was tried before", .fix = "propose another one"});
+    failures_in_a_row_ = 0;
+    return attempt({.proposal = std::move(**proposal), .change = std::move(*change)});
+  }
+
+  Result<Done> refuse(const Proposal& proposal, const Diagnostic& why) {
+    Record record;
+    record.run = report_.run;
+    record.project = project_.name;
+    record.commit = current_;
+    record.dirty = false;
+    record.device = report_.device;
+    record.verdict = word_of_refused;
+    IterationRecord iteration{.proposer = proposal.proposer,
+                              .hypothesis = proposal.hypothesis,
+                              .parent = current_,
+                              .decision = "leave",
+                              .ground = why.message,
+                              .summary = why.message,
+                              .fix = why.fix};
+    for (const auto& [path, content] : proposal.files) iteration.files.push_back(path);
+    record.body = std::move(iteration);
+    auto written = journal_.append(std::move(record));
+    if (!written) return written.error();
+    note(std::get<IterationRecord>(written->body), *written);
+    if (++failures_in_a_row_ >= most_failures_in_a_row)
+      report_.stopped = fmt::format("{} proposals in a row could not be tried", failures_in_a_row_);
+    return Done{};
+  }
+
+  // ---- the rules, then a search ---------------------------------------------------------------------------------
+
+  // The next proposals of one bottleneck that nobody has tried yet, as commits.
+  std::vector<Candidate> untried(std::vector<Proposal>& proposals) {
     std::vector<Candidate> candidates;
-    while (!proposals.empty() && candidates.size() < screened_at_once) {
-      const bool same = candidates.empty() || proposals.front().rule == candidates.front().proposal.rule;
-      if (!same || (has_clock(device_) && !candidates.empty())) break;
+    const std::size_t most = has_clock(device_) ? 1 : screened_at_once;
+    while (!proposals.empty() && candidates.size() < most) {
+      if (!candidates.empty() && proposals.front().rule != candidates.front().proposal.rule) break;
       Proposal proposal = std::move(proposals.front());
       proposals.erase(proposals.begin());
-      if (!check_allowed(current_project_, proposal.files)) continue;
       auto change = snapshot_of(project_, current_, proposal.files);
-      if (!change || !tried_.insert(change->commit).second) continue;
+      if (!change || tried_.contains(change->commit)) continue;
       candidates.push_back({.proposal = std::move(proposal), .change = std::move(*change)});
     }
     return candidates;
   }
 
-  // Counts all of them, as many at once as there are cores; those that do not build or do not run cost nothing more.
+  // Those that promise something, the most promising first. A neighbour foretells what was counted of it.
   void screen(std::vector<Candidate>& candidates) {
-    const auto count = [this](const Version& version) -> double {
-      Progress silent(profile_steps, true);
-      const auto counted = run_profile(version.project, {.device = report_.device, .seed = request_.seed}, silent);
-      if (!counted || !counted->findings.empty()) return 0;
-      const auto cycles = least_cycles(*counted, rules_);
-      return cycles ? *cycles : 0;
-    };
-    const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-    for (std::size_t begin = 0; begin < candidates.size(); begin += cores) {
-      const std::size_t end = std::min(begin + cores, candidates.size());
-      std::vector<Version> versions;  // git makes worktrees one after the other
-      for (std::size_t i = begin; i < end; ++i) {
-        auto version = resolve_version(project_, candidates[i].change.commit);
-        versions.push_back(version ? std::move(*version) : Version{});
-      }
-      std::vector<std::future<double>> running;
-      running.reserve(versions.size());
-      for (const Version& version : versions)
-        running.push_back(std::async(std::launch::async, count, std::cref(version)));
-      for (std::size_t i = begin; i < end; ++i) candidates[i].cycles = running[i - begin].get();
-    }
+    count_candidates(counting(), candidates, counted_);
     std::erase_if(candidates, [this](const Candidate& candidate) {
-      return candidate.cycles == 0 || candidate.cycles > (1 - least_improvement) * cycles_;
+      const Counted& counted = counted_[candidate.change.commit];
+      const auto& foretold = candidate.proposal.predicted;
+      if (counted.cycles == 0 || counted.cycles > (1 - least_improvement) * cycles_) return true;
+      return foretold && !moved_as_foretold(*foretold, counted.counters.at(foretold->name));
     });
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.cycles < b.cycles; });
+    std::stable_sort(candidates.begin(), candidates.end(), [this](const Candidate& a, const Candidate& b) {
+      return counted_[a.change.commit].cycles < counted_[b.change.commit].cycles;
+    });
+    for (Candidate& candidate : candidates) {
+      if (!candidate.proposal.predicted)
+        candidate.proposal.predicted = largest_decrease(profile_, counted_[candidate.change.commit]);
+    }
   }
 
-  Result<Done> iterate() {
-    std::vector<Proposal> proposals = propose_moves({.project = current_project_, .advice = advice_});
+  Result<Done> search() {
+    std::vector<Proposal> proposals = propose_moves(version_.project, advice_);
     while (!proposals.empty()) {
-      auto candidates = untried(proposals);
-      if (!candidates) return candidates.error();
-      if (candidates->empty()) continue;
-      if (!has_clock(device_)) screen(*candidates);
+      std::vector<Candidate> candidates = untried(proposals);
+      if (candidates.empty()) continue;
+      if (!has_clock(device_)) screen(candidates);
       if (interrupted()) return Done{};
-      if (!candidates->empty()) {
-        // The others may be worth it from where this one leads.
-        for (std::size_t i = 1; i < candidates->size(); ++i) tried_.erase((*candidates)[i].change.commit);
-        return attempt(candidates->front());
-      }
+      if (candidates.empty()) continue;
+      tried_.insert(candidates.front().change.commit);
+      return attempt(candidates.front());
     }
     report_.stopped = "no proposal is left that promises anything";
     return Done{};
   }
 
+  // ---- one change -----------------------------------------------------------------------------------------------
+
   Result<Done> attempt(const Candidate& candidate) {
     const Proposal& proposal = candidate.proposal;
+    name_bottleneck(proposal.rule);
     Progress progress(trial_steps, request_.quiet);
     progress.note(fmt::format("iteration {}: {}", report_.iterations.size() + 1, proposal.hypothesis));
     TrialRequest request{
@@ -230,6 +310,7 @@ class Loop {
         .because = proposal.hypothesis,
         .phase = proposal.phase.empty() ? "tuning" : proposal.phase,
         .run = report_.run,
+        .seed = has_clock(device_) ? std::nullopt : std::optional(request_.seed),
         .proposer = proposal.proposer,
         .rule = proposal.rule,
         .predicted = proposal.predicted,
@@ -238,12 +319,10 @@ class Loop {
     if (!tried) return tried.error();
     const auto& iteration = std::get<IterationRecord>(tried->record.body);
     note(iteration, tried->record);
-    if (iteration.decision != "advance") return Done{};
+    if (iteration.decision != advance) return Done{};
     current_ = candidate.change.commit;
-    if (has_clock(device_)) return look();
-    auto version = resolve_version(project_, current_);
-    if (!version) return version.error();
-    current_project_ = version->project;
+    if (const auto out = check_out(); !out) return out.error();
+    if (has_clock(device_)) return Done{};
     return use(std::move(tried->comparison->counters->candidate));
   }
 
@@ -251,8 +330,11 @@ class Loop {
   // busiest SM has less to do.
   TrialDecision decide(const Proposal& proposal, const CompareReport& compared) {
     if (!compared.counters) {
-      const bool kept = compared.word() == name_of(Decision::keep);
-      return {.advance = kept, .ground = compared.word()};
+      const auto& measured = std::get<CompareRecord>(compared.record.body);
+      std::string ground = compared.word();
+      if (measured.gain) ground += " " + gain_text(*measured.gain);
+      if (!measured.problem.empty()) ground += ": " + measured.problem;
+      return {.advance = compared.word() == name_of(Decision::keep), .ground = std::move(ground)};
     }
     const CounterComparison& counters = *compared.counters;
     if (counters.changes.empty()) return {.advance = false, .ground = counters.correctness.summary};
@@ -263,13 +345,27 @@ class Loop {
     std::string ground =
         fmt::format("busiest SM {:.4g} -> {:.4g} cycles at least (estimated from counts)", *before, *after);
     if (!proposal.predicted) return {.advance = better, .ground = ground};
-    const double seen = counter_in(counters.candidate, proposal.predicted->name);
+    const double seen = counter_of(counters.candidate, proposal.predicted->name);
     const bool foretold = moved_as_foretold(*proposal.predicted, seen);
     ground = fmt::format("{} {:.4g} -> {:.4g}, foretold {:.4g}; {}", proposal.predicted->name, proposal.predicted->from,
                          seen, proposal.predicted->to, ground);
     return {.advance = better && foretold,
             .ground = ground,
             .seen = CounterChange{.name = proposal.predicted->name, .from = proposal.predicted->from, .to = seen}};
+  }
+
+  // ---- the end --------------------------------------------------------------------------------------------------
+
+  Result<OptimizeReport> finish() {
+    report_.end = current_;
+    report_.cycles_at_end = cycles_;
+    report_.busiest_sm_at_end = busiest_sm_instructions(profile_);
+    const bool kept = report_.end != report_.start;
+    if (kept && !interrupted()) report_.elsewhere = look_elsewhere(counting(), report_.run, report_.start, report_.end);
+    report_.seconds = seconds_since(began_);
+    report_.next = kept ? fmt::format("git restore --source refs/cudadent/{} -- . && git diff", current_.substr(0, 12))
+                        : fmt::format("cudadent profile --device {}", report_.device);
+    return std::move(report_);
   }
 
   OptimizeRequest request_;
@@ -279,11 +375,13 @@ class Loop {
   Journal journal_;
   OptimizeReport report_{};
   std::string current_{};
-  Project current_project_{};
+  Version version_{};  // of it
   ProfileRun profile_{};
   std::vector<Advice> advice_{};
   double cycles_ = 0;
   std::set<std::string> tried_{};
+  CountedVersions counted_{};
+  int failures_in_a_row_ = 0;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
@@ -292,9 +390,9 @@ class Loop {
 Result<OptimizeReport> run_optimize(const OptimizeRequest& request) {
   auto project = load_project(request.project);
   if (!project) return project.error();
-  if (project->tunables.empty()) {
+  if (project->tunables.empty() && !request.propose) {
     return Diagnostic{.message = "the project leaves nothing open: there are no tunables to search",
-                      .fix = "declare [tunables] in cudadent.toml, or try edits of your own: cudadent try",
+                      .fix = "declare [tunables] in cudadent.toml, try edits of your own: cudadent try, or --agent",
                       .file = project->file,
                       .code = codes::usage_no_tunables};
   }

@@ -10,18 +10,21 @@
 
 #include "support/result.hpp"
 #include "workflow/journal/record.hpp"
+#include "workflow/optimize/proposal.hpp"
 
 namespace flashmoe::workflow {
 
 struct OptimizeRequest {
   std::string project = ".";
-  std::string device{};                 // empty: FLASHMOE_DEVICE, else cpu
-  std::string run{};                    // goes on with a run of this name; empty: a new one
-  std::optional<int> max_iterations{};  // else the project's
-  std::optional<double> max_minutes{};  // else the project's
-  std::optional<double> max_dollars{};  // of what [cost] says an hour costs
+  std::string device{};                        // empty: FLASHMOE_DEVICE, else cpu
+  std::string run{};                           // goes on with a run of this name; empty: a new one
+  std::optional<int> max_iterations{};         // else the project's
+  std::optional<double> max_minutes{};         // else the project's
+  std::optional<double> max_dollars{};         // of what [cost] says an hour costs
+  std::optional<double> dollars_a_per_cent{};  // what a gain of 1 % is worth: stop when the next iteration costs more
   std::uint64_t seed = 0;
   bool quiet = false;
+  Propose propose{};  // unset: the rules, then a search, over the project's tunables
 };
 
 struct Iteration {
@@ -34,14 +37,24 @@ struct Iteration {
   double seconds = 0;
 };
 
+// A workload that was not looked at on the way: its time, or the busiest SM's cycles, at the end over those at the
+// start.
+struct Elsewhere {
+  std::string workload{};
+  double factor = 1;
+};
+inline constexpr double worse_elsewhere = 1.05;
+
 struct OptimizeReport {
   std::string run{};
   std::string device{};
   std::string start{}, end{};  // commits; end is under refs/cudadent unless nothing was kept
   std::vector<Iteration> iterations{};
-  std::string stopped{};                          // why
-  std::vector<std::string> bottlenecks{};         // that were named, in order
-  double cycles_at_start = 0, cycles_at_end = 0;  // virtual: of the busiest SM at least, estimated from counts
+  std::string stopped{};                                  // why
+  std::vector<std::string> bottlenecks{};                 // that were named, in order
+  double cycles_at_start = 0, cycles_at_end = 0;          // virtual: of the busiest SM at least, estimated from counts
+  double busiest_sm_at_start = 0, busiest_sm_at_end = 0;  // virtual: instructions it executed
+  std::vector<Elsewhere> elsewhere{};                     // when something was kept
   double seconds = 0;
   std::string next{};
 };

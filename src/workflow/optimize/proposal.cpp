@@ -3,81 +3,99 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <cstdlib>
+#include <optional>
 
 #include "workflow/project/point.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
-struct Move {
+struct Step {
   const Tunable* tunable;
-  double from, to;
+  double to;
+};
+
+// Of one tunable, with the nearest value of another one where the rules demand it.
+struct Move {
+  Step step;
+  std::optional<Step> needs{};
   Values point;
 };
 
+// The choices, those that stand nearest to the current one first.
+std::vector<double> nearest_first(const Tunable& tunable, double current) {
+  std::vector<double> choices = tunable.choices;
+  const auto place = [&](double value) {
+    return std::find(tunable.choices.begin(), tunable.choices.end(), value) - tunable.choices.begin();
+  };
+  const auto here = place(current);
+  std::stable_sort(choices.begin(), choices.end(),
+                   [&](double a, double b) { return std::abs(place(a) - here) < std::abs(place(b) - here); });
+  choices.erase(choices.begin());
+  return choices;
+}
+
+void add_with_needs(const Project& project, const Step& step, const Values& moved, std::vector<Move>& moves) {
+  for (const Tunable& other : project.tunables) {
+    if (&other == step.tunable) continue;
+    for (const double choice : nearest_first(other, project.point.at(other.name))) {
+      Values point = moved;
+      point[other.name] = choice;
+      if (broken_rule(project, point) != nullptr) continue;
+      moves.push_back({.step = step, .needs = Step{&other, choice}, .point = std::move(point)});
+      break;
+    }
+  }
+}
+
 std::vector<Move> moves_of(const Project& project) {
   std::vector<Move> moves;
-  for (const Values& point : single_moves(project, project.point)) {
-    for (const Tunable& tunable : project.tunables) {
-      const double from = project.point.at(tunable.name), to = point.at(tunable.name);
-      if (from != to) moves.push_back({&tunable, from, to, point});
+  for (const Tunable& tunable : project.tunables) {
+    for (const double choice : tunable.choices) {
+      if (choice == project.point.at(tunable.name)) continue;
+      Values moved = project.point;
+      moved[tunable.name] = choice;
+      if (broken_rule(project, moved) == nullptr) {
+        moves.push_back({.step = {&tunable, choice}, .point = std::move(moved)});
+      } else {
+        add_with_needs(project, {&tunable, choice}, moved, moves);
+      }
     }
   }
   return moves;
 }
 
+std::string step_text(const Project& project, const Step& step) {
+  const Tunable& tunable = *step.tunable;
+  return fmt::format("{} {} -> {}", tunable.name, value_text(tunable, project.point.at(tunable.name)),
+                     value_text(tunable, step.to));
+}
+
 Proposal proposal_of(const Project& project, const Move& move, const std::string& proposer, const std::string& why) {
+  const std::string needs = move.needs ? fmt::format(" (it needs {})", step_text(project, *move.needs)) : "";
   return {.proposer = proposer,
-          .hypothesis = fmt::format("{} {} -> {}: {}", move.tunable->name, value_text(*move.tunable, move.from),
-                                    value_text(*move.tunable, move.to), why),
-          .phase = move.tunable->phase,
+          .hypothesis = fmt::format("{}{}: {}", step_text(project, move.step), needs, why),
+          .phase = move.step.tunable->phase,
           .files = {{point_file_name, point_text(project, move.point)}}};
 }
 
 }  // namespace
 
-std::vector<Proposal> propose_moves(const LoopState& state) {
+std::vector<Proposal> propose_moves(const Project& project, const std::vector<Advice>& advice) {
   std::vector<Proposal> proposals;
-  std::vector<Move> moves = moves_of(state.project);  // those that nobody has proposed yet
-  for (const Advice& advice : state.advice) {
-    const auto asked_for = std::stable_partition(moves.begin(), moves.end(),
-                                                 [&](const Move& move) { return move.tunable->phase != advice.phase; });
-    for (auto move = asked_for; move != moves.end(); ++move) {
-      Proposal proposal = proposal_of(state.project, *move, "rules", advice.bottleneck);
-      proposal.rule = advice.rule;
-      proposal.predicted = advice.expected;
+  const std::vector<Move> moves = moves_of(project);
+  for (const Advice& one : advice) {
+    for (const Move& move : moves) {
+      if (move.step.tunable->phase != one.phase) continue;
+      Proposal proposal = proposal_of(project, move, "rules", one.bottleneck);
+      proposal.rule = one.rule;
+      proposal.predicted = one.expected;
       proposals.push_back(std::move(proposal));
     }
-    moves.erase(asked_for, moves.end());
   }
-  for (const Move& move : moves) proposals.push_back(proposal_of(state.project, move, "search", "a neighbour"));
+  for (const Move& move : moves) proposals.push_back(proposal_of(project, move, "search", "a neighbour"));
   return proposals;
-}
-
-Result<Done> check_allowed(const Project& project, const FileChanges& files) {
-  namespace fs = std::filesystem;
-  const auto refused = [](const std::string& path, const std::string& why) {
-    return Diagnostic{.message = fmt::format("a proposal may not change '{}': {}", path, why),
-                      .fix = "change the kernel's own sources, or point.toml"};
-  };
-  for (const auto& [path, content] : files) {
-    const fs::path normal = fs::path(path).lexically_normal();
-    if (path.empty() || normal.is_absolute() || *normal.begin() == "..")
-      return refused(path, "it is outside the project");
-    for (const fs::path& part : normal) {
-      if (part == ".git" || part == ".cudadent") return refused(path, "it is the tool's own");
-      if (part == ".gitattributes" || part == ".gitmodules") return refused(path, "git would act on it");
-    }
-    const std::string name = normal.string();
-    if (name == "cudadent.toml" || name == project_rules_file) return refused(path, "it says what is judged, and how");
-    for (const Callable* judge : {&project.reference, &project.baseline}) {
-      const bool is_judge = name == judge->source ||
-                            std::find(judge->sources.begin(), judge->sources.end(), name) != judge->sources.end();
-      if (is_judge) return refused(path, "it judges");
-    }
-  }
-  return Done{};
 }
 
 }  // namespace flashmoe::workflow

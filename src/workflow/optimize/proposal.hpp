@@ -1,6 +1,7 @@
 // Who proposes changes, and what a proposal is. A person, the rules, a search and an agent come through the same door.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,8 +14,10 @@
 
 namespace flashmoe::workflow {
 
+struct OptimizeReport;
+
 struct Proposal {
-  std::string proposer{};    // "rules", "search", an agent's name
+  std::string proposer{};    // "rules", "search", "person", an agent's command
   std::string hypothesis{};  // "splits 1 -> 4: the grid is too small"
   std::string rule{};        // of the advice it follows; empty: none
   std::string phase{};
@@ -24,15 +27,17 @@ struct Proposal {
 
 // Where the loop stands when it asks.
 struct LoopState {
-  const Project& project;  // of the current version
-  const std::vector<Advice>& advice;
+  const Project& project;             // of the current version, in a worktree of its own
+  const std::vector<Advice>& advice;  // the primary bottleneck first; empty on a device without counters
+  const ProfileRun& profile;
+  const OptimizeReport& report;  // what was tried, and what came of it
 };
 
-// Moves of one tunable each, those that the advice asks for first, in its order; then all others.
-[[nodiscard]] std::vector<Proposal> propose_moves(const LoopState& state);
+// The next change, one; none: there is nothing more to propose. An error is a failure of the proposer.
+using Propose = std::function<Result<std::optional<Proposal>>(const LoopState& state)>;
 
-// A proposal may change the kernel and the point, nothing that judges: the reference, the baseline, cudadent.toml,
-// rules, anything outside the project or of the tool's own. Refused before it is built.
-[[nodiscard]] Result<Done> check_allowed(const Project& project, const FileChanges& files);
+// Moves of one tunable each, with the one other that the rules then demand: those that the advice asks for, bottleneck
+// after bottleneck, each foretelling what the advice does; then all of them as neighbours, which foretell nothing.
+[[nodiscard]] std::vector<Proposal> propose_moves(const Project& project, const std::vector<Advice>& advice);
 
 }  // namespace flashmoe::workflow

@@ -22,8 +22,14 @@ std::string optimize_text(const OptimizeReport& report) {
   }
   if (report.cycles_at_start > 0 && report.cycles_at_end > 0) {
     text += fmt::format(
-        "  busiest SM: {:.4g} -> {:.4g} cycles at least, estimated from exact counts ({:.1f}x); no time is claimed\n",
+        "  busiest SM: {:.0f} -> {:.0f} instructions of warps, counted ({:.1f}x fewer); {:.4g} -> {:.4g} cycles at "
+        "least, estimated from exact counts ({:.1f}x); no time is claimed\n",
+        report.busiest_sm_at_start, report.busiest_sm_at_end, report.busiest_sm_at_start / report.busiest_sm_at_end,
         report.cycles_at_start, report.cycles_at_end, report.cycles_at_start / report.cycles_at_end);
+  }
+  for (const Elsewhere& other : report.elsewhere) {
+    text += fmt::format("  elsewhere: {} takes {:.3g} of what it took{}\n", other.workload, other.factor,
+                        other.factor > worse_elsewhere ? ": it LOSES there" : "");
   }
   text += fmt::format("  stopped: {}; {} of {} changes kept, {:.0f} s\n", report.stopped, kept,
                       report.iterations.size(), report.seconds);

@@ -1,6 +1,5 @@
-// The --json of what tries changes: advice, and the loop.
-#include "workflow/advise/advise.hpp"
-#include "workflow/journal/json.hpp"
+#include "workflow/output/loop_json.hpp"
+
 #include "workflow/optimize/optimize.hpp"
 #include "workflow/output/output.hpp"
 
@@ -17,7 +16,7 @@ Json to_json(const std::optional<CounterChange>& change) {
 
 }  // namespace
 
-std::string advice_json(const Answer& answer, const ProfileRun& run, const std::vector<Advice>& advice) {
+Json list_of(const std::vector<Advice>& advice) {
   Json list = Json::array();
   for (const Advice& one : advice) {
     list.push_back({{"rule", one.rule},
@@ -30,32 +29,49 @@ std::string advice_json(const Answer& answer, const ProfileRun& run, const std::
                     {"stays_when_fake", one.stays_when_fake},
                     {"expected_gain", one.gain}});
   }
-  return written(answer,
-                 {{"project", run.project}, {"device", run.device}, {"workload", run.workload}, {"advice", list}});
+  return list;
+}
+
+Json list_of(const std::vector<Iteration>& iterations) {
+  Json list = Json::array();
+  for (const Iteration& one : iterations) {
+    list.push_back({{"number", one.number},
+                    {"proposer", one.proposer},
+                    {"rule", one.rule},
+                    {"hypothesis", one.hypothesis},
+                    {"predicted", to_json(one.predicted)},
+                    {"seen", to_json(one.seen)},
+                    {"verdict", one.verdict},
+                    {"advanced", one.advanced},
+                    {"ground", one.ground},
+                    {"seconds", one.seconds}});
+  }
+  return list;
+}
+
+std::string advice_json(const Answer& answer, const ProfileRun& run, const std::vector<Advice>& advice) {
+  return written(
+      answer,
+      {{"project", run.project}, {"device", run.device}, {"workload", run.workload}, {"advice", list_of(advice)}});
 }
 
 std::string optimize_json(const Answer& answer, const OptimizeReport& report) {
-  Json iterations = Json::array();
-  for (const Iteration& one : report.iterations) {
-    iterations.push_back({{"number", one.number},
-                          {"proposer", one.proposer},
-                          {"rule", one.rule},
-                          {"hypothesis", one.hypothesis},
-                          {"predicted", to_json(one.predicted)},
-                          {"seen", to_json(one.seen)},
-                          {"verdict", one.verdict},
-                          {"advanced", one.advanced},
-                          {"ground", one.ground},
-                          {"seconds", one.seconds}});
+  Json elsewhere = Json::array();
+  for (const Elsewhere& other : report.elsewhere) {
+    elsewhere.push_back(
+        {{"workload", other.workload}, {"factor", other.factor}, {"loses", other.factor > worse_elsewhere}});
   }
   return written(answer, {{"run", report.run},
                           {"device", report.device},
                           {"start", report.start},
                           {"end", report.end},
-                          {"iterations", iterations},
+                          {"iterations", list_of(report.iterations)},
                           {"bottlenecks", report.bottlenecks},
                           {"cycles_at_start", report.cycles_at_start},
                           {"cycles_at_end", report.cycles_at_end},
+                          {"busiest_sm_at_start", report.busiest_sm_at_start},
+                          {"busiest_sm_at_end", report.busiest_sm_at_end},
+                          {"elsewhere", elsewhere},
                           {"stopped", report.stopped},
                           {"seconds", report.seconds},
                           {"verdict", report.end == report.start ? "NOTHING KEPT" : "IMPROVED"}});

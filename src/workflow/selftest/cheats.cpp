@@ -11,6 +11,7 @@
 
 #include "support/clock.hpp"
 #include "support/process.hpp"
+#include "support/temporary_directory.hpp"
 #include "workflow/compile/cpu_build.hpp"
 #include "workflow/gates/correctness.hpp"
 #include "workflow/gates/performance.hpp"
@@ -18,7 +19,6 @@
 #include "workflow/runner/inputs.hpp"
 #include "workflow/runner/session.hpp"
 #include "workflow/selftest/corpus.hpp"
-#include "workflow/selftest/temporary_directory.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -72,15 +72,11 @@ class Playground {
     if (directory_.path().empty()) {
       return Diagnostic{.message = "no temporary directory under " + fs::temp_directory_path().string()};
     }
-    const Task* task = find_task(cheat.task);
-    if (task == nullptr) return Diagnostic{.message = fmt::format("there is no task '{}'", cheat.task)};
+    const auto files = project_files(cheat);
+    if (!files) return files.error();
     clear();
-    write_sources(*task, cheat);
-    auto project = parse_project(
-        fmt::format("name = \"corpus\"\nkernel = \"kernel.cpp:kernel\"\nreference = \"{}\"\nbaseline = \"{}\"\n{}",
-                    task->python ? "judges.py:reference" : "reference.cpp:kernel",
-                    task->python ? "judges.py:baseline" : "baseline.cpp:kernel", task->toml),
-        path("cudadent.toml"));
+    for (const auto& [name, text] : *files) std::ofstream(path(name)) << text;
+    auto project = parse_project(files->at("cudadent.toml"), path("cudadent.toml"));
     if (!project) return project.error();
     Players players{.project = std::move(*project)};
     // The question here is refusal, not speed: an honest kernel as fast as the baseline must pass on a noisy machine.
@@ -106,18 +102,6 @@ class Playground {
       if (entry.path().filename() != ".cudadent") fs::remove_all(entry.path(), ignored);
     }
     fs::remove(directory_.path() / ".cudadent" / "records.jsonl", ignored);
-  }
-
-  void write_sources(const Task& task, const Cheat& cheat) const {
-    const std::string before = includes + task.prelude + entry_macro;
-    std::ofstream(path("kernel.cpp")) << before << cheat.source << "\n";
-    if (task.python) {
-      std::ofstream(path("judges.py")) << task.reference;
-    } else {
-      std::ofstream(path("reference.cpp")) << before << task.reference << "\n";
-      std::ofstream(path("baseline.cpp")) << before << task.baseline << "\n";
-    }
-    for (const auto& [name, text] : cheat.files) std::ofstream(path(name)) << text;
   }
 
   static Result<Runnable> runnable(const Project& project, const Callable& callable, const std::string& role,
@@ -204,6 +188,25 @@ std::vector<Cheat> make_corpus() {
 const std::vector<Cheat>& all_cheats() {
   static const std::vector<Cheat> cheats = make_corpus();
   return cheats;
+}
+
+Result<std::map<std::string, std::string>> project_files(const Cheat& cheat) {
+  const Task* task = find_task(cheat.task);
+  if (task == nullptr) return Diagnostic{.message = fmt::format("there is no task '{}'", cheat.task)};
+  const std::string before = includes + task->prelude + entry_macro;
+  std::map<std::string, std::string> files = cheat.files;
+  files["kernel.cpp"] = before + cheat.source + "\n";
+  if (task->python) {
+    files["judges.py"] = task->reference;
+  } else {
+    files["reference.cpp"] = before + task->reference + "\n";
+    files["baseline.cpp"] = before + task->baseline + "\n";
+  }
+  files["cudadent.toml"] =
+      fmt::format("name = \"corpus\"\nkernel = \"kernel.cpp:kernel\"\nreference = \"{}\"\nbaseline = \"{}\"\n{}",
+                  task->python ? "judges.py:reference" : "reference.cpp:kernel",
+                  task->python ? "judges.py:baseline" : "baseline.cpp:kernel", task->toml);
+  return files;
 }
 
 std::vector<std::string> names_in_gate() {

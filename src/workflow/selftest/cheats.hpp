@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/progress.hpp"
+#include "support/result.hpp"
 #include "workflow/journal/selftest_record.hpp"
 
 namespace flashmoe::workflow {
@@ -26,6 +27,8 @@ struct Cheat {
 };
 
 [[nodiscard]] const std::vector<Cheat>& all_cheats();
+// A project that asks for the cheat's task, with this kernel in it: its files by name.
+[[nodiscard]] Result<std::map<std::string, std::string>> project_files(const Cheat& cheat);
 [[nodiscard]] std::vector<std::string> names_in_gate();
 
 // All of them, or those named. An entry that cannot be built or run at all is not as expected.

@@ -9,12 +9,12 @@
 
 #include "support/clock.hpp"
 #include "support/process.hpp"
+#include "support/temporary_directory.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/gates/context.hpp"
 #include "workflow/gates/correctness.hpp"
 #include "workflow/journal/record.hpp"
 #include "workflow/runner/inputs.hpp"
-#include "workflow/selftest/temporary_directory.hpp"
 
 namespace flashmoe::workflow {
 namespace {

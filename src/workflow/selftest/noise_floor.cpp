@@ -5,13 +5,13 @@
 #include <cmath>
 
 #include "support/process.hpp"
+#include "support/temporary_directory.hpp"
 #include "workflow/compare/measure.hpp"
 #include "workflow/compare/versions.hpp"
 #include "workflow/gates/performance.hpp"
 #include "workflow/project/scaffold.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/selftest/known_speed.hpp"
-#include "workflow/selftest/temporary_directory.hpp"
 #include "workflow/statistics/sequential.hpp"
 
 namespace flashmoe::workflow {

@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "support/process.hpp"
+#include "support/temporary_directory.hpp"
 #include "workflow/compare/measure.hpp"
 #include "workflow/selftest/known_speed.hpp"
-#include "workflow/selftest/temporary_directory.hpp"
 #include "workflow/statistics/comparison.hpp"
 
 namespace flashmoe::workflow {

@@ -139,8 +139,13 @@ Result<Snapshot> snapshot_of(const Project& project, const std::string& parent, 
   const auto prefix = run_git(directory, {"rev-parse", "--show-prefix"});
   if (!prefix) return prefix.error();
   for (const auto& [path, content] : files) {
+    if (!content) {
+      const auto removed = run_steps(directory, index, {{"update-index", "--force-remove", "--", *prefix + path}});
+      if (!removed) return removed.error();
+      continue;
+    }
     const fs::path blob = state / ("blob-" + std::to_string(::getpid()));
-    std::ofstream(blob, std::ios::binary) << content;
+    std::ofstream(blob, std::ios::binary) << *content;
     const auto hash = run_git(directory, {"hash-object", "-w", "--no-filters", blob.string()});
     std::error_code ignored;
     fs::remove(blob, ignored);

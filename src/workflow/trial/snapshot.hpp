@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,13 +21,13 @@ struct Snapshot {
   int lines_added = 0, lines_removed = 0;
 };
 
-// Files by their path in the project, with their new content.
-using FileChanges = std::map<std::string, std::string>;
+// Files by their path in the project, with their new content; without one the file is to go.
+using FileChanges = std::map<std::string, std::optional<std::string>>;
 
 // Changes of tracked files anywhere in the repository, and files of the project that git does not know yet but would
 // not ignore. The same edit gives the same commit.
 [[nodiscard]] Result<Snapshot> take_snapshot(const Project& project);
-// `parent` with these files changed or added: what somebody proposes. The working tree is not looked at.
+// `parent` with these files changed, added or removed: what somebody proposes. The working tree is not looked at.
 [[nodiscard]] Result<Snapshot> snapshot_of(const Project& project, const std::string& parent, const FileChanges& files);
 
 }  // namespace flashmoe::workflow

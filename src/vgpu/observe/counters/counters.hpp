@@ -57,7 +57,9 @@ class Counters {
     ++counts.warps;
     counts.threads += lanes == exec::all_lanes ? 32 : static_cast<std::uint32_t>(__builtin_popcount(lanes));
   }
-  void cta_ended(std::uint32_t sm, std::uint64_t instructions, bool wrote) { work_.cta_ended(sm, instructions, wrote); }
+  void cta_ended(const exec::Cta& cta, std::uint64_t instructions, bool wrote) {
+    work_.cta_ended(cta.linear, cta.sm, instructions, wrote);
+  }
   void branch(const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken, std::uint32_t not_taken);
   void access(const exec::Warp& warp, const exec::Access& access);                      // all but asynchronous copies
   void copies_issued(const exec::Warp& warp, std::span<const exec::AsyncCopy> copies);  // by one instruction

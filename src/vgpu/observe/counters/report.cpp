@@ -133,6 +133,7 @@ void add_launch(Report& report, const LaunchCounts& counts) {
   add("device__attribute_multiprocessor_count", report.machine.sms);
   add("vgpu__working_ctas.sum", static_cast<double>(report.work.working_ctas), "block", Trust::derived);
   add("vgpu__working_sms.sum", report.work.working_sms, "", Trust::derived);
+  add("vgpu__ptx_inst_executed.max", static_cast<double>(report.work.busiest_sm), "inst", Trust::derived);
   add("vgpu__ptx_inst_executed_per_cta.max_over_mean", report.work.largest_over_mean, "", Trust::derived);
   add("launch__occupancy_limit_warps", held.by(SmLimit::warps), "block", Trust::derived);
   add("launch__occupancy_limit_blocks", held.by(SmLimit::ctas), "block", Trust::derived);

@@ -13,12 +13,14 @@ constexpr double least_of_largest = 0.05;
 void WorkCount::launch_begins(std::uint32_t sms) {
   *this = {};
   largest_writer_on_sm_.assign(std::max(sms, 1U), 0);
+  dealt_to_sm_ = largest_writer_on_sm_;
 }
 
-void WorkCount::cta_ended(std::uint32_t sm, std::uint64_t instructions, bool wrote) {
+void WorkCount::cta_ended(std::uint64_t cta, std::uint32_t sm, std::uint64_t instructions, bool wrote) {
   ++ctas_;
   total_ += static_cast<double>(instructions);
   largest_ = std::max(largest_, instructions);
+  dealt_to_sm_[cta % dealt_to_sm_.size()] += instructions;
   if (!wrote) return;
   ++writers_[instructions];
   std::uint64_t& largest = largest_writer_on_sm_[sm % largest_writer_on_sm_.size()];
@@ -28,6 +30,7 @@ void WorkCount::cta_ended(std::uint32_t sm, std::uint64_t instructions, bool wro
 WorkSpread WorkCount::spread() const {
   WorkSpread spread{.ctas = ctas_};
   if (total_ > 0) spread.largest_over_mean = static_cast<double>(largest_) * static_cast<double>(ctas_) / total_;
+  if (ctas_ > 0) spread.busiest_sm = *std::max_element(dealt_to_sm_.begin(), dealt_to_sm_.end());
   if (writers_.empty()) return spread;
   double count = 0, sum = 0;
   for (const auto& [instructions, ctas] : writers_) {

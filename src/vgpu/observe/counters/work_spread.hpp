@@ -20,19 +20,22 @@ struct WorkSpread {
   std::uint64_t working_ctas = 0;
   std::uint32_t working_sms = 0;  // that ran one of these
   double largest_over_mean = 0;   // instructions a CTA, of all that ran; 0: none
+  // Instructions on the SM with most of them, were CTAs dealt out in turn: the order in which they really end depends
+  // on the schedule, and two runs of a kernel are to give one number.
+  std::uint64_t busiest_sm = 0;
 };
 
 class WorkCount {
  public:
   void launch_begins(std::uint32_t sms);
-  void cta_ended(std::uint32_t sm, std::uint64_t instructions, bool wrote);
+  void cta_ended(std::uint64_t cta, std::uint32_t sm, std::uint64_t instructions, bool wrote);
   [[nodiscard]] WorkSpread spread() const;
 
  private:
   std::uint64_t ctas_ = 0, largest_ = 0;
   double total_ = 0;                                  // instructions
   std::map<std::uint64_t, std::uint64_t> writers_{};  // CTAs by instructions: most do one of a few amounts
-  std::vector<std::uint64_t> largest_writer_on_sm_{};
+  std::vector<std::uint64_t> largest_writer_on_sm_{}, dealt_to_sm_{};
 };
 
 }  // namespace flashmoe::vgpu::observe

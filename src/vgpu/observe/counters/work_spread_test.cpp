@@ -19,7 +19,7 @@ WorkSpread spread_of(std::uint64_t ctas, const std::function<CtaWork(std::uint64
   count.launch_begins(sms);
   for (std::uint64_t i = 0; i < ctas; ++i) {
     const CtaWork one = work(i);
-    count.cta_ended(static_cast<std::uint32_t>(i % sms), one.instructions, one.wrote);
+    count.cta_ended(i, static_cast<std::uint32_t>(i % sms), one.instructions, one.wrote);
   }
   return count.spread();
 }
@@ -30,6 +30,7 @@ TEST(WorkSpread, EqualCtasAllWork) {
   EXPECT_EQ(spread.working_ctas, 1024u);
   EXPECT_EQ(spread.working_sms, sms);
   EXPECT_DOUBLE_EQ(spread.largest_over_mean, 1);
+  EXPECT_EQ(spread.busiest_sm, 18u * 500);  // 1024 CTAs on 58 SMs: 38 have 18 of them
 }
 
 // Also where the two that compute do so little that returning is most of what the launch executes.

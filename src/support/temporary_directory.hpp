@@ -1,16 +1,16 @@
-// A directory for kernels of our own, removed with everything in it.
+// A directory of our own, removed with everything in it.
 #pragma once
 
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
-namespace flashmoe::workflow {
+namespace flashmoe {
 
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "cudadent-selftest-XXXXXX").string();
+    std::string name = (std::filesystem::temp_directory_path() / "cudadent-XXXXXX").string();
     if (::mkdtemp(name.data()) != nullptr) path_ = name;
   }
   ~TemporaryDirectory() {
@@ -25,4 +25,4 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-}  // namespace flashmoe::workflow
+}  // namespace flashmoe

@@ -1,0 +1,149 @@
+"""`cudadent optimize` with others as proposers: an agent's change is tried like any other; what touches a judge or
+leaves the project is refused before it is built; an agent that fails, hangs or talks nonsense does no harm; a person
+at the prompt chooses.
+
+    cudadent_agents_test.py CUDADENT EXAMPLE     exit 0 when all hold
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cudadent_optimize_test import make_tunable
+from cudadent_try_test import Repository, fail
+
+# Runs a piece of Python for each iteration, with `request` as it was told.
+AGENT = """
+import json, os, pathlib, sys, time
+request = json.load(sys.stdin)
+steps = json.loads(pathlib.Path(sys.argv[1]).read_text())
+number = request["iteration"] - 1
+if number < len(steps):
+    exec(steps[number])
+"""
+WIDER = """pathlib.Path("point.toml").write_text("width = 4\\nthreads = 64\\n")\n"""
+TELLS = """print(json.dumps({"hypothesis": "wider loads", "predicted": {"name": "global_requests", "to": 5000}}))"""
+PATCH = """print('''diff --git a/point.toml b/point.toml
+--- a/point.toml
++++ b/point.toml
+@@ -1,2 +1,2 @@
+ width = 1
+-threads = 64
++threads = 128
+''')"""
+CLIMBS = """print('''diff --git a/../x.h b/../x.h
+new file mode 100644
+--- /dev/null
++++ b/../x.h
+@@ -0,0 +1 @@
++x
+''')"""
+FORBIDDEN = {
+    "the project's own file": 'pathlib.Path("cudadent.toml").write_text("name = 1")',
+    "the reference": 'pathlib.Path("reference.cpp").write_text("")',
+    "a file that goes away": 'pathlib.Path("baseline.cpp").unlink()',
+    "outside the project": 'pathlib.Path("../elsewhere.txt").write_text("x")',
+    "rules": 'pathlib.Path("advice.toml").write_text("")',
+    "git's attributes": 'pathlib.Path(".gitattributes").write_text("* filter=x")',
+    "a link": 'os.symlink("/etc/passwd", "passwd.h")',
+    "a patch that climbs": CLIMBS,
+}
+USELESS = {
+    "fails": "sys.exit(7)",
+    "hangs": "time.sleep(600)",
+    "no JSON": 'print("{not json")',
+    "a counter that is none": 'print(json.dumps({"predicted": {"name": "luck", "to": 1}}))',
+    "no change": 'pathlib.Path("point.toml").write_text(pathlib.Path("point.toml").read_text())',
+}
+
+
+def optimize(repository: Repository, run: str, *options: str, steps: list[str] = (), said: str = "") -> dict:
+    agent = repository.project.parent.parent / "agent.py"
+    agent.write_text(AGENT)
+    script = agent.with_suffix(".json")
+    script.write_text(json.dumps(list(steps)))
+    options = tuple(f"{sys.executable} {agent} {script}" if word == "$AGENT" else word for word in options)
+    words = [repository.cudadent, "optimize", "--device", "virtual:l4", "--run", run, "--json", "--quiet", *options]
+    before = repository.state()
+    ran = subprocess.run(
+        words, cwd=repository.project, capture_output=True, text=True, timeout=900, input=said
+    )
+    if repository.state() != before:
+        fail(f"{run}: the repository changed")
+    if repository.trace.exists():
+        fail(f"{run}: a hook of the repository ran")
+    if ran.returncode not in (0, 3):
+        fail(f"{run}: ended with {ran.returncode}: {ran.stdout}\n{ran.stderr}")
+    return json.loads(ran.stdout)
+
+
+def check_agent(repository: Repository) -> None:
+    told = repository.project.parent.parent / "told.json"
+    listen = f"pathlib.Path({str(told)!r}).write_text(json.dumps([request, os.getcwd(), os.path.exists('.git')]))\n"
+    said = optimize(
+        repository, "agent", "--agent", "$AGENT", "--iterations", "3", steps=[listen + WIDER + TELLS, PATCH, ""]
+    )
+    first, second = said["iterations"]
+    if not first["advanced"] or first["hypothesis"] != "wider loads" or first["predicted"]["name"] != "global_requests":
+        fail(f"the agent's change was not tried: {json.dumps(said)[:3000]}")
+    if second["verdict"] != "REFUSED" or "does not apply" not in second["ground"]:
+        fail(f"a patch against the first version was applied to the second: {second}")
+    if said["stopped"] != "nothing more was proposed":
+        fail(f"it did not stop: {said['stopped']}")
+    request, directory, is_repository = json.loads(told.read_text())
+    wanted = ("bottlenecks", "launches", "tunables", "tried", "may_not_change")
+    if any(key not in request for key in wanted) or "reference.cpp" not in request["may_not_change"]:
+        fail(f"the agent was not told enough: {request}")
+    if is_repository or str(repository.project) in directory:
+        fail(f"the agent worked in {directory}")
+    said = optimize(repository, "patch", "--agent", "$AGENT", "--iterations", "1", steps=[PATCH])
+    if said["iterations"][0]["verdict"] == "REFUSED":
+        fail(f"the patch was not applied: {said}")
+    print("an agent's files and an agent's patch are tried")
+
+
+def check_refused(repository: Repository) -> None:
+    for name, step in FORBIDDEN.items():
+        said = optimize(repository, f"forbidden {name}", "--agent", "$AGENT", "--iterations", "1", steps=[step])
+        one = said["iterations"][0]
+        if one["verdict"] != "REFUSED" or one["advanced"] or said["end"] != said["start"]:
+            fail(f"{name}: was not refused: {one}")
+        print(f"refused: {one['ground']}")
+    for name, step in USELESS.items():
+        said = optimize(
+            repository, f"useless {name}", "--agent", "$AGENT", "--agent-minutes", "0.05", "--iterations", "1",
+            steps=[step],
+        )
+        if said["end"] != said["start"] or any(one["verdict"] != "REFUSED" for one in said["iterations"]):
+            fail(f"{name}: {said}")
+    said = optimize(repository, "in a row", "--agent", "exit 1", "--iterations", "20")
+    if len(said["iterations"]) != 3:
+        fail(f"an agent that always fails was asked {len(said['iterations'])} times")
+
+
+def check_person(repository: Repository) -> None:
+    said = optimize(repository, "person", "--ask", "--iterations", "2", said="what?\n1\nq\n")
+    if len(said["iterations"]) != 1 or said["iterations"][0]["proposer"] != "person":
+        fail(f"the person's choice was not tried: {said}")
+    print("a person at the prompt chooses")
+
+
+def main() -> int:
+    cudadent, example = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as directory:
+        repository = Repository(Path(directory), cudadent, example)
+        make_tunable(repository)
+        (repository.project / "point.toml").write_text("width = 1\nthreads = 64\n")
+        repository.commit()
+        check_agent(repository)
+        check_refused(repository)
+        check_person(repository)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
