@@ -39,6 +39,8 @@ int prepare(const fms_context* context, const fms_attention_problem& problem, in
   fms_plan_options options{};
   options.struct_size = sizeof options;
   options.threads = threads;
+  options.q_tile = Q_TILE;  // both are tunables of cudadent.toml; 0: as the planner chooses
+  options.kv_splits = KV_SPLITS;
   fms_attention_plan plan{};
   plan.struct_size = sizeof plan;
   fms_error error;

@@ -1,5 +1,5 @@
-// C = A B, row-major. C is cut into tiles of 8 rows and 32 columns that stay in registers while k runs: 16 vectors of
-// 16 floats, and per k two loads of B, eight broadcasts of A and 16 multiply-adds.
+// C = A B, row-major. C is cut into tiles of 8 rows (or what the point says) and 32 columns that stay in registers
+// while k runs: 16 vectors of 16 floats, and per k two loads of B, eight broadcasts of A and 16 multiply-adds.
 #include <cudadent/kernel.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr int64_t tile_rows = 8;
+constexpr int64_t tile_rows = TILE_ROWS;  // a tunable of cudadent.toml
 constexpr int64_t tile_cols = 32;
 using Vector = float __attribute__((vector_size(64), aligned(4), may_alias));  // two of them are a row of the tile
 

@@ -42,5 +42,5 @@ __global__ void __launch_bounds__(threads* threads)
   }
 }
 
-template __global__ void matmul_kernel<64, 16>(const float*, const float*, float*, std::int64_t, std::int64_t,
-                                               std::int64_t);
+template __global__ void matmul_kernel<TILE, SIDE>(const float*, const float*, float*, std::int64_t, std::int64_t,
+                                                  std::int64_t);  // tunables of cudadent.toml

@@ -42,7 +42,7 @@ Propose propose_by_person(const Project& project, std::istream& in, std::ostream
   return [project, &in, &out](const LoopState& state) -> Result<std::optional<Proposal>> {
     out << '\n'
         << (state.advice.empty() ? "No counters here: a bottleneck is not named.\n" : advice_text(state.advice));
-    std::vector<Proposal> moves = propose_moves(state.project, state.advice);
+    std::vector<Proposal> moves = propose_moves(state.project, state.advice, state.side);
     if (moves.size() > most_shown) moves.resize(most_shown);
     for (std::size_t i = 0; i < moves.size(); ++i) out << fmt::format("  {:>2}  {}\n", i + 1, moves[i].hypothesis);
     for (;;) {

@@ -13,6 +13,7 @@
 #include "workflow/advise/counters.hpp"
 #include "workflow/compare/git.hpp"
 #include "workflow/compare/versions.hpp"
+#include "workflow/gates/gates.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
 #include "workflow/optimize/allowed.hpp"
@@ -42,13 +43,14 @@ bool moved_as_foretold(const CounterChange& predicted, double seen) {
   return predicted.to >= predicted.from ? seen >= predicted.to : seen <= predicted.to;
 }
 
-// What busies an SM, the most relieved first.
-CounterChange largest_decrease(const ProfileRun& before, const Counted& after) {
+// What busies an SM, the most relieved of it; nothing when none has a hundredth less.
+std::optional<CounterChange> largest_decrease(const ProfileRun& before, const Counted& after) {
   CounterChange most{.name = "busiest_sm_instructions"};
   for (const char* name : {"busiest_sm_instructions", "shared_wavefronts", "global_sectors"}) {
     const CounterChange change{.name = name, .from = counter_of(before, name), .to = after.counters.at(name)};
     if (most.from == 0 || change.to * most.from < most.to * change.from) most = change;
   }
+  if (most.to > (1 - least_improvement) * most.from) return std::nullopt;
   return most;
 }
 
@@ -122,6 +124,7 @@ class Loop {
     if (const auto seen = look(); !seen) return seen.error();
     report_.cycles_at_start = cycles_;
     report_.busiest_sm_at_start = busiest_sm_instructions(profile_);
+    report_.ratio_at_start = ratio_;
     if (current == current_) return Done{};
     current_ = current;
     return look();
@@ -137,7 +140,10 @@ class Loop {
   // Counts the current version, once.
   Result<Done> look() {
     if (const auto out = check_out(); !out) return out.error();
-    if (has_clock(device_)) return Done{};
+    if (has_clock(device_)) {
+      ratio_ = against_baseline();
+      return Done{};
+    }
     Progress progress(profile_steps, request_.quiet);
     auto counted = run_profile(version_.project, {.device = report_.device, .seed = request_.seed}, progress);
     if (!counted) return counted.error();
@@ -148,6 +154,25 @@ class Loop {
     return use(std::move(*counted));
   }
 
+  // Times the baseline's speed at the target workload, as the performance gate measures it; nothing where there is
+  // none.
+  std::optional<double> against_baseline() {
+    if (version_.project.baseline.kind == CallableKind::none) return std::nullopt;
+    Progress progress(static_cast<int>(all_gates().size()), request_.quiet);
+    const GateRun run = run_gates(
+        version_.project, {.device = report_.device, .only = PerformanceFacts::gate, .record = false}, progress);
+    for (const GateResult& gate : run.gates) {
+      const auto* facts = std::get_if<PerformanceFacts>(&gate.facts);
+      const Workload* target = target_workload(version_.project);
+      if (facts == nullptr || target == nullptr) continue;
+      report_.baseline = facts->baseline;
+      for (const auto& [name, measured] : facts->workloads) {
+        if (name == target->name && measured.speed) return measured.speed->ratio.mean;
+      }
+    }
+    return std::nullopt;
+  }
+
   Result<Done> use(ProfileRun counted) {
     profile_ = std::move(counted);
     const auto cycles = least_cycles(profile_, rules_);
@@ -155,7 +180,7 @@ class Loop {
     cycles_ = *cycles;
     if (const auto advised = advise(profile_, rules_); !advised) return advised.error();
     advice_ = ranked(profile_);
-    if (!advice_.empty()) name_bottleneck(advice_.front().rule);
+    if (!advice_.empty() && report_.bottlenecks.empty()) name_bottleneck(advice_.front().rule);
     return Done{};
   }
 
@@ -174,6 +199,9 @@ class Loop {
 
   [[nodiscard]] std::string reason_to_stop() const {
     if (interrupted()) return "interrupted";
+    const double target = request_.target.value_or(project_.thresholds.ladder.back());
+    if (ratio_ && *ratio_ >= target)
+      return fmt::format("the target is reached: {:.2f}x of {}, {}x was wanted", *ratio_, report_.baseline, target);
     const int most = request_.max_iterations.value_or(project_.thresholds.max_iterations);
     if (static_cast<int>(report_.iterations.size()) >= most) return fmt::format("{} iterations", most);
     const double minutes = seconds_since(began_) / 60;
@@ -200,12 +228,14 @@ class Loop {
 
   [[nodiscard]] Counting counting() const { return {project_, device_, rules_, request_.seed, request_.quiet}; }
 
+  [[nodiscard]] std::string side() const { return device_.kind == DeviceKind::cpu ? "cpu" : "cuda"; }
+
   // ---- somebody else proposes -----------------------------------------------------------------------------------
 
   // Every proposal is an iteration with a record, also one that is refused.
   Result<Done> ask() {
-    auto proposal =
-        request_.propose({.project = version_.project, .advice = advice_, .profile = profile_, .report = report_});
+    auto proposal = request_.propose(
+        {.side = side(), .project = version_.project, .advice = advice_, .profile = profile_, .report = report_});
     if (interrupted()) return Done{};
     if (!proposal) return refuse({.proposer = "proposer"}, proposal.error());
     if (!*proposal) {
@@ -283,7 +313,7 @@ class Loop {
   }
 
   Result<Done> search() {
-    std::vector<Proposal> proposals = propose_moves(version_.project, advice_);
+    std::vector<Proposal> proposals = propose_moves(version_.project, advice_, side());
     while (!proposals.empty()) {
       std::vector<Candidate> candidates = untried(proposals);
       if (candidates.empty()) continue;
@@ -321,8 +351,8 @@ class Loop {
     note(iteration, tried->record);
     if (iteration.decision != advance) return Done{};
     current_ = candidate.change.commit;
+    if (has_clock(device_)) return look();
     if (const auto out = check_out(); !out) return out.error();
-    if (has_clock(device_)) return Done{};
     return use(std::move(tried->comparison->counters->candidate));
   }
 
@@ -360,6 +390,7 @@ class Loop {
     report_.end = current_;
     report_.cycles_at_end = cycles_;
     report_.busiest_sm_at_end = busiest_sm_instructions(profile_);
+    report_.ratio_at_end = ratio_;
     const bool kept = report_.end != report_.start;
     if (kept && !interrupted()) report_.elsewhere = look_elsewhere(counting(), report_.run, report_.start, report_.end);
     report_.seconds = seconds_since(began_);
@@ -379,6 +410,7 @@ class Loop {
   ProfileRun profile_{};
   std::vector<Advice> advice_{};
   double cycles_ = 0;
+  std::optional<double> ratio_{};
   std::set<std::string> tried_{};
   CountedVersions counted_{};
   int failures_in_a_row_ = 0;

@@ -21,6 +21,7 @@ struct OptimizeRequest {
   std::optional<int> max_iterations{};         // else the project's
   std::optional<double> max_minutes{};         // else the project's
   std::optional<double> max_dollars{};         // of what [cost] says an hour costs
+  std::optional<double> target{};              // stop at this many times the baseline's speed; else the ladder's last
   std::optional<double> dollars_a_per_cent{};  // what a gain of 1 % is worth: stop when the next iteration costs more
   std::uint64_t seed = 0;
   bool quiet = false;
@@ -50,11 +51,13 @@ struct OptimizeReport {
   std::string device{};
   std::string start{}, end{};  // commits; end is under refs/cudadent unless nothing was kept
   std::vector<Iteration> iterations{};
-  std::string stopped{};                                  // why
-  std::vector<std::string> bottlenecks{};                 // that were named, in order
-  double cycles_at_start = 0, cycles_at_end = 0;          // virtual: of the busiest SM at least, estimated from counts
-  double busiest_sm_at_start = 0, busiest_sm_at_end = 0;  // virtual: instructions it executed
-  std::vector<Elsewhere> elsewhere{};                     // when something was kept
+  std::string stopped{};                                   // why
+  std::vector<std::string> bottlenecks{};                  // that were named, in order
+  double cycles_at_start = 0, cycles_at_end = 0;           // virtual: of the busiest SM at least, estimated from counts
+  double busiest_sm_at_start = 0, busiest_sm_at_end = 0;   // virtual: instructions it executed
+  std::string baseline{};                                  // its name; empty: none, or no clock
+  std::optional<double> ratio_at_start{}, ratio_at_end{};  // measured: times the baseline's speed, target workload
+  std::vector<Elsewhere> elsewhere{};                      // when something was kept
   double seconds = 0;
   std::string next{};
 };

@@ -36,9 +36,14 @@ std::vector<double> nearest_first(const Tunable& tunable, double current) {
   return choices;
 }
 
-void add_with_needs(const Project& project, const Step& step, const Values& moved, std::vector<Move>& moves) {
+bool is_of(const Tunable& tunable, const std::string& side) {
+  return tunable.on.empty() || tunable.on == side;
+}
+
+void add_with_needs(const Project& project, const Step& step, const Values& moved, const std::string& side,
+                    std::vector<Move>& moves) {
   for (const Tunable& other : project.tunables) {
-    if (&other == step.tunable) continue;
+    if (&other == step.tunable || !is_of(other, side)) continue;
     for (const double choice : nearest_first(other, project.point.at(other.name))) {
       Values point = moved;
       point[other.name] = choice;
@@ -49,9 +54,10 @@ void add_with_needs(const Project& project, const Step& step, const Values& move
   }
 }
 
-std::vector<Move> moves_of(const Project& project) {
+std::vector<Move> moves_of(const Project& project, const std::string& side) {
   std::vector<Move> moves;
   for (const Tunable& tunable : project.tunables) {
+    if (!is_of(tunable, side)) continue;
     for (const double choice : tunable.choices) {
       if (choice == project.point.at(tunable.name)) continue;
       Values moved = project.point;
@@ -59,7 +65,7 @@ std::vector<Move> moves_of(const Project& project) {
       if (broken_rule(project, moved) == nullptr) {
         moves.push_back({.step = {&tunable, choice}, .point = std::move(moved)});
       } else {
-        add_with_needs(project, {&tunable, choice}, moved, moves);
+        add_with_needs(project, {&tunable, choice}, moved, side, moves);
       }
     }
   }
@@ -82,9 +88,10 @@ Proposal proposal_of(const Project& project, const Move& move, const std::string
 
 }  // namespace
 
-std::vector<Proposal> propose_moves(const Project& project, const std::vector<Advice>& advice) {
+std::vector<Proposal> propose_moves(const Project& project, const std::vector<Advice>& advice,
+                                    const std::string& side) {
   std::vector<Proposal> proposals;
-  const std::vector<Move> moves = moves_of(project);
+  const std::vector<Move> moves = moves_of(project, side);
   for (const Advice& one : advice) {
     for (const Move& move : moves) {
       if (move.step.tunable->phase != one.phase) continue;

@@ -27,6 +27,7 @@ struct Proposal {
 
 // Where the loop stands when it asks.
 struct LoopState {
+  std::string side;                   // "cpu", "cuda"
   const Project& project;             // of the current version, in a worktree of its own
   const std::vector<Advice>& advice;  // the primary bottleneck first; empty on a device without counters
   const ProfileRun& profile;
@@ -38,6 +39,8 @@ using Propose = std::function<Result<std::optional<Proposal>>(const LoopState& s
 
 // Moves of one tunable each, with the one other that the rules then demand: those that the advice asks for, bottleneck
 // after bottleneck, each foretelling what the advice does; then all of them as neighbours, which foretell nothing.
-[[nodiscard]] std::vector<Proposal> propose_moves(const Project& project, const std::vector<Advice>& advice);
+// `side` is "cpu" or "cuda": tunables of the other side are left alone.
+[[nodiscard]] std::vector<Proposal> propose_moves(const Project& project, const std::vector<Advice>& advice,
+                                                  const std::string& side);
 
 }  // namespace flashmoe::workflow

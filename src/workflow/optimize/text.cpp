@@ -27,6 +27,10 @@ std::string optimize_text(const OptimizeReport& report) {
         report.busiest_sm_at_start, report.busiest_sm_at_end, report.busiest_sm_at_start / report.busiest_sm_at_end,
         report.cycles_at_start, report.cycles_at_end, report.cycles_at_start / report.cycles_at_end);
   }
+  if (report.ratio_at_start && report.ratio_at_end) {
+    text += fmt::format("  against {}: {:.2f}x -> {:.2f}x, measured on {}\n", report.baseline, *report.ratio_at_start,
+                        *report.ratio_at_end, report.device);
+  }
   for (const Elsewhere& other : report.elsewhere) {
     text += fmt::format("  elsewhere: {} takes {:.3g} of what it took{}\n", other.workload, other.factor,
                         other.factor > worse_elsewhere ? ": it LOSES there" : "");

@@ -102,6 +102,7 @@ std::vector<KeySpec> make_table() {
        "\"tuning\"",
        {"parallelism", "memory", "compute", "tuning"}},
       {"tunables.*.counter", T::text, false, "The counter that must move when it is changed."},
+      {"tunables.*.on", T::text, false, "Which side of the kernel it is of. Default: both.", "", {"cpu", "cuda"}},
       {"tunables.*.requires", T::expression, false, "Holds at every legal point: an expression over the tunables."},
       {"tunable_rules", T::group_list, false, "What holds between tunables; a point that breaks one is refused."},
       {"tunable_rules.[]", T::group, false, ""},

@@ -61,6 +61,7 @@ struct Tunable {
   double default_value = 0;
   std::string phase = "tuning";  // of Thresholds::least_gain
   std::string counter{};         // the one that must move when this does; may be empty
+  std::string on{};              // "cpu", "cuda": only that side of the kernel has it; empty: both
   int line = 0;
 };
 

@@ -68,6 +68,7 @@ class TunableReader {
     }
     tunable.phase = view["phase"].value_or(tunable.phase);
     tunable.counter = view["counter"].value_or(std::string());
+    tunable.on = view["on"].value_or(std::string());
     if (view["requires"]) {
       project_.tunable_rules.push_back({.key = key + ".requires",
                                         .then = expression(view["requires"]),

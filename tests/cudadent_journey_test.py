@@ -1,0 +1,83 @@
+"""`cudadent optimize examples/attention_journey --device virtual:l4`, with nothing but its own rules and search, gets from
+the first design to tensor cores: at most 20 iterations, 20 minutes, every step with its ground.
+
+    cudadent_journey_test.py CUDADENT REPOSITORY     exit 0 when all hold
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cudadent_try_test import fail
+
+DEVICE = ("--device", "virtual:l4")
+MOST_MINUTES = 20
+LEAST_FEWER = 10  # times fewer instructions on the busiest SM
+
+
+def copy(repository: Path, to: Path) -> Path:
+    for part in ("examples", "src/kernels"):
+        shutil.copytree(repository / part, to / part, ignore=shutil.ignore_patterns(".cudadent"))
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "start"]):
+        named = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *words]
+        subprocess.run(named, cwd=to, check=True, capture_output=True)
+    return to / "examples" / "attention_journey"
+
+
+def answer(cudadent: str, project: Path, *words: str) -> dict:
+    ran = subprocess.run(
+        [cudadent, *words, *DEVICE, "--json", "--quiet"], cwd=project, capture_output=True, text=True, timeout=2400
+    )
+    if ran.returncode != 0:
+        fail(f"{words} ended with {ran.returncode}: {ran.stdout[:3000]}\n{ran.stderr}")
+    return json.loads(ran.stdout)
+
+
+def check_way(said: dict) -> None:
+    for one in said["iterations"]:
+        print(f"{one['number']:>3} {'+' if one['advanced'] else '-'} {one['hypothesis']}: {one['ground']}")
+        if not one["hypothesis"] or not one["ground"]:
+            fail(f"an iteration without hypothesis or ground: {one}")
+        if one["rule"] and (one["predicted"] is None or one["seen"] is None):
+            fail(f"a rule that foretells nothing: {one}")
+    fewer = said["busiest_sm_at_start"] / said["busiest_sm_at_end"]
+    print(f"{said['bottlenecks']}\n{fewer:.1f} times fewer instructions on the busiest SM, {said['seconds']:.0f} s")
+    if said["bottlenecks"][0] != "the grid is too small" or len(said["bottlenecks"]) < 3:
+        fail(f"the bottlenecks are not those: {said['bottlenecks']}")
+    if len(said["iterations"]) > 20 or said["seconds"] > 60 * MOST_MINUTES or fewer < LEAST_FEWER:
+        fail(f"{len(said['iterations'])} iterations, {said['seconds']:.0f} s, {fewer:.1f} times fewer")
+    if any(other["loses"] for other in said["elsewhere"]) or not said["elsewhere"]:
+        fail(f"elsewhere it loses, or nobody looked: {said['elsewhere']}")
+
+
+def check_end(cudadent: str, project: Path, end: str) -> None:
+    subprocess.run(["git", "restore", "--source", end, "--", "."], cwd=project, check=True)
+    if "mma = true" not in (project / "point.toml").read_text():
+        fail("no tensor cores at the end")
+    for launch in answer(cudadent, project, "profile")["launches"]:
+        metrics = {one["name"]: one["value"] for one in launch["counters"]["metrics"]}
+        conflicts = metrics.get("vgpu__shared_bank_conflicts.sum", 0)
+        sectors = metrics.get("vgpu__coalescing_efficiency.pct", 100)
+        spills = metrics.get("vgpu__local_bytes.sum", 0)
+        print(f"{launch['counters']['name']}: {conflicts} conflicts, {sectors:.0f} % of the sectors whole, {spills} spilled")
+        if conflicts or sectors < 95 or spills:
+            fail(f"conflicts, torn sectors or spills at the end: {conflicts} {sectors} {spills}")
+
+
+def main() -> int:
+    cudadent, repository = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as directory:
+        project = copy(Path(repository), Path(directory))
+        said = answer(cudadent, project, "optimize", "--iterations", "20", "--seed", "1")
+        check_way(said)
+        check_end(cudadent, project, said["end"])
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
