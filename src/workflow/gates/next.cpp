@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "support/text.hpp"
+#include "workflow/device/capabilities.hpp"
 #include "workflow/gates/gates.hpp"
 #include "workflow/verdict/codes.hpp"
 
@@ -15,6 +16,12 @@ bool is_about(std::string_view code, std::initializer_list<std::string_view> sub
     if (code.substr(0, code.find('.')) == subject) return true;
   }
   return false;
+}
+
+// Without a clock the counters are all there is to ask for.
+bool is_timed(const std::string& device) {
+  const auto known = parse_device(device);
+  return !known || has_clock(*known);
 }
 
 }  // namespace
@@ -35,7 +42,7 @@ std::string next_command(const Project& project, const Standpoint& at) {
   const std::string profile = "cudadent profile" + here + on;
   const std::string& code = at.code;
   if (at.outcome == Outcome::holds && code.empty()) {
-    if (!on.empty()) return profile;
+    if (!is_timed(at.device)) return profile;
     return at.is_whole ? "cudadent compare" + here : gate;
   }
   if (code == codes::performance_not_timed) return profile;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "workflow/device/selector.hpp"
+#include "workflow/device/capabilities.hpp"
 #include "workflow/gpu/findings.hpp"
 #include "workflow/gpu/launches.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -42,7 +42,7 @@ void weigh(std::vector<LaunchProfile>& launches) {
 Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& options, Progress& progress) {
   const auto device = select_device(options.device, "virtual:" + project.cuda_device);
   if (!device) return device.error();
-  if (device->kind != DeviceKind::virtual_gpu)
+  if (capabilities_of(*device).counters != CounterKind::exact)
     return Diagnostic{
         .message = fmt::format("profiling on {} ({}) is not part of this version", device->to_string(), device->from),
         .fix = "use --device virtual:" + project.cuda_device,
