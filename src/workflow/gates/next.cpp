@@ -49,13 +49,14 @@ std::string next_command(const Project& project, const Standpoint& at) {
   if (code == codes::performance_undecided) return gate + " --only performance --limit 60";
   if (code == codes::performance_baseline_drift) return gate + " --accept-baseline";
   const bool is_slow = code == codes::performance_too_slow || code == codes::performance_broken;
-  if (is_slow && !project.instances.empty()) return "cudadent profile" + here;
-  if (is_slow || code == codes::baseline_failed) return gate + " --only performance";
+  if (is_slow) return "cudadent profile" + here;
+  if (code == codes::baseline_failed) return gate + " --only performance";
   if (is_about(code, {"environment"})) return "cudadent doctor";
   if (is_about(code, {"build"})) return gate + " --only build";
   if (is_about(code, {"kernel", "reference", "correctness", "gpu"})) {
     return gate + " --until correctness" + (at.seed != 0 ? " --seed " + std::to_string(at.seed) : "");
   }
+  if (is_about(code, {"profile"})) return profile;
   if (is_about(code, {"usage", "project"})) return row_of(code).next;
   return gate;
 }
