@@ -12,7 +12,6 @@
 #include "workflow/gates/profile_gate.hpp"
 #include "workflow/gates/record.hpp"
 #include "workflow/gates/runnable.hpp"
-#include "workflow/journal/journal.hpp"
 #include "workflow/machine/machine.hpp"
 #include "workflow/project/fingerprint.hpp"
 #include "workflow/runner/inputs.hpp"

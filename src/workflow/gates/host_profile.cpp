@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 constexpr double block_seconds = 0.02;
 constexpr double block_bytes = 64.0 * (1 << 20);  // of all sets
 constexpr int most_sets = 1024;
-constexpr int blocks = 5;
+constexpr int timed_blocks = 5;
 constexpr double copied_seconds = 0.03;
 constexpr double least_copied_bytes = 8192;
 
@@ -102,7 +102,7 @@ Result<HostProfile> profile_host_call(const GateContext& context, const Workload
   const milliseconds limit(static_cast<long>(project.call_limit_seconds * (1 + sets / 16.0) * 1e3));
   HostCall& call = profile.call;
   // The first one warms up.
-  for (int i = 0; i <= blocks; ++i) {
+  for (int i = 0; i <= timed_blocks; ++i) {
     for (int set = 0; set < sets; ++set) session.fill(set, mix_seed(seed, static_cast<std::uint64_t>(i * sets + set)));
     session.seal_inputs_and_poison();
     if (counters && i > 0) counters->switch_on();
@@ -116,7 +116,7 @@ Result<HostProfile> profile_host_call(const GateContext& context, const Workload
     call.processor_seconds = block.cpu_seconds < 0 ? seconds : block.cpu_seconds / sets;
   }
   if (counters) call.counted = counters->counts();
-  for (auto& [name, count] : call.counted) count /= blocks * sets;
+  for (auto& [name, count] : call.counted) count /= timed_blocks * sets;
   if (call.counted.empty()) {
     profile.no_counters = counters ? "the counters were never switched on" : counters.error().message;
     profile.no_counters_fix = counters ? "run it again with less load beside it" : counters.error().fix;

@@ -101,12 +101,12 @@ void name_bottleneck(const Task& task, Profile& profile) {
                                      .expected = first.expected,
                                      .expected_gain = first.gain};
   for (std::size_t i = 1; i < profile.advice.size(); ++i) facts.further.push_back(profile.advice[i].rule);
-  profile.result.findings.insert(profile.result.findings.begin(), {.severity = Severity::warning,
-                                                                   .group = task.workload.name,
-                                                                   .what = first.says,
-                                                                   .where = first.where,
-                                                                   .fix = first.fix,
-                                                                   .code = codes::profile_bottleneck});
+  profile.result.findings.insert(profile.result.findings.begin(), Finding{.severity = Severity::warning,
+                                                                          .group = task.workload.name,
+                                                                          .what = first.says,
+                                                                          .where = first.where,
+                                                                          .fix = first.fix,
+                                                                          .code = codes::profile_bottleneck});
 }
 
 void decide(GateResult& result, Outcome outcome, const std::string& code, const std::string& summary) {
@@ -199,7 +199,7 @@ const Workload* slow_workload(const Project& project, const GateResult* performa
   return has_one ? find_workload(project, measured->workloads.back().first) : target_workload(project);
 }
 
-GateResult run_row(GateContext& context) {
+GateResult explain_speed(GateContext& context) {
   const GateResult* performance = result_of(context.done, PerformanceFacts::gate);
   const GateResult* correctness = result_of(context.done, CorrectnessFacts::gate);
   const Workload* workload = slow_workload(context.project, performance);
@@ -221,7 +221,7 @@ const Gate profile_gate{
         "the one bottleneck, from counters where the device has some",
     .needs = GateNeeds::runnables,
     .expected_seconds = [](const Project&) { return 10.0; },
-    .run = run_row,
+    .run = explain_speed,
     .degraded_goes_on = true,
     .nothing_to_explain = nothing_to_explain};
 
