@@ -137,8 +137,8 @@ def the_command_line(bench: Bench) -> None:
     empty = Path(tempfile.mkdtemp(dir=bench.directory))
     bench.provoke("usage.command_line", here, "gate", "--no-such-flag")
     bench.provoke("usage.device", here, "gate", "--device", "gpu")
-    bench.provoke("usage.device", here, "profile", "--device", "cpu")
-    bench.provoke("usage.device", here, "profile", FLASHMOE_DEVICE="cpu")
+    bench.provoke("usage.device", here, "advise", "--device", "cpu")
+    bench.provoke("usage.device", here, "advise", FLASHMOE_DEVICE="cpu")
     bench.provoke("usage.device", here, "run", "--", "true", FLASHMOE_DEVICE="cpu")
     bench.provoke("usage.phase", here, "compare", "--phase", "none")
     bench.provoke("usage.version", here, "compare", "--base", "no-such-commit")
@@ -188,6 +188,26 @@ def a_kernel_that_does_not_hold(bench: Bench) -> None:
             told = json.dumps(answer["gates"])
             expect("SIGSEGV" in told and "address 0x10" in told, f"a crash says {told[:600]}")
             expect("kernel.cpp:7" in told or "in run" in told, f"a crash does not say where: {told[:600]}")
+
+
+def a_profile_on_the_cpu(bench: Bench) -> None:
+    """Named from counters or, where they may not be read, degraded; of a wrong kernel only what --debug shows."""
+    here = bench.project()
+    answer = bench.ask(here, "profile", "--quiet")
+    degraded = "degraded" in answer["profile"]
+    expect(answer["device"] == "cpu" and answer["profile"]["bottleneck"]["rule"], f"{json.dumps(answer)[:600]}")
+    expect((answer["code"] == "profile.degraded") == degraded, f"{answer['code']}: {answer['profile']}")
+    expect(answer["exit_code"] == (3 if degraded else 0), f"a profile exits with {answer['exit_code']}")
+    records = bench.ask(here, "journal", "--kind", "profile")["records"]
+    expect(records[-1]["id"] == answer["id"], f"the record is not there: {records}")
+    expect(records[-1]["profile"]["bottleneck"] == answer["profile"]["bottleneck"], f"{records[-1]}")
+    expect(records[-1]["evidence"]["kind"] == "measured", f"{records[-1]['evidence']}")
+    wrong = bench.project("if (x) { y[0] = 1; for (int i = 1; i < 8; ++i) y[i] = 0; return 0; }")
+    refused = bench.provoke("correctness.wrong_result", wrong, "profile", "--quiet", "--no-record")
+    expect(refused["profile"]["bottleneck"] is None, f"named of a wrong kernel: {refused['profile']}")
+    shown = bench.provoke("profile.no_evidence", wrong, "profile", "--debug", "--quiet")
+    expect(shown["profile"]["bottleneck"] is not None, f"--debug names nothing: {shown['profile']}")
+    expect(shown["evidence"]["kind"] == "none", f"--debug is evidence: {shown['evidence']}")
 
 
 def what_could_not_run(bench: Bench) -> None:
@@ -298,6 +318,9 @@ def on_the_virtual_gpu(bench: Bench) -> None:
     expect(len(full) > 10 * MOST_SHORT_BYTES, f"the whole profile has only {len(full)} bytes")
     profiled = bench.ask(copy, "profile", "--quiet")
     expect(profiled["exit_code"] == 0 and profiled["device"] == "virtual:l4", f"{json.dumps(profiled)[:300]}")
+    named = profiled["profile"]
+    expect(named["counters"] == "exact" and named["bottleneck"]["rule"] == "grid", f"{json.dumps(named)[:600]}")
+    expect(profiled["evidence"] == {"kind": "virtual", "where": "l4"}, f"{profiled['evidence']}")
     # The flag wins over the environment, which wins over the project.
     there = bench.ask(copy, "profile", "--quiet", FLASHMOE_DEVICE="virtual:h100")
     expect(there["device"] == "virtual:h100", f"FLASHMOE_DEVICE is not heard: {there['device']}")
@@ -331,6 +354,7 @@ def main() -> int:
         the_command_line,
         a_file_with_mistakes,
         a_kernel_that_does_not_hold,
+        a_profile_on_the_cpu,
         what_could_not_run,
         an_interrupted_gate,
         looking_back,

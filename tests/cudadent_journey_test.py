@@ -1,5 +1,5 @@
-"""`cudadent optimize examples/attention_journey --device virtual:l4`, with nothing but its own rules and search, gets from
-the first design to tensor cores: at most 20 iterations, 20 minutes, every step with its ground.
+"""`cudadent optimize examples/attention_journey --device virtual:l4`, with nothing but its own rules and search, gets
+from the first design to tensor cores: at most 20 iterations, 20 minutes, every step with its ground.
 
     cudadent_journey_test.py CUDADENT REPOSITORY     exit 0 when all hold
 """
@@ -64,7 +64,7 @@ def check_end(cudadent: str, project: Path, end: str) -> None:
         conflicts = metrics.get("vgpu__shared_bank_conflicts.sum", 0)
         sectors = metrics.get("vgpu__coalescing_efficiency.pct", 100)
         spills = metrics.get("vgpu__local_bytes.sum", 0)
-        print(f"{launch['counters']['name']}: {conflicts} conflicts, {sectors:.0f} % of the sectors whole, {spills} spilled")
+        print(f"{launch['kernel']}: {conflicts} conflicts, {sectors:.0f} % of the sectors needed, {spills} B spilled")
         if conflicts or sectors < 95 or spills:
             fail(f"conflicts, torn sectors or spills at the end: {conflicts} {sectors} {spills}")
 

@@ -100,6 +100,28 @@ class VirtualGpu(unittest.TestCase):
         self.assertEqual(len(correctness(record)["data"]["schedules"]), 3)
         self.assertIn("not timed", record["summary"])
         self.assertEqual(code, 3)
+        # Without a clock the counters say what there is to say.
+        profile = next(gate for gate in record["gates"] if gate["gate"] == "profile")
+        self.assertEqual(profile["outcome"], "holds", profile["summary"])
+        self.assertEqual(profile["data"]["counters"], "exact")
+        self.assertEqual(profile["data"]["bottleneck"]["rule"], "grid")
+        self.assertEqual(profile["data"]["counted"]["sms"], 58)
+        self.assertIn("the grid is too small", record["summary"])
+        self.assertEqual(record["code"], "performance.not_timed")
+
+    def test_of_a_wrong_kernel_only_debug_names_the_bottleneck(self) -> None:
+        project = self.project("cudadent/vector_add", "make_float4(x.x + y.x", "make_float4(x.x - y.x")
+        code, text, problem = project.profile("--json", "--workload", "small")
+        self.assertEqual(code, 1, problem)
+        answer = json.loads(text)
+        self.assertEqual(answer["code"], "correctness.wrong_result", answer["findings"])
+        self.assertIsNone(answer["profile"]["bottleneck"])
+        code, text, problem = project.profile("--json", "--workload", "small", "--debug")
+        self.assertEqual(code, 3, problem)
+        answer = json.loads(text)
+        self.assertEqual(answer["code"], "profile.no_evidence")
+        self.assertEqual(answer["evidence"]["kind"], "none")
+        self.assertEqual(answer["profile"]["bottleneck"]["rule"], "grid")
 
     def test_twins_of_the_examples_are_right(self) -> None:
         self.project("cudadent/softmax")

@@ -24,7 +24,8 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("compile", "runner", "journal", "machine"),  # builds; somebody's kernel; records; a machine by the hour
         ("environment", "gpu"),  # the machine's facts; launches, profiles, findings
         ("predict",),  # a time for what no clock has measured
-        ("gates", "advise"),  # the table of gates; the one bottleneck
+        ("advise",),  # the one bottleneck
+        ("gates",),  # the table of gates
         ("compare",),  # two versions
         ("trial", "reproduce"),  # one change; a recorded run again
         ("optimize", "selftest"),  # the loop over trials; the tool's own error rates

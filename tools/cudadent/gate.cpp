@@ -1,4 +1,4 @@
-// cudadent gate: environment, build, correctness, performance, in this order.
+// cudadent gate: environment, build, correctness, performance, profile, in this order.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -54,7 +54,8 @@ std::string list_of_gates() {
 }
 
 constexpr const char* manual =
-    R"(The gates run in this order; one that does not hold, or could not run, ends the run.
+    R"(The gates run in this order; one that does not hold, or could not run, ends the run. Only profile comes behind
+a performance that is too low, to say why.
 {}Inputs are new in every run; --seed repeats those of a record, except in timed calls.
 Every run leaves a record (cudadent journal).
 Without nvcc the CUDA twin of a C++ kernel is not checked; all else is. With --bisect the exit code is 0 for a good
@@ -74,7 +75,7 @@ Command gate_command() {
   workflow::GateOptions& options = flags->options;
   return {
       .name = "gate",
-      .about = "Environment, build, correctness, performance: which gate holds?",
+      .about = "Environment, build, correctness, performance, profile: which gate holds?",
       .manual = fmt::format(manual, list_of_gates()),
       .options = {{.names = "project",
                    .value = &flags->project,

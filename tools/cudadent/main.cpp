@@ -23,7 +23,7 @@ says where the project in this directory stands.
 Examples:
   mkdir my_kernel && cd my_kernel
   cudadent new        a project that works, to begin with
-  cudadent gate       environment, build, correctness, performance: a verdict
+  cudadent gate       environment, build, correctness, performance, profile: a verdict
   cudadent compare    is the working tree faster than the last commit?)";
 
 const flashmoe::tools::Program cudadent{

@@ -58,9 +58,8 @@ std::string filled(const std::string& text, const Values& values) {
   return out;
 }
 
-// The counters of a launch, and what the rules compute from them.
-Result<Values> values_of(const LaunchReport& launch, const RuleSet& rules) {
-  Values values = counters_of(launch);
+// The counters, and what the rules compute from them.
+Result<Values> values_of(Values values, const RuleSet& rules) {
   for (const auto& [name, expression] : rules.values) {
     const auto value = evaluate(expression, values);
     if (!value) return value.error();
@@ -69,44 +68,57 @@ Result<Values> values_of(const LaunchReport& launch, const RuleSet& rules) {
   return values;
 }
 
-Result<Advice> advice_of(const Rule& rule, const LaunchProfile& launch, const Values& values) {
+// `share`: of the time, in what these counters are of.
+Result<Advice> advice_of(const Rule& rule, const Values& values, double share, const LaunchReport* launch) {
   const auto to = evaluate(rule.to, values);
   if (!to) return to.error();
   const auto gain = evaluate(rule.gain, values);
   if (!gain) return gain.error();
   // Only this launch gets faster: the others keep their share of the time.
-  const double launch_gain = std::max(1.0, *gain);
+  const double own_gain = std::max(1.0, *gain);
   return Advice{.rule = rule.name,
                 .bottleneck = rule.bottleneck,
                 .says = rule.bottleneck + ": " + filled(rule.says, values),
-                .where = worst_line(launch.report, rule.line),
+                .where = launch != nullptr ? worst_line(*launch, rule.line) : "",
                 .fix = rule.change,
                 .phase = rule.phase,
                 .expected = {.name = rule.counter, .from = values.at(rule.counter), .to = *to},
                 .stays_when_fake = rule.stays_when_fake,
-                .gain = 1 / (1 - launch.share + launch.share / launch_gain)};
+                .gain = 1 / (1 - share + share / own_gain)};
 }
 
 bool is_worth_more(const Advice& a, const Advice& b) {
   return a.gain > b.gain;
 }
 
+Result<std::vector<Advice>> advice_on(const Values& counters, const RuleSet& rules, double share,
+                                      const LaunchReport* launch) {
+  const auto values = values_of(counters, rules);
+  if (!values) return values.error();
+  std::vector<Advice> all;
+  for (const Rule& rule : rules.rules) {
+    const auto holds = evaluate(rule.when, *values);
+    if (!holds) return holds.error();
+    if (*holds == 0) continue;
+    auto advice = advice_of(rule, *values, share, launch);
+    if (!advice) return advice.error();
+    all.push_back(std::move(*advice));
+  }
+  std::stable_sort(all.begin(), all.end(), is_worth_more);
+  return all;
+}
+
 }  // namespace
+
+Result<std::vector<Advice>> advise(const Values& counters, const RuleSet& rules) {
+  return advice_on(counters, rules, 1, nullptr);
+}
 
 Result<Done> advise(ProfileRun& run, const RuleSet& rules) {
   for (LaunchProfile& launch : run.launches) {
-    const auto values = values_of(launch.report, rules);
-    if (!values) return values.error();
-    launch.advice.clear();
-    for (const Rule& rule : rules.rules) {
-      const auto holds = evaluate(rule.when, *values);
-      if (!holds) return holds.error();
-      if (*holds == 0) continue;
-      auto advice = advice_of(rule, launch, *values);
-      if (!advice) return advice.error();
-      launch.advice.push_back(std::move(*advice));
-    }
-    std::stable_sort(launch.advice.begin(), launch.advice.end(), is_worth_more);
+    auto advice = advice_on(counters_of(launch.report), rules, launch.share, &launch.report);
+    if (!advice) return advice.error();
+    launch.advice = std::move(*advice);
   }
   return Done{};
 }
@@ -121,21 +133,21 @@ std::vector<Advice> ranked(const ProfileRun& run) {
 Result<double> least_cycles(const ProfileRun& run, const RuleSet& rules) {
   double cycles = 0;
   for (const LaunchProfile& launch : run.launches) {
-    const auto values = values_of(launch.report, rules);
+    const auto values = values_of(counters_of(launch.report), rules);
     if (!values) return values.error();
     cycles += values->at("busiest");
   }
   return cycles;
 }
 
-std::string advice_text(const std::vector<Advice>& advice) {
+std::string advice_text(const std::vector<Advice>& advice, const std::string& estimate) {
   if (advice.empty()) return "No rule finds a bottleneck in these counters.\n";
   const Advice& first = advice.front();
   std::string text = fmt::format("Primary bottleneck ({}): {}{}\n", first.rule, first.says,
                                  first.where.empty() ? "" : ", most at " + first.where);
   text += fmt::format("  change    {}\n", first.fix);
-  text += fmt::format("  expect    {} from {} to {}; up to {:.1f}x (an estimate from counts, no time)\n",
-                      first.expected.name, number(first.expected.from), number(first.expected.to), first.gain);
+  text += fmt::format("  expect    {} from {} to {}; up to {:.1f}x ({})\n", first.expected.name,
+                      number(first.expected.from), number(first.expected.to), first.gain, estimate);
   if (advice.size() > 1) text += "Then:\n";
   for (std::size_t i = 1; i < advice.size(); ++i) {
     text += fmt::format("  {:<18} {}{}\n", advice[i].rule, advice[i].says,

@@ -5,6 +5,7 @@
 
 #include "workflow/advise/advise.hpp"
 #include "workflow/advise/counters.hpp"
+#include "workflow/advise/host.hpp"
 #include "workflow/gpu/findings.hpp"
 
 namespace flashmoe::workflow {
@@ -72,6 +73,56 @@ TEST(Advice, ALaunchWeighsByItsShare) {
   ASSERT_FALSE(advice.empty());
   EXPECT_LT(advice.back().gain, 1.2);
   EXPECT_GT(advice.front().gain, advice.back().gain);
+}
+
+std::string bottleneck_of(const HostCall& call) {
+  const auto advice = workflow::advise(call);
+  EXPECT_TRUE(advice) << advice.error().to_string();
+  return !advice || advice->empty() ? "none" : advice->front().rule;
+}
+
+// One processor, 10 GB/s: a call that moves 1 MB takes 100 microseconds at least.
+HostCall host_call(double seconds, double processor_seconds, Named<double> counted = {}) {
+  return {.seconds = seconds,
+          .processor_seconds = processor_seconds,
+          .bytes = 1e6,
+          .bytes_per_second = 1e10,
+          .counted = std::move(counted)};
+}
+
+TEST(HostAdvice, TimeAndBytesTellWithoutCounters) {
+  EXPECT_EQ(bottleneck_of(host_call(1e-2, 1e-4)), "waiting");
+  EXPECT_EQ(bottleneck_of(host_call(1.1e-4, 1.1e-4)), "memory bandwidth");
+  EXPECT_EQ(bottleneck_of(host_call(1e-2, 1e-2)), "computing");
+  HostCall wide = host_call(1e-2, 1e-2);
+  wide.threads = 4;
+  EXPECT_EQ(bottleneck_of(wide), "idle threads");
+}
+
+TEST(HostAdvice, CountersTellMore) {
+  const auto counted = [](double instructions, double misses) {
+    return Named<double>{{"cycles", 3e7}, {"instructions", instructions}, {"cache_misses", misses}};
+  };
+  EXPECT_EQ(bottleneck_of(host_call(1e-2, 1e-2, counted(1e7, 10))), "stalls");
+  EXPECT_EQ(bottleneck_of(host_call(1e-2, 1e-2, counted(9e7, 10))), "instructions");
+  EXPECT_EQ(bottleneck_of(host_call(1e-2, 1e-2, counted(9e7, 1.2e6))), "repeated traffic");
+  EXPECT_EQ(bottleneck_of(host_call(1.1e-4, 1.1e-4, counted(9e7, 16000))), "memory bandwidth");
+}
+
+// Whatever was measured, something is named: a gate must not end without it.
+TEST(HostAdvice, NamesSomethingOfEveryCall) {
+  for (const double seconds : {0.0, 1e-9, 1e-4, 2e-4, 3.0}) {
+    for (const double busy : {0.0, 0.3, 0.5, 1.0, 3.9}) {
+      for (const double per_cycle : {-1.0, 0.0, 0.99, 1.0, 5.0}) {
+        HostCall call = host_call(seconds, busy * seconds);
+        call.threads = 4;
+        if (per_cycle >= 0) call.counted = {{"cycles", 1e6}, {"instructions", per_cycle * 1e6}, {"cache_misses", 0}};
+        EXPECT_NE(bottleneck_of(call), "none") << seconds << " s, " << busy << " busy, " << per_cycle;
+        call.bytes = 0;
+        EXPECT_NE(bottleneck_of(call), "none") << seconds << " s, " << busy << " busy, " << per_cycle << ", no bytes";
+      }
+    }
+  }
 }
 
 TEST(Rules, ErrorsHaveTheirPlace) {

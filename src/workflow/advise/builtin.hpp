@@ -1,8 +1,9 @@
-// rules.toml of this folder, as the build put it into the program.
+// rules.toml and host_rules.toml of this folder, as the build put them into the program.
 #pragma once
 
 namespace flashmoe::workflow {
 
 [[nodiscard]] const char* builtin_rules_text();
+[[nodiscard]] const char* builtin_host_rules_text();
 
 }  // namespace flashmoe::workflow

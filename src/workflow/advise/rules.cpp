@@ -36,8 +36,8 @@ constexpr std::array fields{Field{"name", &Rule::name},
 
 class Reader {
  public:
-  explicit Reader(std::string file) : file_(std::move(file)) {
-    for (const CounterName& counter : counter_names()) known_[counter.name] = 1;
+  Reader(std::string file, const Values& counters) : file_(std::move(file)), counters_(counters) {
+    for (const auto& [name, value] : counters) known_[name] = 1;
   }
 
   Result<RuleSet> read(const toml::table& root) {
@@ -116,7 +116,7 @@ class Reader {
     }
     for (const auto& [key, text] :
          {std::pair{"counter", &rule.counter}, std::pair{"stays_when_fake", &rule.stays_when_fake}}) {
-      if (find_counter_name(*text) == nullptr)
+      if (!counters_.contains(*text))
         return at(*table.get(key), key, fmt::format("'{}' is no counter", *text),
                   "cudadent advise --counters lists them");
     }
@@ -125,15 +125,16 @@ class Reader {
   }
 
   std::string file_;
-  Values known_{};
+  const Values& counters_;
+  Values known_{};  // with the values that the file computes
   RuleSet set_{};
 };
 
 }  // namespace
 
-Result<RuleSet> parse_rules(const std::string& text, const std::string& file) {
+Result<RuleSet> parse_rules(const std::string& text, const std::string& file, const Values& counters) {
   try {
-    return Reader(file).read(toml::parse(text, file));
+    return Reader(file, counters).read(toml::parse(text, file));
   } catch (const toml::parse_error& error) {
     return Diagnostic{.message = fmt::format("is not TOML: {}", error.description()),
                       .file = file,
@@ -141,6 +142,10 @@ Result<RuleSet> parse_rules(const std::string& text, const std::string& file) {
                       .column = static_cast<int>(error.source().begin.column),
                       .code = codes::usage_rules};
   }
+}
+
+Result<RuleSet> parse_rules(const std::string& text, const std::string& file) {
+  return parse_rules(text, file, counters_of(LaunchReport{}));
 }
 
 Result<RuleSet> builtin_rules() {

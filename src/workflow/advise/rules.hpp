@@ -31,6 +31,9 @@ struct RuleSet {
 };
 
 // Errors carry file, line and key: a missing field, a name that is no counter, an expression that does not read.
+// `counters`: the names there are.
+[[nodiscard]] Result<RuleSet> parse_rules(const std::string& text, const std::string& file, const Values& counters);
+// Over the counters of a launch.
 [[nodiscard]] Result<RuleSet> parse_rules(const std::string& text, const std::string& file);
 [[nodiscard]] Result<RuleSet> builtin_rules();
 // The built-in ones and those of the project's advice.toml, which replace them by name.

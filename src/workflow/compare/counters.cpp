@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "workflow/device/capabilities.hpp"
 #include "workflow/gates/correctness.hpp"
 #include "workflow/gpu/counters.hpp"
 #include "workflow/gpu/launches.hpp"
@@ -48,9 +49,12 @@ Result<CounterComparison> compare_counters(const Version& base, const Version& c
   const auto reference = make_runnable(base.project, base.project.reference, "reference", "reference", {});
   if (!reference) return reference.error();
   comparison.candidate_hash = kernel->content_hash;
-  comparison.correctness =
-      run_correctness_gate(judge_of(base.project, candidate.project), *kernel, *reference,
-                           {.seed = mix_seed(seed, 0xC0), .repeat_with = seed, .report = report.path()}, progress);
+  comparison.correctness = run_correctness_gate(judge_of(base.project, candidate.project), *kernel, *reference,
+                                                {.seed = mix_seed(seed, 0xC0),
+                                                 .repeat_with = seed,
+                                                 .schedules = capabilities_of(device).schedules,
+                                                 .report = report.path()},
+                                                progress);
   if (comparison.correctness.outcome != Outcome::holds) return comparison;
 
   const ProfileOptions options{.device = device.to_string(), .workload = workload, .seed = seed};

@@ -14,7 +14,7 @@
 #include "workflow/compare/measure.hpp"
 #include "workflow/compare/outcome.hpp"
 #include "workflow/compare/versions.hpp"
-#include "workflow/device/selector.hpp"
+#include "workflow/device/capabilities.hpp"
 #include "workflow/gates/correctness.hpp"
 #include "workflow/gates/runnable.hpp"
 #include "workflow/journal/facts.hpp"
@@ -393,7 +393,7 @@ Result<CompareReport> run_compare(const CompareRequest& request, Progress& progr
   const auto device = select_device(request.device);
   if (!device) return device.error();
   if (const auto available = device_available(*device); !available) return available.error();
-  if (!has_clock(*device)) return count_both(request, *project, *device, progress);
+  if (capabilities_of(*device).clock != ClockKind::measured) return count_both(request, *project, *device, progress);
 
   auto prepared = prepare(request, *project, progress);
   if (!prepared) return prepared.error();

@@ -22,6 +22,10 @@ std::string ordinal_of(const DeviceSelector& device) {
   return std::to_string(device.ordinal);
 }
 
+Capabilities cuda_capabilities() {
+  return {.runs = Runs::cuda_code, .clock = ClockKind::measured, .needs_driver = true};
+}
+
 Result<Done> cuda_available(const DeviceSelector& device) {
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (driver == nullptr)
@@ -37,7 +41,7 @@ Result<Done> cuda_available(const DeviceSelector& device) {
 
 }  // namespace
 
-const DeviceRow cuda_device{DeviceKind::cuda, "cuda:",    "cuda:<n> (cuda:0)", true,
+const DeviceRow cuda_device{DeviceKind::cuda, "cuda:",    "cuda:<n> (cuda:0)", cuda_capabilities,
                             parse_cuda,       ordinal_of, cuda_available};
 
 }  // namespace flashmoe::workflow

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "workflow/device/capabilities.hpp"
 #include "workflow/device/selector.hpp"
 
 namespace flashmoe::workflow {
@@ -13,7 +14,7 @@ struct DeviceRow {
   DeviceKind kind;
   const char* prefix;   // "virtual:", or the whole text
   const char* example;  // how people are told to write it
-  bool has_clock;
+  Capabilities (*capabilities)();
   // What stands behind the prefix; unset: it is no such device. `text` is the whole, for messages.
   std::optional<Result<DeviceSelector>> (*parse)(const std::string& behind, const std::string& text);
   std::string (*behind)(const DeviceSelector& device);

@@ -73,8 +73,26 @@ Result<Done> device_available(const DeviceSelector& device) {
   return row_of(device).available(device);
 }
 
+Capabilities capabilities_of(const DeviceSelector& device) {
+  return row_of(device).capabilities();
+}
+
 bool has_clock(const DeviceSelector& device) {
-  return row_of(device).has_clock;
+  return capabilities_of(device).clock != ClockKind::none;
+}
+
+const char* name_of(CounterKind counters) {
+  switch (counters) {
+    case CounterKind::exact:
+      return "exact";
+    case CounterKind::hardware:
+      return "hardware";
+    case CounterKind::degraded:
+      return "degraded";
+    case CounterKind::none:
+      break;
+  }
+  return "none";
 }
 
 }  // namespace flashmoe::workflow

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "workflow/device/capabilities.hpp"
+
 namespace flashmoe::workflow {
 namespace {
 
@@ -39,6 +41,24 @@ TEST(Selector, WhatCannotRunYetSaysSoWithAFix) {
     ASSERT_FALSE(available) << other;
     EXPECT_NE(available.error().fix.find("--device cpu"), std::string::npos);
   }
+}
+
+TEST(Capabilities, SayWhatADeviceCanDo) {
+  const Capabilities cpu = capabilities_of(*parse_device("cpu"));
+  EXPECT_EQ(cpu.runs, Runs::host_code);
+  EXPECT_EQ(cpu.clock, ClockKind::measured);
+  EXPECT_TRUE(cpu.counters == CounterKind::hardware || cpu.counters == CounterKind::degraded);
+  EXPECT_FALSE(cpu.checks || cpu.schedules || cpu.needs_driver);
+  const Capabilities l4 = capabilities_of(*parse_device("virtual:l4"));
+  EXPECT_EQ(l4.runs, Runs::cuda_code);
+  EXPECT_EQ(l4.clock, ClockKind::none);
+  EXPECT_EQ(l4.counters, CounterKind::exact);
+  EXPECT_TRUE(l4.checks && l4.schedules);
+  const Capabilities gpu = capabilities_of(*parse_device("cuda:0"));
+  EXPECT_EQ(gpu.runs, Runs::cuda_code);
+  EXPECT_EQ(gpu.clock, ClockKind::measured);
+  EXPECT_EQ(gpu.counters, CounterKind::none) << "until something reads them";
+  EXPECT_TRUE(gpu.needs_driver);
 }
 
 }  // namespace

@@ -21,6 +21,10 @@ std::string gpu_of(const DeviceSelector& device) {
   return device.gpu;
 }
 
+Capabilities virtual_capabilities() {
+  return {.runs = Runs::cuda_code, .counters = CounterKind::exact, .checks = true, .schedules = true};
+}
+
 Result<Done> virtual_available(const DeviceSelector& /*device*/) {
   if (const auto library = runtime::virtual_driver_library(); !library) {
     Diagnostic problem = library.error();
@@ -32,7 +36,8 @@ Result<Done> virtual_available(const DeviceSelector& /*device*/) {
 
 }  // namespace
 
-const DeviceRow virtual_device{
-    DeviceKind::virtual_gpu, "virtual:", "virtual:<gpu> (virtual:l4)", false, parse_virtual, gpu_of, virtual_available};
+const DeviceRow virtual_device{DeviceKind::virtual_gpu, "virtual:",    "virtual:<gpu> (virtual:l4)",
+                               virtual_capabilities,    parse_virtual, gpu_of,
+                               virtual_available};
 
 }  // namespace flashmoe::workflow

@@ -12,6 +12,7 @@
 
 #include "support/confinement.hpp"
 #include "support/kernel_files.hpp"
+#include "support/perf_events.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
 
@@ -85,6 +86,8 @@ Observations examine_counters() {
     seen.warn("counters",
               fmt::format("CPU counters are locked (perf_event_paranoid is {}; at most 2 lets a user count)", paranoid),
               "sudo sysctl kernel.perf_event_paranoid=2");
+  else if (const auto allowed = hardware_counters_allowed(); !allowed)
+    seen.ok("counters", "CPU counters: permitted, but " + allowed.error().message);
   else
     seen.ok("counters", fmt::format("CPU counters: perf_event_paranoid {}{}", paranoid, root ? ", root" : ""));
   const std::string admin_only = value_in_file("/proc/driver/nvidia/params", "RmProfilingAdminOnly");

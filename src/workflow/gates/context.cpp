@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "workflow/device/capabilities.hpp"
 #include "workflow/gates/runnable.hpp"
 #include "workflow/gpu/launches.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -37,17 +38,8 @@ Result<Runnable> GateContext::host_runnable(const Callable& callable, const std:
 }
 
 Result<Runnable> GateContext::kernel_runnable() {
-  switch (device.kind) {
-    case DeviceKind::cpu:
-      return host_runnable(project.kernel, "kernel");
-    case DeviceKind::virtual_gpu:
-      return gpu_runnable(project, device, {.report = report.path(), .seed = mix_seed(seed, 3)}, progress);
-    case DeviceKind::cuda:
-      break;
-  }
-  return Diagnostic{.message = fmt::format("running kernels on {} is not part of this version", device.to_string()),
-                    .fix = "use --device cpu",
-                    .code = codes::environment_no_device};
+  if (capabilities_of(device).runs == Runs::host_code) return host_runnable(project.kernel, "kernel");
+  return gpu_runnable(project, device, {.report = report.path(), .seed = mix_seed(seed, 3)}, progress);
 }
 
 Result<Done> GateContext::prepare() {

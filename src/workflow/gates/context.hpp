@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct GateContext {
   std::uint64_t seed = 0;
   const std::vector<Record>& history;  // oldest first
   DeviceSelector device{};
+  std::span<const GateResult> done{};            // of the gates before
   std::map<std::string, BuiltCallable> built{};  // by role
   Runnable kernel{}, reference{};
   std::optional<Result<Runnable>> baseline{};

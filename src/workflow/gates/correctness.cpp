@@ -8,6 +8,7 @@
 #include "support/clock.hpp"
 #include "support/process.hpp"
 #include "support/sha256.hpp"
+#include "workflow/device/capabilities.hpp"
 #include "workflow/gates/context.hpp"
 #include "workflow/gates/diagnose.hpp"
 #include "workflow/gates/runnable.hpp"
@@ -65,9 +66,9 @@ class Checker {
     return true;
   }
 
-  // On a virtual GPU a call repeats itself: other schedules stand in the place of repeats.
+  // Where a call repeats itself other schedules stand in the place of repeats.
   bool check_schedules(const std::vector<CorrectnessCase>& cases) {
-    if (kernel_runnable_.kind != CallableKind::cuda) return true;
+    if (!options_.schedules) return true;
     std::vector<Scheduled> scheduled;
     for (const CorrectnessCase& one : smaller_cases(project_, cases)) {
       scheduled.push_back(
@@ -198,7 +199,7 @@ class Checker {
 
   // The same inputs once more. Sums in another order are honest; whoever bisects by bits wants to know of them.
   bool report_nondeterminism(const CorrectnessCase& one) {
-    if (kernel_runnable_.kind == CallableKind::cuda) return true;  // a virtual GPU repeats its schedule
+    if (options_.schedules) return true;  // it would repeat itself
     const Tensors first = copy_outputs(kernel_, 0);
     kernel_.seal_inputs_and_poison();
     if (!ready(kernel_.run(0, 1, kernel_limit()).error, one.name, false)) return false;
@@ -377,8 +378,11 @@ const Gate correctness_gate{
     .expected_seconds = [](const Project&) { return 20.0; },
     .run =
         [](GateContext& context) {
-          const CorrectnessOptions options{
-              .seed = mix_seed(context.seed, 1), .repeat_with = context.seed, .report = context.report.path()};
+          const Capabilities can = capabilities_of(context.device);
+          const CorrectnessOptions options{.seed = mix_seed(context.seed, 1),
+                                           .repeat_with = context.seed,
+                                           .schedules = can.schedules,
+                                           .report = can.checks ? context.report.path() : ""};
           return run_correctness_gate(context.project, context.kernel, context.reference, options, context.progress);
         },
     .judges_kernel = true};

@@ -17,7 +17,8 @@ struct CorrectnessOptions {
   std::uint64_t seed = 0;
   std::uint64_t repeat_with = 0;  // what --seed takes to get the same inputs; 0: there is no such flag
   double limit_seconds = 600;     // for all cases together
-  std::string report{};           // where a virtual GPU leaves its findings: they count; empty: there is none
+  bool schedules = false;         // of the device: calls repeat themselves to the bit, other orders are tried
+  std::string report{};           // where a device that checks leaves its findings: they count; empty: there is none
 };
 
 [[nodiscard]] GateResult run_correctness_gate(const Project& project, const Runnable& kernel, const Runnable& reference,

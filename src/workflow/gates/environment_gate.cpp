@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "support/clock.hpp"
+#include "workflow/device/capabilities.hpp"
 #include "workflow/environment/observation.hpp"
 #include "workflow/gates/context.hpp"
 #include "workflow/gates/runnable.hpp"
@@ -43,7 +44,7 @@ std::set<Need> needs_of(const Project& project, const DeviceSelector& device) {
     if (imports(std::filesystem::path(project.directory) / callable->source, "torch")) needs.insert(Need::torch);
   }
   if (!project.cuda_sources.empty() && runs_cuda(project, device)) needs.insert(Need::cuda_toolkit);
-  if (device.kind == DeviceKind::cuda) needs.insert(Need::gpu);
+  if (capabilities_of(device).needs_driver) needs.insert(Need::gpu);
   return needs;
 }
 

@@ -29,6 +29,9 @@ struct Gate {
   bool degraded_goes_on = false;  // inconclusive is worth a word, not a stop
   bool judges_kernel = false;     // its failure is the kernel's: what git bisect looks for
   bool shows_what_is_ok = false;  // its good findings are figures people want to see
+  // Set for one that explains what gates before it came to: why there is nothing to explain; empty: there is. It runs
+  // behind a gate that does not hold, too, and leaves the verdict as it is, unless there is no explanation.
+  std::string (*nothing_to_explain)(std::span<const GateResult> before) = nullptr;
 };
 
 // In the order in which they run.

@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <utility>
 
 #include "support/clock.hpp"
 #include "support/process.hpp"
 #include "workflow/gates/context.hpp"
 #include "workflow/gates/next.hpp"
+#include "workflow/gates/profile_gate.hpp"
 #include "workflow/gates/record.hpp"
 #include "workflow/gates/runnable.hpp"
-#include "workflow/journal/journal.hpp"
 #include "workflow/machine/machine.hpp"
 #include "workflow/project/fingerprint.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -82,24 +83,39 @@ void doubt(const std::vector<std::string>& changed, GateRun& run) {
   }
 }
 
-void write_record(const GateContext& context, GateRun& run) {
-  Record record = gate_record(context, run);
-  if (!context.options.record) {
-    run.record = unwritten(std::move(record));
+// A profile has a record of its own, as `cudadent profile` leaves one.
+void write_records(const GateContext& context, GateRun& run) {
+  const bool write = context.options.record;
+  for (const GateResult& gate : run.gates) {
+    if (!write || gate.not_run || !std::holds_alternative<ProfileFacts>(gate.facts)) continue;
+    Record ignored;
+    write_or_show(context, profile_record(context, gate), write, ignored, run.record_problem);
+  }
+  write_or_show(context, gate_record(context, run), write, run.record, run.record_problem);
+  const bool is_lost = !run.record_problem.what.empty();
+  if (is_lost && run.outcome == Outcome::holds) run.code = codes::record_not_written;
+}
+
+// Why a gate is not run; empty: it is.
+std::string why_not(const Gate& gate, const GateOptions& options, const std::string& stop,
+                    std::span<const GateResult> before) {
+  if (!options.only.empty()) return options.only == gate.name ? "" : "not asked for";
+  if (gate.nothing_to_explain == nullptr) return stop;
+  const std::string nothing = gate.nothing_to_explain(before);
+  return stop.empty() || nothing.empty() ? nothing : stop;
+}
+
+// What the last gate means for the run.
+void take(const Gate& gate, const GateResult& result, bool is_first, GateRun& run) {
+  const bool explains = gate.nothing_to_explain != nullptr && !is_first;
+  const bool is_lost = run.outcome == Outcome::holds && !goes_on(gate, result.outcome);
+  if (explains && !is_lost && result.outcome != Outcome::fails) {
+    run.summary += fmt::format("; {}: {}", result.gate, result.summary);
     return;
   }
-  auto written = Journal(context.project.directory).append(record);
-  if (written) {
-    run.record = std::move(*written);
-    return;
-  }
-  run.record = unwritten(std::move(record));
-  run.record_problem = {.severity = Severity::warning,
-                        .group = "record",
-                        .what = "no record was written: " + written.error().message,
-                        .fix = written.error().fix,
-                        .code = codes::record_not_written};
-  if (run.outcome == Outcome::holds) run.code = codes::record_not_written;
+  run.outcome = result.outcome;
+  run.code = result.code;
+  run.summary = fmt::format("{} {}: {}", result.gate, name_of(result.outcome), result.summary);
 }
 
 }  // namespace
@@ -120,28 +136,27 @@ GateRun run_gates(const Project& project, const GateOptions& options, Progress& 
   if (device) context.device = *device;
   run.device = device ? context.device.to_string() : options.device;
   std::string stop;  // why the gates behind are not run
+  bool is_first = true;
   for (const Gate* gate : all_gates()) {
-    const bool wanted = options.only.empty() || options.only == gate->name;
-    if (!stop.empty() || !wanted) {
-      run.gates.push_back(not_run(*gate, stop.empty() ? "not asked for" : stop));
-      continue;
-    }
-    progress.step(gate->name, expected_seconds(*gate, context));
-    run.gates.push_back(device ? run_one(*gate, context) : could_not_run(gate->name, device.error()));
-    const GateResult& result = run.gates.back();
-    run.outcome = result.outcome;
-    run.code = result.code;
-    run.summary = fmt::format("{} {}: {}", result.gate, name_of(result.outcome), result.summary);
-    if (!goes_on(*gate, result.outcome)) {
-      stop =
-          fmt::format("gate {} {}", gate->name, result.outcome == Outcome::fails ? "failed" : name_of(result.outcome));
+    context.done = run.gates;
+    if (const std::string why = why_not(*gate, options, stop, run.gates); !why.empty()) {
+      run.gates.push_back(not_run(*gate, why));
+    } else {
+      progress.step(gate->name, expected_seconds(*gate, context));
+      run.gates.push_back(device ? run_one(*gate, context) : could_not_run(gate->name, device.error()));
+      const GateResult& result = run.gates.back();
+      take(*gate, result, std::exchange(is_first, false), run);
+      if (!goes_on(*gate, result.outcome)) {
+        const bool failed = result.outcome == Outcome::fails;
+        stop = fmt::format("gate {} {}", gate->name, failed ? "failed" : name_of(result.outcome));
+      }
     }
     if (options.until == gate->name) break;
   }
   if (const auto changed = changes(before, fingerprint_of(project)); !changed.empty()) doubt(changed, run);
   progress.done();
   run.seconds = seconds_since(start);
-  write_record(context, run);
+  write_records(context, run);
   run.next = next_command(project, run, options, context.seed);
   return run;
 }

@@ -1,5 +1,5 @@
-// The gates in their order: environment, build, correctness, performance. One that could not run has failed; those
-// behind it are not run, and say so.
+// The gates in their order: environment, build, correctness, performance, profile. One that could not run has failed;
+// those behind it are not run, and say so; but what is slow is explained.
 #pragma once
 
 #include <string>

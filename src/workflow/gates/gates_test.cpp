@@ -12,64 +12,25 @@
 
 #include "workflow/gates/performance.hpp"
 #include "workflow/gates/record.hpp"
+#include "workflow/gates/sleeping_project_for_test.hpp"
 #include "workflow/journal/journal.hpp"
+#include "workflow/journal/listing.hpp"
 #include "workflow/journal/record.hpp"
-#include "workflow/project/project_for_test.hpp"
 #include "workflow/runner/worker_for_test.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
-// Kernel and baseline sleep, so far apart and so far from what is asked that no load of the machine changes a verdict:
-// a sleep is never shorter than asked for, and a busy machine adds about the same to both.
-constexpr int baseline_microseconds = 20'000;
-constexpr const char* fast_enough_at_a_fifth = "[0.1, 0.2, 1.2, 1.5]";
-
-struct SleepingProject : ProjectForTest {
-  explicit SleepingProject(const std::string& factor, int kernel_microseconds = baseline_microseconds / 5,
-                           const std::string& ladder = fast_enough_at_a_fifth) {
-    write("cudadent.toml",
-          "name = \"sleeping\"\nkernel = \"kernel.cpp:kernel\"\nreference = \"reference.cpp:kernel\"\n"
-          "baseline = \"baseline.cpp:kernel\"\n[params]\nn = { default = 8 }\n[inputs]\nx = \"f32[n]\"\n"
-          "[outputs]\ny = \"f32[n]\"\n[workloads]\ntiny = { n = 8 }\n[thresholds]\nladder = " +
-              ladder + "\n");
-    write("kernel.cpp", source(factor, kernel_microseconds));
-    write("baseline.cpp", source("2", baseline_microseconds));
-    write("reference.cpp", source("2", 0));
-  }
-
-  static std::string source(const std::string& factor, int microseconds) {
-    return "#include <cudadent/kernel.h>\n#include <unistd.h>\nextern \"C\" int kernel(const cudadent_call* call) {\n"
-           "  usleep(" +
-           std::to_string(microseconds) +
-           ");\n  for (int64_t i = 0; i < call->tensors[0].shape[0]; ++i)\n"
-           "    ((float*)call->tensors[1].data)[i] = " +
-           factor + " * ((const float*)call->tensors[0].data)[i];\n  return 0;\n}\n";
-  }
-
-  GateRun run(const GateOptions& options = {}) {
-    auto loaded = load_project(project.directory);
-    EXPECT_TRUE(loaded) << loaded.error().to_string();
-    if (!loaded) return {};
-    Progress quiet(static_cast<int>(all_gates().size()), true);
-    return run_gates(*loaded, options, quiet);
-  }
-};
-
-const GateResult& gate(const GateRun& run, const std::string& name) {
-  for (const GateResult& one : run.gates) {
-    if (one.gate == name) return one;
-  }
-  static const GateResult none;
-  return none;
-}
+constexpr int baseline_microseconds = SleepingProject::baseline_microseconds;
 
 TEST(Gates, AllHoldAndAreRecordedAndADriftedBaselineStopsTheNextRun) {
   SleepingProject sleeping("2");
   const GateRun first = sleeping.run();
   ASSERT_EQ(gate(first, "performance").outcome, Outcome::holds) << report_text(first, false);
   EXPECT_EQ(bisect_code(first), 0);
+  EXPECT_TRUE(gate(first, "profile").not_run);
+  EXPECT_EQ(gate(first, "profile").summary, "not run: at least as fast as the baseline");
   Journal journal(sleeping.project.directory);
   const auto records = journal.read();
   ASSERT_TRUE(records);
@@ -77,7 +38,7 @@ TEST(Gates, AllHoldAndAreRecordedAndADriftedBaselineStopsTheNextRun) {
   EXPECT_EQ(records->front().verdict, "holds");
   const auto* record = records->front().as<GateRecord>();
   ASSERT_NE(record, nullptr);
-  EXPECT_EQ(record->gates.size(), 4u);
+  EXPECT_EQ(record->gates.size(), all_gates().size());
   EXPECT_TRUE(record->gates == first.gates) << "what is read is what was written";
   const BaselineRecord* measured = find_named(record->baselines, "tiny");
   ASSERT_NE(measured, nullptr);
@@ -271,6 +232,38 @@ TEST(Gates, ASlowKernelIsRefusedByTheTiming) {
   EXPECT_EQ(gate(run, "performance").outcome, Outcome::fails) << report_text(run, false);
   EXPECT_NE(gate(run, "performance").summary.find("broken"), std::string::npos) << report_text(run, false);
   EXPECT_EQ(bisect_code(run), 1);
+
+  // And the run says why, without being asked.
+  const GateResult& profile = gate(run, "profile");
+  ASSERT_FALSE(profile.not_run) << report_text(run, false);
+  const auto& facts = std::get<ProfileFacts>(profile.facts);
+  ASSERT_TRUE(facts.bottleneck) << report_text(run, false);
+  EXPECT_EQ(facts.bottleneck->rule, "waiting") << facts.bottleneck->says;
+  EXPECT_EQ(facts.workload, "tiny");
+  EXPECT_EQ(run.code, codes::performance_broken) << "the verdict is still the clock's";
+  EXPECT_NE(run.summary.find("it waits instead of computing"), std::string::npos) << run.summary;
+  EXPECT_EQ(run.next.rfind("cudadent profile", 0), 0u) << run.next;
+
+  const auto records = Journal(sleeping.project.directory).read();
+  ASSERT_TRUE(records);
+  ASSERT_EQ(records->size(), 2u);
+  const auto* named = records->front().as<ProfileRecord>();
+  ASSERT_NE(named, nullptr) << records->front().kind;
+  EXPECT_TRUE(named->profile == facts) << "what is read is what was written";
+  EXPECT_EQ(records->front().evidence->kind, measured_evidence);
+  EXPECT_GT(*find_named(named->profile.counted, "microseconds"), 3 * baseline_microseconds - 1);
+  EXPECT_FALSE(known_good_of(records->front())) << "a bottleneck is nothing to come back to";
+}
+
+// A ladder that asks for less is climbed; that it is slower than the baseline is explained all the same.
+TEST(Gates, BelowTheBaselineIsExplainedAlsoWhereItIsFastEnough) {
+  SleepingProject sleeping("2", 2 * baseline_microseconds);
+  const GateRun run = sleeping.run();
+  EXPECT_EQ(gate(run, "performance").outcome, Outcome::holds) << report_text(run, false);
+  ASSERT_TRUE(std::get<ProfileFacts>(gate(run, "profile").facts).bottleneck) << report_text(run, false);
+  EXPECT_EQ(run.outcome, Outcome::holds) << report_text(run, false);
+  EXPECT_EQ(run.code, "");
+  EXPECT_EQ(bisect_code(run), 0);
 }
 
 TEST(Gates, UntilStopsBeforeTheTiming) {
@@ -295,7 +288,8 @@ TEST(Gates, AKernelThatDoesNotBuildIsSkippedByBisect) {
 // Facts that no gate of the table has would be read into nobody's result.
 TEST(GateTable, HasARowForEveryKindOfFacts) {
   const auto names = gate_names();
-  for (const char* facts : {EnvironmentFacts::gate, BuildFacts::gate, CorrectnessFacts::gate, PerformanceFacts::gate}) {
+  for (const char* facts :
+       {EnvironmentFacts::gate, BuildFacts::gate, CorrectnessFacts::gate, PerformanceFacts::gate, ProfileFacts::gate}) {
     EXPECT_EQ(std::count(names.begin(), names.end(), facts), 1) << facts;
     EXPECT_NE(find_gate(facts), nullptr) << facts;
   }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "support/text.hpp"
+#include "workflow/device/capabilities.hpp"
 #include "workflow/gates/gates.hpp"
 #include "workflow/verdict/codes.hpp"
 
@@ -15,6 +16,12 @@ bool is_about(std::string_view code, std::initializer_list<std::string_view> sub
     if (code.substr(0, code.find('.')) == subject) return true;
   }
   return false;
+}
+
+// Without a clock the counters are all there is to ask for.
+bool is_timed(const std::string& device) {
+  const auto known = parse_device(device);
+  return !known || has_clock(*known);
 }
 
 }  // namespace
@@ -35,20 +42,21 @@ std::string next_command(const Project& project, const Standpoint& at) {
   const std::string profile = "cudadent profile" + here + on;
   const std::string& code = at.code;
   if (at.outcome == Outcome::holds && code.empty()) {
-    if (!on.empty()) return profile;
+    if (!is_timed(at.device)) return profile;
     return at.is_whole ? "cudadent compare" + here : gate;
   }
   if (code == codes::performance_not_timed) return profile;
   if (code == codes::performance_undecided) return gate + " --only performance --limit 60";
   if (code == codes::performance_baseline_drift) return gate + " --accept-baseline";
   const bool is_slow = code == codes::performance_too_slow || code == codes::performance_broken;
-  if (is_slow && !project.instances.empty()) return "cudadent profile" + here;
-  if (is_slow || code == codes::baseline_failed) return gate + " --only performance";
+  if (is_slow) return "cudadent profile" + here;
+  if (code == codes::baseline_failed) return gate + " --only performance";
   if (is_about(code, {"environment"})) return "cudadent doctor";
   if (is_about(code, {"build"})) return gate + " --only build";
   if (is_about(code, {"kernel", "reference", "correctness", "gpu"})) {
     return gate + " --until correctness" + (at.seed != 0 ? " --seed " + std::to_string(at.seed) : "");
   }
+  if (is_about(code, {"profile"})) return profile;
   if (is_about(code, {"usage", "project"})) return row_of(code).next;
   return gate;
 }

@@ -28,11 +28,11 @@ TEST(Next, AWrongResultIsLookedAtWithTheSameInputs) {
   EXPECT_EQ(next_command(here(), wrong), "cudadent gate --device virtual:l4 --until correctness --seed 7");
 }
 
-// A CUDA twin tells why a kernel is slow; without one there is only the clock.
-TEST(Next, ASlowKernelIsProfiledWhereItCanBe) {
+// A CUDA twin tells more than the CPU: it is what `profile` takes by itself where there is one.
+TEST(Next, ASlowKernelIsProfiled) {
   const Standpoint slow{.device = "cpu", .outcome = Outcome::fails, .code = codes::performance_too_slow};
   Project project = here();
-  EXPECT_EQ(next_command(project, slow), "cudadent gate --only performance");
+  EXPECT_EQ(next_command(project, slow), "cudadent profile");
   project.instances.emplace_back();
   EXPECT_EQ(next_command(project, slow), "cudadent profile");
 }

@@ -9,6 +9,7 @@
 
 #include "support/clock.hpp"
 #include "support/process.hpp"
+#include "workflow/device/capabilities.hpp"
 #include "workflow/gates/context.hpp"
 #include "workflow/gates/record.hpp"
 #include "workflow/gates/runnable.hpp"
@@ -305,7 +306,7 @@ GateResult not_timed(const GateContext& context) {
 }
 
 GateResult run_row(GateContext& context) {
-  if (!has_clock(context.device)) return not_timed(context);
+  if (capabilities_of(context.device).clock != ClockKind::measured) return not_timed(context);
   if (!*context.baseline) return could_not_run(PerformanceFacts::gate, context.baseline->error());
   const Runnable& baseline = **context.baseline;
   context.facts = baseline_facts(context.project, baseline);

@@ -10,6 +10,7 @@
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/record.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -110,6 +111,35 @@ BaselineFacts baseline_facts(const Project& project, const Runnable& baseline) {
           .compilers = machine.compilers};
 }
 
+Named<std::string> hashes_of(const GateContext& context) {
+  const Project& project = context.project;
+  Named<std::string> hashes;
+  for (const auto& [role, callable] : context.built) put_named(hashes, role, callable.content_hash);
+  for (const auto& [role, callable] : {std::pair{"kernel", &project.kernel}, std::pair{"reference", &project.reference},
+                                       std::pair{"baseline", &project.baseline}}) {
+    if (callable->kind != CallableKind::python) continue;
+    if (auto hash = sha256_of_file(project.directory + "/" + callable->source)) put_named(hashes, role, *hash);
+  }
+  if (auto hash = sha256_of_file(project.file)) put_named(hashes, "cudadent.toml", *hash);
+  return hashes;
+}
+
+void write_or_show(const GateContext& context, const Record& record, bool write, Record& written, Finding& problem) {
+  if (write) {
+    auto appended = Journal(context.project.directory).append(record);
+    if (appended) {
+      written = std::move(*appended);
+      return;
+    }
+    problem = {.severity = Severity::warning,
+               .group = "record",
+               .what = "no record was written: " + appended.error().message,
+               .fix = appended.error().fix,
+               .code = codes::record_not_written};
+  }
+  written = unwritten(record);
+}
+
 Record gate_record(const GateContext& context, const GateRun& run) {
   const Project& project = context.project;
   Record record;
@@ -117,13 +147,7 @@ Record gate_record(const GateContext& context, const GateRun& run) {
   record.device = run.device;
   record.verdict = name_of(run.outcome);
   record.seconds = run.seconds;
-  for (const auto& [role, callable] : context.built) put_named(record.hashes, role, callable.content_hash);
-  for (const auto& [role, callable] : {std::pair{"kernel", &project.kernel}, std::pair{"reference", &project.reference},
-                                       std::pair{"baseline", &project.baseline}}) {
-    if (callable->kind != CallableKind::python) continue;
-    if (auto hash = sha256_of_file(project.directory + "/" + callable->source)) put_named(record.hashes, role, *hash);
-  }
-  if (auto hash = sha256_of_file(project.file)) put_named(record.hashes, "cudadent.toml", *hash);
+  record.hashes = hashes_of(context);
   record.body = GateRecord{.summary = run.summary,
                            .cost_per_hour = Prices{project.cost.machine_per_hour, project.cost.agent_per_hour},
                            .seed = context.seed,

@@ -11,6 +11,7 @@
 
 namespace flashmoe::workflow {
 
+struct GateContext;
 struct GateRun;
 struct Record;
 
@@ -27,6 +28,11 @@ struct Record;
                             const std::string& kernel_hash);
 // What may explain that a baseline is faster or slower than it was.
 [[nodiscard]] BaselineFacts baseline_facts(const Project& project, const Runnable& baseline);
+
+// Of what was built and of the project's file, by role.
+[[nodiscard]] Named<std::string> hashes_of(const GateContext& context);
+// Into the journal, or only as it would be there; `problem` says why it could not be written.
+void write_or_show(const GateContext& context, const Record& record, bool write, Record& written, Finding& problem);
 
 [[nodiscard]] Record gate_record(const GateContext& context, const GateRun& run);
 

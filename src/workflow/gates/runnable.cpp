@@ -3,12 +3,13 @@
 #include <filesystem>
 
 #include "support/sha256.hpp"
+#include "workflow/device/capabilities.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 
 bool runs_cuda(const Project& project, const DeviceSelector& device) {
-  return device.kind != DeviceKind::cpu || project.kernel.kind == CallableKind::none;
+  return capabilities_of(device).runs == Runs::cuda_code || project.kernel.kind == CallableKind::none;
 }
 
 std::string device_of(const Project& project) {

@@ -4,11 +4,12 @@
 #include "workflow/gates/correctness.hpp"
 #include "workflow/gates/environment_gate.hpp"
 #include "workflow/gates/performance.hpp"
+#include "workflow/gates/profile_gate.hpp"
 
 namespace flashmoe::workflow {
 
 std::span<const Gate* const> all_gates() {
-  static constexpr std::array rows{&environment_gate, &build_gate, &correctness_gate, &performance_gate};
+  static constexpr std::array rows{&environment_gate, &build_gate, &correctness_gate, &performance_gate, &profile_gate};
   return rows;
 }
 

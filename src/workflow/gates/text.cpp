@@ -24,7 +24,8 @@ bool is_shown(const Finding& finding, const GateResult& result) {
 bool findings_say_it(const GateResult& result) {
   return std::any_of(result.findings.begin(), result.findings.end(), [&](const Finding& finding) {
     const bool is_fine = finding.severity == Severity::ok;
-    return is_shown(finding, result) && is_fine == (result.outcome == Outcome::holds) && finding.code == result.code;
+    const bool decides = is_fine == (result.outcome == Outcome::holds) && finding.code == result.code;
+    return is_shown(finding, result) && (decides || finding.what.starts_with(result.summary));
   });
 }
 

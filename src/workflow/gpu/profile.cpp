@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
-#include "workflow/device/selector.hpp"
+#include "workflow/device/capabilities.hpp"
 #include "workflow/gpu/findings.hpp"
 #include "workflow/gpu/launches.hpp"
 #include "workflow/runner/inputs.hpp"
+#include "workflow/runner/judge_call.hpp"
 #include "workflow/runner/session.hpp"
 #include "workflow/verdict/codes.hpp"
 
@@ -15,13 +17,6 @@ namespace flashmoe::workflow {
 namespace {
 
 using std::chrono::milliseconds;
-
-Result<Workload> chosen_workload(const Project& project, const std::string& name) {
-  if (const Workload* found = name.empty() ? target_workload(project) : find_workload(project, name)) return *found;
-  return Diagnostic{.message = fmt::format("no workload is called {}; there are {}", name, workload_names(project)),
-                    .fix = "--workload with one of them",
-                    .code = codes::usage_workload};
-}
 
 // The gates judge a kernel that does not run; here there is only nothing to show.
 Diagnostic could_not_profile(const RunError& error) {
@@ -39,15 +34,57 @@ void weigh(std::vector<LaunchProfile>& launches) {
 
 }  // namespace
 
+Result<Workload> profiled_workload(const Project& project, const std::string& name) {
+  if (const Workload* found = name.empty() ? target_workload(project) : find_workload(project, name)) return *found;
+  return Diagnostic{.message = fmt::format("no workload is called {}; there are {}", name, workload_names(project)),
+                    .fix = "--workload with one of them",
+                    .code = codes::usage_workload};
+}
+
+Result<ProfileRun> count_call(const Project& project, const DeviceSelector& device, const CountedCall& call) {
+  std::error_code none_yet;
+  const auto before = std::filesystem::file_size(call.report, none_yet);
+  std::uint64_t from = none_yet ? 0 : before;
+  Session session;
+  if (const RunError error = session.start(project, call.kernel, true); error.failure != Failure::none)
+    return could_not_profile(error);
+  if (const RunError error = session.bind(project, call.workload.values, call.workload.name, 1, false);
+      error.failure != Failure::none)
+    return could_not_profile(error);
+  session.fill(0, call.seed);
+  session.seal_inputs_and_poison();
+  const milliseconds limit(static_cast<long>(project.call_limit_seconds * call.kernel.limit_factor * 1e3));
+  const Block block = session.run(0, 1, limit);
+  session.stop();
+
+  ProfileRun run{.project = project.name,
+                 .device = device.to_string(),
+                 .workload = call.workload.name,
+                 .image_hash = call.kernel.content_hash};
+  auto launches = read_launches(call.report, from);
+  run.findings = virtual_findings(launches, call.kernel.argument_names).findings;
+  if (!block.ok() && run.findings.empty()) return could_not_profile(block.error);
+  if (block.ok() && call.reference != nullptr) {
+    auto wrong = wrong_output(project, call.workload, session, *call.reference);
+    if (!wrong) return wrong.error();
+    if (*wrong) run.findings.push_back(std::move(**wrong));
+  }
+  for (LaunchReport& launch : launches) {
+    if (launch.kernel.empty()) continue;  // what the context says at its end
+    run.launches.push_back({.report = std::move(launch)});
+  }
+  weigh(run.launches);
+  return run;
+}
+
 Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& options, Progress& progress) {
   const auto device = select_device(options.device, "virtual:" + project.cuda_device);
   if (!device) return device.error();
-  if (device->kind != DeviceKind::virtual_gpu)
-    return Diagnostic{
-        .message = fmt::format("profiling on {} ({}) is not part of this version", device->to_string(), device->from),
-        .fix = "use --device virtual:" + project.cuda_device,
-        .code = codes::usage_device};
-  auto workload = chosen_workload(project, options.workload);
+  if (capabilities_of(*device).counters != CounterKind::exact)
+    return Diagnostic{.message = fmt::format("{} ({}) counts no launches", device->to_string(), device->from),
+                      .fix = "use --device virtual:" + project.cuda_device,
+                      .code = codes::usage_device};
+  const auto workload = profiled_workload(project, options.workload);
   if (!workload) return workload.error();
   const std::uint64_t seed = options.seed != 0 ? options.seed : fresh_seed();
 
@@ -57,31 +94,9 @@ Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& opt
   if (!kernel) return kernel.error();
 
   progress.step("run", 10);
-  Session session;
-  if (const RunError error = session.start(project, *kernel, true); error.failure != Failure::none)
-    return could_not_profile(error);
-  if (const RunError error = session.bind(project, workload->values, workload->name, 1, false);
-      error.failure != Failure::none)
-    return could_not_profile(error);
-  session.fill(0, seed);
-  session.seal_inputs_and_poison();
-  const milliseconds limit(static_cast<long>(project.call_limit_seconds * kernel->limit_factor * 1e3));
-  const Block block = session.run(0, 1, limit);
-  session.stop();
+  auto run =
+      count_call(project, *device, {.kernel = *kernel, .report = report.path(), .workload = *workload, .seed = seed});
   progress.done();
-
-  ProfileRun run{.project = project.name,
-                 .device = device->to_string(),
-                 .workload = workload->name,
-                 .image_hash = kernel->content_hash};
-  auto launches = read_launches(report.path());
-  run.findings = virtual_findings(launches, kernel->argument_names).findings;
-  if (!block.ok() && run.findings.empty()) return could_not_profile(block.error);
-  for (LaunchReport& launch : launches) {
-    if (launch.kernel.empty()) continue;  // what the context says at its end
-    run.launches.push_back({.report = std::move(launch)});
-  }
-  weigh(run.launches);
   return run;
 }
 

@@ -8,8 +8,10 @@
 
 #include "support/progress.hpp"
 #include "support/result.hpp"
+#include "workflow/device/selector.hpp"
 #include "workflow/gpu/launch_report.hpp"
 #include "workflow/project/project.hpp"
+#include "workflow/runner/runner.hpp"
 #include "workflow/verdict/counter_change.hpp"
 #include "workflow/verdict/verdict.hpp"
 
@@ -48,6 +50,20 @@ struct ProfileOptions {
   std::string workload{};  // empty: the target workload
   std::uint64_t seed = 0;
 };
+
+// The named workload, or the target.
+[[nodiscard]] Result<Workload> profiled_workload(const Project& project, const std::string& name);
+
+struct CountedCall {
+  const Runnable& kernel;     // built, with its reports
+  const std::string& report;  // in this file
+  const Workload& workload;
+  std::uint64_t seed = 0;
+  const Runnable* reference = nullptr;  // its word on the result is a finding; null: nobody judges
+};
+// One call of a kernel that is built already.
+[[nodiscard]] Result<ProfileRun> count_call(const Project& project, const DeviceSelector& device,
+                                            const CountedCall& call);
 
 // How many steps a Progress for run_profile has.
 inline constexpr int profile_steps = 2;

@@ -10,6 +10,7 @@ void write_body(Json& to, const OtherRecord& body);
 void write_body(Json& to, const GateRecord& body);
 void write_body(Json& to, const CompareRecord& body);
 void write_body(Json& to, const IterationRecord& body);
+void write_body(Json& to, const ProfileRecord& body);
 void write_body(Json& to, const SelftestRecord& body);
 void write_body(Json& to, const KnownGoodRecord& body);
 void write_body(Json& to, const ReproduceRecord& body);
@@ -18,6 +19,7 @@ void read_body(const Json& from, OtherRecord& body);
 void read_body(const Json& from, GateRecord& body);
 void read_body(const Json& from, CompareRecord& body);
 void read_body(const Json& from, IterationRecord& body);
+void read_body(const Json& from, ProfileRecord& body);
 void read_body(const Json& from, SelftestRecord& body);
 void read_body(const Json& from, KnownGoodRecord& body);
 void read_body(const Json& from, ReproduceRecord& body);
@@ -51,6 +53,30 @@ void describe(Io& io, Of<CounterChange> auto& change) {
   io("name", change.name);
   io("from", change.from);
   io("to", change.to);
+}
+
+template <class Io>
+void describe(Io& io, Of<BottleneckFacts> auto& bottleneck) {
+  io("rule", bottleneck.rule);
+  io("bottleneck", bottleneck.bottleneck);
+  io("says", bottleneck.says);
+  io.if_any("where", bottleneck.where);
+  io("change", bottleneck.change);
+  io("expected", bottleneck.expected);
+  io("expected_gain", bottleneck.expected_gain);
+}
+
+template <class Io>
+void describe(Io& io, Of<ProfileFacts> auto& facts) {
+  io("workload", facts.workload);
+  io("seed", facts.seed);
+  io("counters", facts.counters);
+  io.if_any("degraded", facts.degraded);
+  io.if_any("debug", facts.debug);
+  io.if_any("kernel", facts.kernel);
+  io("counted", facts.counted);
+  io("bottleneck", facts.bottleneck);
+  io.if_any("further", facts.further);
 }
 
 template <class Io>

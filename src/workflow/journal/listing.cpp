@@ -24,9 +24,14 @@ std::string detail(const IterationRecord& iteration) {
   return iteration.hypothesis.empty() ? iteration.summary : iteration.hypothesis + ": " + iteration.summary;
 }
 
+std::string detail(const ProfileRecord& record) {
+  return record.summary;
+}
+
 std::string detail(const GateRecord& run) {
   std::string text;
   for (const GateResult& gate : run.gates) {
+    if (gate.not_run) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", gate.gate, name_of(gate.outcome));
   }
   return text.empty() ? run.summary : text;
@@ -84,7 +89,8 @@ Result<Record> known_good_of(const Record& record) {
                       .fix = "run the gate here, and keep that record",
                       .code = codes::journal_not_known_good};
   }
-  const bool holds = record.verdict == "holds" || record.verdict == "KEEP";
+  const bool judges = record.as<ProfileRecord>() == nullptr;  // a bottleneck is named of slow kernels, too
+  const bool holds = judges && (record.verdict == "holds" || record.verdict == "KEEP");
   if (!holds) {
     return Diagnostic{
         .message = "record " + record.id + " says '" + record.verdict + "': only a run that holds is known good",

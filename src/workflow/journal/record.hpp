@@ -13,6 +13,7 @@
 #include "workflow/journal/gate_record.hpp"
 #include "workflow/journal/iteration_record.hpp"
 #include "workflow/journal/prices.hpp"
+#include "workflow/journal/profile_record.hpp"
 #include "workflow/journal/selftest_record.hpp"
 #include "workflow/verdict/evidence.hpp"
 #include "workflow/verdict/named.hpp"
@@ -48,8 +49,8 @@ struct OtherRecord {
 };
 
 // A kind of record is one alternative, which names itself (`kind`), and its list of fields in a *_json.cpp.
-using AnyRecordBody = std::variant<OtherRecord, GateRecord, CompareRecord, IterationRecord, SelftestRecord,
-                                   KnownGoodRecord, ReproduceRecord>;
+using AnyRecordBody = std::variant<OtherRecord, GateRecord, CompareRecord, IterationRecord, ProfileRecord,
+                                   SelftestRecord, KnownGoodRecord, ReproduceRecord>;
 
 // Copied and destroyed in record.cpp alone, as GateFacts are; a whole Record too.
 struct RecordBody : AnyRecordBody {

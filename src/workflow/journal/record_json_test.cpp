@@ -158,6 +158,34 @@ TEST(Partial, TheKeyIsWhatItWas) {
             "3fb8e96fa0691d16");
 }
 
+ProfileFacts profile_facts() {
+  return {.workload = "target",
+          .seed = 9,
+          .counters = "degraded",
+          .degraded = "no counters: why",
+          .debug = true,
+          .kernel = "k",
+          .counted = {{"z", 1.5}, {"a", 2}},
+          .bottleneck = BottleneckFacts{.rule = "grid",
+                                        .bottleneck = "b",
+                                        .says = "b: 2",
+                                        .where = "k.cu:1",
+                                        .change = "c",
+                                        .expected = {.name = "sms", .from = 2, .to = 4},
+                                        .expected_gain = 29},
+          .further = {"waves"}};
+}
+
+TEST(RecordJson, AProfileSurvives) {
+  const ProfileRecord body{.summary = "s", .threads = 2, .point = {{"stages", 2}}, .profile = profile_facts()};
+  Record record;
+  record.kind = ProfileRecord::kind;
+  record.body = body;
+  const Record again = record_from(Json::parse(one_line(complete_json(record))));
+  ASSERT_NE(again.as<ProfileRecord>(), nullptr);
+  EXPECT_TRUE(*again.as<ProfileRecord>() == body);
+}
+
 TEST(RecordJson, FactsOfEveryKindSurvive) {
   GateRecord run{.summary = "s", .seed = 7, .threads = 2, .point = {{"stages", 2}}};
   GateResult environment{.gate = EnvironmentFacts::gate, .outcome = Outcome::inconclusive, .summary = "x"};
@@ -187,7 +215,9 @@ TEST(RecordJson, FactsOfEveryKindSurvive) {
                     {"a", {.baseline_differences = {{"commit: x then, y now"}}}}},
       .look = 3};
   GateResult skipped{.gate = BuildFacts::gate, .not_run = true};
-  run.gates = {environment, skipped, correctness, stopped};
+  GateResult profile{.gate = ProfileFacts::gate};
+  profile.facts = profile_facts();
+  run.gates = {environment, skipped, correctness, stopped, profile};
   Record record;
   record.kind = GateRecord::kind;
   record.body = run;

@@ -41,11 +41,14 @@ constexpr std::array shapes{
                       "outcome:outcome record_problem?:string"},
     Shape{"gate short", "gate",
           "outcome:outcome id?:string project?:string device?:string summary?:string seconds?:number "
-          "evidence?:evidence record_problem?:string speed?:object gates?:array findings?:findings left_out?:integer"},
+          "evidence?:evidence record_problem?:string speed?:object bottleneck?:object gates?:array findings?:findings "
+          "left_out?:integer"},
     Shape{"profile", "profile",
-          "project:string device:string evidence:evidence workload:string findings:array launches:array"},
+          "outcome:outcome id?:string project:string device:string evidence:evidence workload:string summary:string "
+          "profile:object findings:array launches:array record_problem?:string"},
     Shape{"profile short", "profile",
-          "project?:string device?:string workload?:string findings?:findings launches?:array left_out?:integer"},
+          "outcome:outcome project?:string device?:string workload?:string summary?:string bottleneck?:object|null "
+          "findings?:findings launches?:array left_out?:integer"},
     Shape{"run", "run",
           "device:string evidence:evidence outcome:string program_exit_code:integer findings:integer launches:array"},
     Shape{"run short", "run",

@@ -2,6 +2,7 @@
 
 #include "support/json.hpp"
 #include "workflow/gates/gates.hpp"
+#include "workflow/gates/profile_gate.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/gpu/program.hpp"
 #include "workflow/journal/listing.hpp"
@@ -12,6 +13,15 @@ namespace {
 
 Json advice_json(const Advice& advice) {
   return {{"rule", advice.rule}, {"says", advice.says}, {"where", advice.where}, {"fix", advice.fix}};
+}
+
+// Null: none was named.
+Json bottleneck_in(const GateResult& result) {
+  const auto* facts = std::get_if<ProfileFacts>(&result.facts);
+  if (facts == nullptr || !facts->bottleneck) return nullptr;
+  const BottleneckFacts& found = *facts->bottleneck;
+  return {{"rule", found.rule},   {"bottleneck", found.bottleneck}, {"says", found.says},
+          {"where", found.where}, {"change", found.change},         {"counters", facts->counters}};
 }
 
 Json speeds_of(const GateRun& run) {
@@ -52,6 +62,7 @@ Json brief_gate(const GateRun& run) {
   json["gates"] = Json::array();
   json["findings"] = Json::array();
   for (const GateResult& gate : run.gates) {
+    if (Json bottleneck = bottleneck_in(gate); !bottleneck.is_null()) json["bottleneck"] = std::move(bottleneck);
     Json one = {{"gate", gate.gate}};
     one["outcome"] = gate.not_run ? Json(nullptr) : Json(name_of(gate.outcome));
     if (!gate.code.empty()) one["code"] = gate.code;
@@ -62,7 +73,8 @@ Json brief_gate(const GateRun& run) {
   return json;
 }
 
-Json brief_profile(const ProfileRun& run) {
+Json brief_profile(const Profile& profile) {
+  const ProfileRun& run = profile.run;
   Json launches = Json::array();
   for (const LaunchProfile& launch : run.launches) {
     Json advice = Json::array();
@@ -74,10 +86,13 @@ Json brief_profile(const ProfileRun& run) {
                         {"occupancy_percent", launch.report.occupancy_percent},
                         {"advice", std::move(advice)}});
   }
-  return {{"project", run.project},
+  return {{"outcome", name_of(profile.result.outcome)},
+          {"project", run.project},
           {"device", run.device},
           {"workload", run.workload},
-          {"findings", brief_findings(run.findings)},
+          {"summary", profile.result.summary},
+          {"bottleneck", bottleneck_in(profile.result)},
+          {"findings", brief_findings(profile.result.findings)},
           {"launches", std::move(launches)}};
 }
 

@@ -8,7 +8,7 @@
 namespace flashmoe::workflow {
 
 struct GateRun;
-struct ProfileRun;
+struct Profile;
 struct ProgramRun;
 struct Record;
 struct Finding;
@@ -16,7 +16,7 @@ struct Finding;
 // Without those that are fine.
 [[nodiscard]] Json brief_findings(const std::vector<Finding>& findings);
 [[nodiscard]] Json brief_gate(const GateRun& run);
-[[nodiscard]] Json brief_profile(const ProfileRun& run);
+[[nodiscard]] Json brief_profile(const Profile& profile);
 [[nodiscard]] Json brief_program(const ProgramRun& run);
 // One record, in a line's worth.
 [[nodiscard]] Json brief_record(const Record& record);

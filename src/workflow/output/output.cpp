@@ -7,6 +7,7 @@
 #include "workflow/compare/run_compare.hpp"
 #include "workflow/environment/doctor.hpp"
 #include "workflow/gates/gates.hpp"
+#include "workflow/gates/profile_gate.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/gpu/program.hpp"
 #include "workflow/journal/gpu_json.hpp"
@@ -87,8 +88,9 @@ std::string gate_json(const Answer& answer, const GateRun& run) {
   return written(answer, json);
 }
 
-std::string profile_json(const Answer& answer, const ProfileRun& run) {
-  if (answer.is_short) return written(answer, brief_profile(run));
+std::string profile_json(const Answer& answer, const Profile& profile) {
+  if (answer.is_short) return written(answer, brief_profile(profile));
+  const ProfileRun& run = profile.run;
   Json launches = Json::array();
   for (const LaunchProfile& launch : run.launches) {
     Json advice = Json::array();
@@ -106,12 +108,18 @@ std::string profile_json(const Answer& answer, const ProfileRun& run) {
                         {"what", finding.what},
                         {"where", finding.where},
                         {"fix", finding.fix}});
-  return written(answer, {{"project", run.project},
-                          {"device", run.device},
-                          {"evidence", to_json(evidence_on(run.device, ""))},
-                          {"workload", run.workload},
-                          {"findings", findings},
-                          {"launches", launches}});
+  Json json = {{"outcome", name_of(profile.result.outcome)}};
+  if (!profile.record.id.empty()) json["id"] = profile.record.id;
+  json["project"] = run.project;
+  json["device"] = run.device;
+  json["evidence"] = to_json(profile.record.evidence.value_or(evidence_on(run.device, "")));
+  json["workload"] = run.workload;
+  json["summary"] = profile.result.summary;
+  json["profile"] = to_json(profile.result)["data"];
+  json["findings"] = std::move(findings);
+  json["launches"] = std::move(launches);
+  if (!profile.record_problem.what.empty()) json["record_problem"] = profile.record_problem.what;
+  return written(answer, json);
 }
 
 std::string program_json(const Answer& answer, const ProgramRun& run) {

@@ -16,6 +16,7 @@ struct DoctorReport;
 struct GateRun;
 struct JournalState;
 struct OptimizeReport;
+struct Profile;
 struct ProfileRun;
 struct ProgramRun;
 struct Record;
@@ -33,7 +34,7 @@ struct TrialReport;
 [[nodiscard]] std::string new_project_json(const Answer& answer, const std::string& name, const std::string& directory,
                                            const std::vector<std::string>& files);
 [[nodiscard]] std::string gate_json(const Answer& answer, const GateRun& run);
-[[nodiscard]] std::string profile_json(const Answer& answer, const ProfileRun& run);
+[[nodiscard]] std::string profile_json(const Answer& answer, const Profile& profile);
 [[nodiscard]] std::string program_json(const Answer& answer, const ProgramRun& run);
 [[nodiscard]] std::string compare_json(const Answer& answer, const CompareReport& report);
 // The record of the trial, with the comparison's record, the gates and the patch.

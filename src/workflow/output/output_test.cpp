@@ -7,6 +7,7 @@
 #include "workflow/environment/doctor.hpp"
 #include "workflow/environment/fake_python_for_test.hpp"
 #include "workflow/gates/gates.hpp"
+#include "workflow/gates/profile_gate.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/record.hpp"
@@ -72,11 +73,15 @@ TEST(Output, OfAGateRunIsItsRecordAndTheVerdict) {
 }
 
 TEST(Output, OfAProfile) {
-  ProfileRun run{.project = "p", .device = "virtual:l4", .workload = "w"};
-  run.launches = {
+  Profile profile{.run = {.project = "p", .device = "virtual:l4", .workload = "w"}};
+  profile.result.facts = ProfileFacts{.workload = "w", .bottleneck = BottleneckFacts{.rule = "grid"}};
+  profile.run.launches = {
       {.report = {.kernel = "k", .json = R"({"kernel":"k","grid":[2,1,1]})"}, .advice = {{.rule = "grid"}}}};
-  const Json json = Json::parse(profile_json(whole, run));
-  EXPECT_EQ(keys_of(json), with_envelope(Keys{"project", "device", "evidence", "workload", "findings", "launches"}));
+  const Json json = Json::parse(profile_json(whole, profile));
+  EXPECT_EQ(keys_of(json), with_envelope(Keys{"outcome", "project", "device", "evidence", "workload", "summary",
+                                              "profile", "findings", "launches"}));
+  EXPECT_EQ(json["profile"]["bottleneck"]["rule"], "grid");
+  EXPECT_EQ(Json::parse(profile_json(brief, profile))["bottleneck"]["rule"], "grid");
   EXPECT_EQ(json["evidence"], (Json{{"kind", "virtual"}, {"where", "l4"}}));
   EXPECT_EQ(keys_of(json["launches"][0]), (Keys{"kernel", "share", "advice", "counters"}));
   EXPECT_EQ(json["launches"][0]["counters"]["grid"][0], 2);
@@ -158,10 +163,12 @@ TEST(Output, ShortIsShort) {
   EXPECT_GT(json["left_out"], 0);
   EXPECT_FALSE(json["findings"].empty()) << text;
 
-  ProfileRun profile{.project = "p", .device = "virtual:l4", .workload = "w"};
+  Profile profile{.run = {.project = "p", .device = "virtual:l4", .workload = "w"}};
+  profile.result.facts = ProfileFacts{.bottleneck = BottleneckFacts{.says = noise, .where = noise, .change = noise}};
+  profile.result.findings = run.gates.front().findings;
   LaunchProfile launch{.report = {.kernel = noise, .json = R"({"a":")" + std::string(500'000, 'y') + R"("})"}};
   launch.advice.assign(50, {.rule = "grid", .says = noise, .where = noise, .fix = noise});
-  profile.launches.assign(100, launch);
+  profile.run.launches.assign(100, launch);
   EXPECT_LE(profile_json(brief, profile).size(), 4096U);
 
   const std::vector<Record> records(500, compare_record("aaaabbbbcccc", "KEEP", 0.05));

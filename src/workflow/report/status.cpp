@@ -14,11 +14,16 @@
 namespace flashmoe::workflow {
 namespace {
 
-// The gate that decided: the last one that ran.
-const GateResult* last_run_of(const GateRecord& run) {
-  const auto found =
-      std::find_if(run.gates.rbegin(), run.gates.rend(), [](const GateResult& gate) { return !gate.not_run; });
-  return found == run.gates.rend() ? nullptr : &*found;
+// The gate that decided: the last one that ran and came to the run's verdict. One that only explains comes last.
+const GateResult* deciding_gate(const GateRecord& run, Outcome verdict) {
+  const GateResult* explanation = nullptr;
+  for (auto result = run.gates.rbegin(); result != run.gates.rend(); ++result) {
+    if (result->not_run || result->outcome != verdict) continue;
+    const Gate* gate = find_gate(result->gate);
+    if (gate == nullptr || gate->nothing_to_explain == nullptr) return &*result;
+    explanation = &*result;
+  }
+  return explanation;
 }
 
 std::optional<SpeedFacts> speed_of(const GateRecord& run, const Project& project) {
@@ -31,11 +36,12 @@ std::optional<SpeedFacts> speed_of(const GateRecord& run, const Project& project
   return std::nullopt;
 }
 
-// Every gate there is was asked for, and the run came to its end or to one that does not hold.
+// No gate was left out on purpose, up to the one that takes the time; what only explains may be missing.
 bool is_whole(const GateRecord& run) {
-  return std::none_of(run.gates.begin(), run.gates.end(),
-                      [](const GateResult& gate) { return gate.summary == "not run: not asked for"; }) &&
-         run.gates.size() == gate_names().size();
+  const auto was_left_out = [](const GateResult& gate) { return gate.summary == "not run: not asked for"; };
+  const auto takes_the_time = [](const GateResult& gate) { return gate.gate == PerformanceFacts::gate; };
+  return std::none_of(run.gates.begin(), run.gates.end(), was_left_out) &&
+         std::any_of(run.gates.begin(), run.gates.end(), takes_the_time);
 }
 
 DeviceStatus device_status(const Project& project, const Record& record, const GateRecord& run) {
@@ -46,8 +52,8 @@ DeviceStatus device_status(const Project& project, const Record& record, const G
                       .time = record.time,
                       .commit = record.commit.value_or("").substr(0, 12) + (record.dirty.value_or(false) ? "+" : ""),
                       .speed = speed_of(run, project)};
-  const GateResult* last = last_run_of(run);
-  if (last != nullptr && status.outcome != Outcome::holds) status.code = last->code;
+  const GateResult* decided = deciding_gate(run, status.outcome);
+  if (decided != nullptr && status.outcome != Outcome::holds) status.code = decided->code;
   status.next = next_command(project, {.device = record.device,
                                        .outcome = status.outcome,
                                        .code = status.code,

@@ -45,6 +45,28 @@ TEST(Status, IsTheLastVerdictOnEachDevice) {
   EXPECT_EQ(text.find("\033["), std::string::npos) << text;
 }
 
+Record timed(Outcome outcome, const std::string& code) {
+  Record record = gated("t", "cpu", outcome, code);
+  auto& run = std::get<GateRecord>(record.body);
+  run.gates = {{.gate = "correctness", .outcome = Outcome::holds},
+               {.gate = "performance", .outcome = outcome, .code = code}};
+  return record;
+}
+
+// Records from before there was a gate that explains say as much as they did.
+TEST(Status, AnOldRunUpToTheTimingIsWhole) {
+  EXPECT_EQ(status_of(here(), {timed(Outcome::holds, "")}).next, "cudadent compare");
+}
+
+TEST(Status, AnExplanationIsNotTheVerdict) {
+  for (const Outcome outcome : {Outcome::fails, Outcome::inconclusive}) {
+    Record record = timed(outcome, codes::performance_too_slow);
+    std::get<GateRecord>(record.body)
+        .gates.push_back({.gate = "profile", .outcome = Outcome::inconclusive, .code = codes::profile_degraded});
+    EXPECT_EQ(status_of(here(), {record}).devices.front().code, codes::performance_too_slow);
+  }
+}
+
 // What was forged or changed says nothing about the project.
 TEST(Status, CountsOnlyRecordsAsTheyWereWritten) {
   Record forged = gated("f", "cpu", Outcome::holds);

@@ -86,7 +86,7 @@ bool is_climbed(const Named<Speed>& speeds, const Project& project) {
 // The first thing that is wrong in the last gate run, and the next rung of the ladder.
 void add_gate_goals(const GateRecord& last, const std::optional<Project>& project, std::vector<std::string>& goals) {
   for (const GateResult& gate : last.gates) {
-    if (gate.outcome == Outcome::holds) continue;
+    if (gate.outcome == Outcome::holds || gate.not_run) continue;
     std::string goal = "gate " + gate.gate + " " + name_of(gate.outcome) + ": " + gate.summary;
     for (const Finding& finding : gate.findings) {
       if (finding.severity != Severity::error) continue;
@@ -137,6 +137,13 @@ std::vector<KeptGain> kept_gains(const std::vector<ChangeSummary>& changes) {
     found->gain = (1 + found->gain) * (1 + *change.gain->mean) - 1;
   }
   return all;
+}
+
+// The last one named on evidence.
+void add_named_bottleneck(const Record& record, const ProfileRecord& named, RunSummary& summary) {
+  if (named.profile.debug || !named.profile.bottleneck) return;
+  summary.bottlenecks = {fmt::format("{} (rule {}, {} counters, {})", named.profile.bottleneck->says,
+                                     named.profile.bottleneck->rule, named.profile.counters, evidence_text(record))};
 }
 
 // What holds the kernel back, as far as its build tells, and what holds the work back.
@@ -242,6 +249,8 @@ RunSummary run_summary(const std::vector<Record>& records, const std::string& ru
     }
     if (const auto* comparison = record.as<CompareRecord>()) {
       add_change(record, *comparison, summary.changes);
+    } else if (const auto* named = record.as<ProfileRecord>()) {
+      add_named_bottleneck(record, *named, summary);
     } else if (const auto* gates = record.as<GateRecord>()) {
       summary.gates.push_back({.id = record.id,
                                .commit = record.commit.value_or(""),

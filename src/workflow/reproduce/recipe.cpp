@@ -98,7 +98,7 @@ std::vector<std::string> rebuilt(const Record& record, const GateRecord& run) {
   const auto first = std::find_if(run.gates.begin(), run.gates.end(), asked);
   if (count == 1 && run.gates.size() > 1) {
     recipe.insert(recipe.end(), {"--only", first->gate});
-  } else if (!run.gates.empty() && run.gates.size() < gate_names().size()) {
+  } else if (!run.gates.empty() && run.gates.back().gate != PerformanceFacts::gate) {
     recipe.insert(recipe.end(), {"--until", run.gates.back().gate});
   }
   return recipe;

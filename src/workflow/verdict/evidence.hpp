@@ -10,6 +10,7 @@ namespace flashmoe::workflow {
 inline constexpr const char* measured_evidence = "measured";
 inline constexpr const char* virtual_evidence = "virtual";
 inline constexpr const char* predicted_evidence = "predicted";
+inline constexpr const char* no_evidence = "none";  // looked at, not judged
 
 struct Evidence {
   std::string kind{};

@@ -9,13 +9,15 @@
 #include "workflow/verdict/correctness_facts.hpp"
 #include "workflow/verdict/environment_facts.hpp"
 #include "workflow/verdict/performance_facts.hpp"
+#include "workflow/verdict/profile_facts.hpp"
 #include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 
 // Figures, samples, hashes: what a gate knows beyond its verdict. Each alternative says whose facts it holds (`gate`),
 // and how it is written is in journal/gate_json.cpp.
-using AnyGateFacts = std::variant<std::monostate, EnvironmentFacts, BuildFacts, CorrectnessFacts, PerformanceFacts>;
+using AnyGateFacts =
+    std::variant<std::monostate, EnvironmentFacts, BuildFacts, CorrectnessFacts, PerformanceFacts, ProfileFacts>;
 
 // Copied and destroyed in gate_result.cpp alone: in every file that holds a result it would be most of the compile.
 struct GateFacts : AnyGateFacts {
