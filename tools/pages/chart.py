@@ -83,9 +83,8 @@ def svg(table: Table, title: str, subtitle: str, unit: str) -> str:
         )
     for at, row in enumerate(table.rows):
         y = TOP + at * ROW_HEIGHT
-        parts.append(
-            f'<text x="{begin - 10}" y="{y + 15}" font-size="12" text-anchor="end" fill="{INK}">{escape(row.label)}</text>'
-        )
+        place = f'x="{begin - 10}" y="{y + 15}" text-anchor="end"'
+        parts.append(f'<text {place} font-size="12" fill="{INK}">{escape(row.label)}</text>')
         known = [(run, colour) for run, colour in zip(row.figures, BARS, strict=True) if run]
         first = y + (ROW_HEIGHT - len(known) * (BAR_HEIGHT + 1)) / 2 - 3
         parts += [bar(run, begin, first + i * (BAR_HEIGHT + 1), scale, colour) for i, (run, colour) in enumerate(known)]
