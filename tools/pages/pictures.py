@@ -49,15 +49,15 @@ SCREENS = (
     Screen(
         "check",
         "cudadent run: a race in a program, found without a GPU",
-        ("cudadent run --device virtual:l4 -- python examples/virtual_gpu/racy_reverse.py",),
+        ("cudadent run --device virtual:l4 --check racecheck -- python examples/virtual_gpu/racy_reverse.py",),
         (1,),
     ),
     Screen(
         "improve",
         "cudadent try: one change, judged by its counters",
         (
-            "sed -i 's/^rows = 64/rows = 16/' examples/attention_journey/point.toml",
-            "cudadent try examples/attention_journey --device virtual:l4 --because 'four times the CTAs'",
+            "sed -i 's/load_bytes = 2/load_bytes = 16/' examples/attention_journey/point.toml",
+            "cudadent try examples/attention_journey --device virtual:l4 --because 'eight elements a load'",
         ),
         (0, 0),
     ),
@@ -65,7 +65,7 @@ SCREENS = (
 # What is different every time; in a picture it stands as it was when it was made.
 CHANGING = (
     (re.compile(r"\d+(\.\d+)?( min \d+)? s\b"), "N s"),
-    (re.compile(r"\b[0-9a-f]{8,64}\b"), "ID"),
+    (re.compile(r"\b(0x)?[0-9a-f]{8,64}\b"), "ID"),
     (re.compile(r"\d+ CPU cores?"), "N CPU cores"),
 )
 
@@ -129,6 +129,10 @@ def main(arguments: list[str]) -> int:
     check = "--check" in arguments
     cudadent = Path(next(word for word in arguments if word != "--check")).resolve()
     made = {screen.name: screen_picture(screen, cudadent) for screen in SCREENS} | {"use": chart_picture()}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    unknown = [screen.commands[-1] for screen in SCREENS if f"    {screen.commands[-1]}\n" not in readme]
+    for command in unknown:
+        print(f"pictures: README.md does not have the command of a picture: {command}")
     stale = 0
     for name, picture in made.items():
         file = PICTURES / f"{name}.svg"
@@ -146,7 +150,7 @@ def main(arguments: list[str]) -> int:
     if stale:
         print("pictures: is it meant? then: cmake --build build/release --target pictures")
     print(f"pictures: {len(made)} pictures, {stale} stale")
-    return 1 if stale else 0
+    return 1 if stale or unknown else 0
 
 
 if __name__ == "__main__":
