@@ -66,6 +66,10 @@ class ExitCodes(unittest.TestCase):
     def test_a_finding_is_a_failure(self) -> None:
         self.assertIn("memcheck", self.expect(LAUNCH.replace("OFFSET", 'b"64"'), 1, "findings"))
 
+    def test_the_next_command_checks_the_same(self) -> None:
+        told = json.loads(run(LAUNCH.replace("OFFSET", 'b"64"'), "--check", "memcheck", "--json").stdout)
+        self.assertIn("cudadent run --device virtual:l4 --check memcheck -- ", told["next"])
+
     def test_no_launch_is_no_success(self) -> None:
         said = self.expect("pass", 3, "nothing ran")
         self.assertIn("NOTHING RAN", said)

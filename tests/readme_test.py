@@ -1,6 +1,7 @@
-"""Runs the commands of README.md as they are written there.
+"""Runs the commands of a page as they are written there.
 
-    readme_test.py [README]     from the root of the checkout; exit 0 when every block and every command holds
+    readme_test.py [PAGE]       from the root of the checkout, README.md unless told; exit 0 when every block and every
+                                command holds
 
 Every fenced `sh`, `python`, `c` or `cpp` block must be preceded by one of these comments, so that none is forgotten:
 
@@ -126,8 +127,8 @@ def main(readme: Path) -> int:
     for number, command in commands:
         if wrong := wrong_with_command(command):
             failures.append(f"line {number}: `{command}` {wrong}")
-    if not to_run:
-        failures.append("no block was run")
+    if not to_run and not commands:
+        failures.append("no block was run and no command was checked")
     for failure in failures:
         print(f"readme: {failure}")
     counts = f"{len(to_run)} of {len(blocks)} blocks run, {len(commands)} commands checked, {len(failures)} failures"

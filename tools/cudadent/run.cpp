@@ -92,6 +92,7 @@ Verdict verdict_of(int program_exit_code, std::size_t launches, const std::vecto
 // What did not go well is done again after a change; what held is tried in another order.
 std::string next_of(const Flags& flags, const Verdict& verdict, const std::string& device) {
   std::string command = fmt::format("cudadent run --device {}", device);
+  if (flags.options.checks != "all") command += " --check " + shell_word(flags.options.checks);
   if (verdict.exit_code == 0) command += fmt::format(" --seed {}", flags.options.seed + 1);
   command += " --";
   for (const std::string& word : flags.program) command += " " + shell_word(word);

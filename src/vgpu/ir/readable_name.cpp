@@ -14,6 +14,12 @@ void erase_all(std::string& text, std::string_view what) {
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at)) text.erase(at, what.size());
 }
 
+// "f[abi:v1][abi:cw51c]" -> "f": numba writes version and types of a function there.
+void erase_tags(std::string& text) {
+  for (std::size_t at = text.find("[abi:"); at != std::string::npos; at = text.find("[abi:", at))
+    text.erase(at, text.find(']', at) - at + 1);
+}
+
 // "void f<(int)3>(float*)" -> "f<(int)3>": neither the arguments nor the type of a template's result.
 std::string name_alone(const std::string& text) {
   int depth = 0;
@@ -41,6 +47,7 @@ std::string readable_name(std::string_view symbol) {
   if (status != 0 || plain == nullptr) return std::string(symbol);
   std::string text = plain.get();
   erase_all(text, "(anonymous namespace)::");
+  erase_tags(text);
   text = name_alone(text);
   // A unit that nvcc made up.
   if (text.starts_with("_INTERNAL_")) text.erase(0, text.find("::") + 2);

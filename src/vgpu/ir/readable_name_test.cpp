@@ -11,6 +11,7 @@ TEST(ReadableName, IsWhatStandsInTheSource) {
   EXPECT_EQ(readable_name("_Z7softmaxIfLi128EEvPKT_PS0_i"), "softmax<float, 128>");
   EXPECT_EQ(readable_name("_ZN4mine3rowEPf"), "mine::row");
   EXPECT_EQ(readable_name("_ZN12_GLOBAL__N_13sumEPf"), "sum");
+  EXPECT_EQ(readable_name("_ZN8__main__7reverseB2v1B8cw51cXTLE"), "__main__::reverse") << "as numba names it";
   EXPECT_EQ(readable_name("_Znonsense?"), "_Znonsense?");
   EXPECT_EQ(readable_name(""), "");
 }

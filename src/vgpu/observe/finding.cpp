@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "vgpu/ir/readable_name.hpp"
@@ -17,6 +19,13 @@ constexpr std::size_t dropped_index = std::numeric_limits<std::size_t>::max();
 
 std::string coordinates(const exec::Dim3& at) {
   return fmt::format("({},{},{})", at.x, at.y, at.z);
+}
+
+// Files below the directory where the program was started, as one types them there.
+std::string shown_file(const std::string& file) {
+  std::error_code nowhere;
+  const std::string here = std::filesystem::current_path(nowhere).string() + "/";
+  return file.starts_with(here) ? file.substr(here.size()) : file;
 }
 
 }  // namespace
@@ -54,7 +63,7 @@ std::string_view name_of(Cause cause) {
 std::string Party::place() const {
   const std::string shown = instruction.empty() ? "" : ": " + instruction;
   if (source_line == 0) return fmt::format("PTX line {}{}", ptx_line, shown);
-  std::string text = fmt::format("{}:{} (PTX line {}{})", source_file, source_line, ptx_line, shown);
+  std::string text = fmt::format("{}:{} (PTX line {}{})", shown_file(source_file), source_line, ptx_line, shown);
   if (!inlined.empty()) text += fmt::format(" [{}]", inlined);
   return text;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 
 #include "workflow/advise/counters.hpp"
 
@@ -32,7 +33,8 @@ std::string worst_line(const LaunchReport& launch, const std::string& count) {
   for (const ReportedLine& line : launch.source_lines) {
     if (line.line == 0 || found->of(line) <= most) continue;
     most = found->of(line);
-    place = fmt::format("{}:{}", line.file, line.line);
+    // The name alone: a profile has few files, and its text is read beside the source.
+    place = fmt::format("{}:{}", std::filesystem::path(line.file).filename().string(), line.line);
   }
   return place;
 }

@@ -42,8 +42,8 @@ TEST(Advice, IdleCtasDoNotMakeWaves) {
   ASSERT_EQ(advice.size(), 1u);
   EXPECT_EQ(advice.front().rule, "grid");
   EXPECT_EQ(advice.front().says,
-            "the grid is too small: 1024 CTAs on 58 SMs; 2 of 1024 CTAs do work, on 2 SMs (3.45 % of the machine): "
-            "0.00575 waves");
+            "the grid is too small: 1024 CTAs on 58 SMs: 3.45 % of the machine (2 of 1024 CTAs do work, on 2 SMs; "
+            "0.00575 waves)");
   EXPECT_EQ(advice.front().expected, (CounterChange{.name = "working_sms", .from = 2, .to = 4}));
   EXPECT_DOUBLE_EQ(advice.front().gain, 29);
 }

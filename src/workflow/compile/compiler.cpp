@@ -113,8 +113,8 @@ Result<CxxCompiler> find_cxx_compiler() {
 
 Result<CudaToolkit> find_cuda_toolkit() {
   const std::string fix =
-      "install the CUDA toolkit (nvcc and ptxas are enough, no GPU or driver is needed), or set CUDACXX to the path of "
-      "nvcc";
+      "install the CUDA toolkit (nvcc and ptxas are enough, no GPU or driver is needed; .ci/setup --cudadent of the "
+      "sources takes it from PyPI), or set CUDACXX to the path of nvcc";
   const std::string wanted = variable("CUDACXX");
   std::vector<std::string> names{"nvcc"};
   for (const char* home : {"CUDA_HOME", "CUDA_PATH"})

@@ -63,7 +63,7 @@ Observations examine_compilers() {
     facts.flashmoe_library = *library;
     seen.ok("compilers", "libflashmoe.so: " + *library);
   } else {
-    seen.warn("compilers", library.error().message, library.error().fix);
+    seen.warn("compilers", library.error().message, library.error().fix, Need::library);
   }
   const auto headers = own_include_directories();
   if (!headers.empty()) facts.headers = headers.front();

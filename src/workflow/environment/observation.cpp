@@ -19,6 +19,8 @@ const char* code_of(Need need) {
   switch (need) {
     case Need::cxx:
       return codes::environment_no_compiler;
+    case Need::library:
+      return codes::environment_no_library;
     case Need::cuda_toolkit:
       return codes::environment_no_nvcc;
     case Need::gpu:

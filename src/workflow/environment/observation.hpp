@@ -11,7 +11,7 @@
 
 namespace flashmoe::workflow {
 
-enum class Need { nothing, cxx, cuda_toolkit, gpu, python, numpy, torch, disk };
+enum class Need { nothing, cxx, library, cuda_toolkit, gpu, python, numpy, torch, disk };
 
 // What is missing when that need is not met.
 [[nodiscard]] const char* code_of(Need need);

@@ -39,6 +39,7 @@ std::set<Need> needs_of(const Project& project, const DeviceSelector& device) {
   std::set<Need> needs{Need::disk};
   for (const Callable* callable : {&project.kernel, &project.reference, &project.baseline}) {
     if (callable->kind == CallableKind::cpp) needs.insert(Need::cxx);
+    if (std::ranges::count(callable->libraries, "flashmoe") > 0) needs.insert(Need::library);
     if (callable->kind != CallableKind::python) continue;
     needs.insert({Need::python, Need::numpy});
     if (imports(std::filesystem::path(project.directory) / callable->source, "torch")) needs.insert(Need::torch);
@@ -78,9 +79,10 @@ GateResult run_environment_gate(const Project& project, const DeviceSelector& de
   for (Observation& one : seen.all) {
     if (one.finding.severity != Severity::ok && one.finding.group != "device") {
       const bool needed = needs.contains(one.need);
-      // No driver is no shortcoming for a project that runs on the CPU; that a twin is not compiled the build gate
-      // says.
-      if (!needed && (one.need == Need::gpu || one.need == Need::cuda_toolkit)) continue;
+      // No driver is no shortcoming for a project that runs on the CPU, nor is a library that it does not link with;
+      // that a twin is not compiled the build gate says.
+      const bool may_lack = one.need == Need::gpu || one.need == Need::cuda_toolkit || one.need == Need::library;
+      if (!needed && may_lack) continue;
       one.finding.severity = needed ? Severity::error : Severity::warning;
     }
     result.findings.push_back(one.finding);

@@ -43,6 +43,18 @@ TEST_F(EnvironmentGate, AMissingTorchIsAnErrorForThoseWhoImportIt) {
   EXPECT_NE(result.summary.find("torch is not installed"), std::string::npos) << result.summary;
 }
 
+TEST_F(EnvironmentGate, AMissingLibraryIsToldToThoseWhoLinkWithIt) {
+  setenv("CUDADENT_FLASHMOE_DIR", "/nowhere", 1);
+  const auto without = run_environment_gate(at.project, {});
+  at.project.kernel.libraries = {"flashmoe"};
+  const auto with = run_environment_gate(at.project, {});
+  unsetenv("CUDADENT_FLASHMOE_DIR");
+  EXPECT_EQ(find_finding(without.findings, "libflashmoe.so"), nullptr);
+  EXPECT_EQ(without.outcome, Outcome::holds) << without.summary;
+  EXPECT_EQ(with.outcome, Outcome::could_not_run);
+  EXPECT_EQ(with.code, codes::environment_no_library);
+}
+
 TEST_F(EnvironmentGate, AMissingToolkitIsAnErrorForACudaKernel) {
   setenv("CUDACXX", "/nowhere/nvcc", 1);
   EXPECT_EQ(run_environment_gate(at.project, {}).outcome, Outcome::holds);

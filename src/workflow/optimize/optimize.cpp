@@ -13,6 +13,7 @@
 #include "workflow/advise/counters.hpp"
 #include "workflow/compare/git.hpp"
 #include "workflow/compare/versions.hpp"
+#include "workflow/device/capabilities.hpp"
 #include "workflow/gates/gates.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
@@ -228,7 +229,7 @@ class Loop {
 
   [[nodiscard]] Counting counting() const { return {project_, device_, rules_, request_.seed, request_.quiet}; }
 
-  [[nodiscard]] std::string side() const { return device_.kind == DeviceKind::cpu ? "cpu" : "cuda"; }
+  [[nodiscard]] std::string side() const { return capabilities_of(device_).runs == Runs::host_code ? "cpu" : "cuda"; }
 
   // ---- somebody else proposes -----------------------------------------------------------------------------------
 
