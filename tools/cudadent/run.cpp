@@ -124,9 +124,10 @@ int run(Flags flags) {
   }
   // The program's own output has stdout for itself.
   if (launches.empty()) {
-    std::cerr << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked. Does the program load "
-                 "libcuda.so.1 by that name, and not the CUDA runtime? VGPU_LOG_CALLS=1 shows what it asks of the "
-                 "driver.\n";
+    std::cerr
+        << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked. Does the program load "
+           "libcuda.so.1 by that name, and not the CUDA runtime, whose kernels run as a kernel project only (cudadent "
+           "new)? VGPU_LOG_CALLS=1 shows what it asks of the driver.\n";
   }
   std::cerr << bold(fmt::format("cudadent run: {} on {}, {}, the program ended with {}; next: {}",
                                 counted(launches.size(), "launch", "es"), device->to_string(),

@@ -130,7 +130,8 @@ def main(arguments: list[str]) -> int:
     cudadent = Path(next(word for word in arguments if word != "--check")).resolve()
     made = {screen.name: screen_picture(screen, cudadent) for screen in SCREENS} | {"use": chart_picture()}
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    unknown = [screen.commands[-1] for screen in SCREENS if f"    {screen.commands[-1]}\n" not in readme]
+    commands = [command for screen in SCREENS for command in screen.commands]
+    unknown = [command for command in commands if f"    {command}\n" not in readme]
     for command in unknown:
         print(f"pictures: README.md does not have the command of a picture: {command}")
     stale = 0
