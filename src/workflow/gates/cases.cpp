@@ -57,13 +57,19 @@ void add_random(const Project& project, std::uint64_t seed, std::vector<Correctn
   }
 }
 
-// Empty: the smallest workload with one size 0, where its domain has a 0.
-void add_empty(const Project& project, std::vector<CorrectnessCase>& cases) {
+// The smallest workload with one size at an end of its range: nothing, one, as many as there may be. Random shapes
+// seldom are.
+void add_ends(const Project& project, std::vector<CorrectnessCase>& cases) {
+  std::set<Values> seen;
+  for (const CorrectnessCase& one : cases) seen.insert(one.values);
   for (const ParamSpec& spec : project.params) {
-    if (!spec.choices.empty() || spec.min != 0 || spec.max == spec.min) continue;
-    Values values = project.workloads.front().values;
-    values[spec.name] = 0;
-    cases.push_back({fmt::format("empty {}=0", spec.name), values});
+    if (!spec.choices.empty() || !(spec.max > spec.min)) continue;
+    for (const double end : {spec.min, spec.max}) {
+      Values values = project.workloads.front().values;
+      values[spec.name] = end;
+      if (!is_small_enough(project, values) || !seen.insert(values).second) continue;
+      cases.push_back({fmt::format("{} {}={:g}", end == 0 ? "empty" : "end", spec.name, end), values});
+    }
   }
 }
 
@@ -116,7 +122,7 @@ std::vector<CorrectnessCase> correctness_cases(const Project& project, std::uint
   for (const Workload& workload : project.workloads) cases.push_back({workload.name, workload.values, "", 2});
   if (project.workloads.empty()) return cases;
   add_random(project, seed, cases);
-  add_empty(project, cases);
+  add_ends(project, cases);
   add_hard(project, cases);
   return cases;
 }

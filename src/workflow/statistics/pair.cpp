@@ -36,4 +36,18 @@ PairSample pair_of(const std::vector<AbbaBlock>& blocks) {
   return sample;
 }
 
+double log_ratio_of_all_blocks(const std::vector<PairSample>& pairs) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const PairSample& pair : pairs) {
+    // A simulated pair may have no blocks.
+    const std::vector<double> one{pair.log_ratio};
+    for (const double ratio : pair.block_log_ratios.empty() ? one : pair.block_log_ratios) {
+      sum += ratio;
+      ++count;
+    }
+  }
+  return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(count);
+}
+
 }  // namespace flashmoe::workflow

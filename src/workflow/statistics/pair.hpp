@@ -55,5 +55,8 @@ using PairSource = std::function<PairOutcome(int pair_index)>;
 
 [[nodiscard]] double median_of(std::vector<double> values);  // NaN of none
 [[nodiscard]] PairSample pair_of(const std::vector<AbbaBlock>& blocks);
+// The mean log-ratio of all blocks of all pairs. Medians let a disturbed block go; a candidate that is slow in some
+// blocks on purpose, or by what it puts off, is seen here alone. NaN of none.
+[[nodiscard]] double log_ratio_of_all_blocks(const std::vector<PairSample>& pairs);
 
 }  // namespace flashmoe::workflow
