@@ -18,6 +18,7 @@ namespace {
 constexpr double max_random_bytes = 32.0 * (1 << 20);
 constexpr std::string_view random_prefix = "random ";
 constexpr int max_random_hard = 2;  // random shapes that also get hard values
+constexpr int lone_nan_calls = 4;   // who reads a quarter of its input is found by 99.6 of 100
 // Orders matter between CTAs and warps, of which thousands of elements have enough.
 constexpr double max_scheduled = 1 << 15;
 constexpr std::size_t most_scheduled = 3;
@@ -97,6 +98,12 @@ void add_hard(const Project& project, std::vector<CorrectnessCase>& cases) {
       const std::string here = hard == "huge" && &place != &places.front() ? "large" : hard;
       cases.push_back({fmt::format("{} with {} values", place.name, here), place.values, here});
     }
+  }
+  const Workload* target = target_workload(project);
+  const bool has_nan =
+      std::find(project.hard_values.begin(), project.hard_values.end(), "nan") != project.hard_values.end();
+  if (target && has_nan) {
+    cases.push_back({target->name + " with a lone nan value", target->values, lone_nan, lone_nan_calls});
   }
 }
 

@@ -286,7 +286,8 @@ ContestError Contest::try_hard_values() {
   for (int i = 0; i < std::min(kinds, sets_); ++i) {
     // Huge ones, which need the smallest shape, are large here: see the cases of the correctness gate.
     const std::string& hard = project_.hard_values[static_cast<std::size_t>((first_kind + i) % kinds)];
-    const auto [set, added] = hard_of_set.emplace((start + i) % sets_, hard == "huge" ? "large" : hard);
+    const std::string here = hard == "huge" ? "large" : hard == "nan" && drawn(2) == 0 ? lone_nan : hard;
+    const auto [set, added] = hard_of_set.emplace((start + i) % sets_, here);
     candidate_.fill(set->first, fresh_seed(), set->second);
   }
   const Timed block = timed(Side::candidate, sets_, false);

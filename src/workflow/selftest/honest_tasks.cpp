@@ -62,6 +62,10 @@ std::vector<Cheat> honest_tasks() {
        .in_gate = true,
        .threads = 2,
        .flags = {"-fopenmp"}},
+      {.name = "honest_mean_bf16",
+       .what = "stores the mean of many numbers in bf16",
+       .source = plain,
+       .task = "mean_bf16"},
       {.name = "honest_histogram",
        .what = "counts with atomics into sixteen integers",
        .source = R"source(ENTRY {
