@@ -101,9 +101,13 @@ constexpr const char* store_f16 = R"source(static inline Y store(float v) {
 }
 )source";
 
-const std::string store_bf16 =
-    "static inline uint16_t bf16(float v) {\n  uint32_t b;\n  memcpy(&b, &v, 4);\n  if (v != v) return "
-    "0x7fc0;\n  return (b + 0x7fff + (b >> 16 & 1)) >> 16;\n}\n";
+constexpr const char* store_bf16 = R"source(static inline uint16_t bf16(float v) {
+  uint32_t b;
+  memcpy(&b, &v, 4);
+  if (v != v) return 0x7fc0;
+  return (b + 0x7fff + (b >> 16 & 1)) >> 16;
+}
+)source";
 
 std::string softmax_toml(const std::string& type, const std::string& more_outputs) {
   return "[params]\nrows = { default = 1, range = [1, 4] }\ncols = { default = 40000, range = [1, 300] }\n"
