@@ -94,23 +94,32 @@ constexpr std::uint32_t this_architecture = AUDIT_ARCH_AARCH64;
 constexpr std::uint32_t this_architecture = 0;
 #endif
 
-// No socket of any family, and no io_uring, which could open one behind the filter's back. Calls by another
-// architecture's numbers are refused.
-bool forbid_sockets() {
+// No socket of any family, and no io_uring, which could open one behind the filter's back; nor what two processes can
+// share without a file: System V memory, queues and semaphores, message queues, the keyring. A base and a candidate by
+// one author would hand results to each other.
+constexpr std::array<long, 10> forbidden_calls{__NR_socket, __NR_io_uring_setup, __NR_shmget,  __NR_shmat,
+                                               __NR_msgget, __NR_semget,         __NR_mq_open, __NR_add_key,
+                                               __NR_keyctl, __NR_request_key};
+
+// Calls by another architecture's numbers are refused.
+bool forbid_calls() {
   if (this_architecture == 0) return false;
   constexpr std::uint16_t load = BPF_LD | BPF_W | BPF_ABS;
   constexpr std::uint16_t equal = BPF_JMP | BPF_JEQ | BPF_K;
   constexpr std::uint16_t answer = BPF_RET | BPF_K;
   constexpr std::uint16_t at_least = BPF_JMP | BPF_JGE | BPF_K;
   constexpr std::uint32_t first_x32_call = 0x40000000;  // no call of any architecture has such a number otherwise
-  std::array<sock_filter, 8> program{{{load, 0, 0, offsetof(seccomp_data, arch)},
-                                      {equal, 0, 5, this_architecture},
-                                      {load, 0, 0, offsetof(seccomp_data, nr)},
-                                      {at_least, 3, 0, first_x32_call},
-                                      {equal, 2, 0, __NR_socket},
-                                      {equal, 1, 0, __NR_io_uring_setup},
-                                      {answer, 0, 0, SECCOMP_RET_ALLOW},
-                                      {answer, 0, 0, SECCOMP_RET_ERRNO | EACCES}}};
+  constexpr auto count = static_cast<std::uint8_t>(forbidden_calls.size());
+  std::array<sock_filter, forbidden_calls.size() + 6> program{{{load, 0, 0, offsetof(seccomp_data, arch)},
+                                                               {equal, 0, count + 3, this_architecture},
+                                                               {load, 0, 0, offsetof(seccomp_data, nr)},
+                                                               {at_least, count + 1, 0, first_x32_call}}};
+  for (std::uint8_t i = 0; i < count; ++i) {
+    program.at(4U + i) = {equal, static_cast<std::uint8_t>(count - i), 0,
+                          static_cast<std::uint32_t>(forbidden_calls.at(i))};
+  }
+  program.at(4U + count) = {answer, 0, 0, SECCOMP_RET_ALLOW};
+  program.at(5U + count) = {answer, 0, 0, SECCOMP_RET_ERRNO | EACCES};
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
   return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
@@ -185,7 +194,7 @@ bool enter(const Cage& cage) {
   drop_capabilities();
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
   if (cage.ruleset >= 0 && syscall(restrict_self, cage.ruleset, 0) != 0) return false;
-  return forbid_sockets() || this_architecture == 0;
+  return forbid_calls() || this_architecture == 0;
 }
 
 }  // namespace detail

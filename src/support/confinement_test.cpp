@@ -1,6 +1,7 @@
 #include "support/confinement.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -60,6 +61,19 @@ TEST_F(ConfinementTest, OpensNoSocket) {
       "import socket, sys\nfor family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):\n"
       "    try:\n        socket.socket(family)\n    except PermissionError:\n        continue\n"
       "    sys.exit(9)\n";
+  if (run("test -x /usr/bin/python3").exit_code != 0) GTEST_SKIP() << "no /usr/bin/python3";
+  const Finished ran = run("/usr/bin/python3 -I -B -c '" + program + "'");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+}
+
+// Memory, queues and keys that another process finds by a number or a name.
+TEST_F(ConfinementTest, SharesNothingByName) {
+  const std::string program =
+      "import ctypes, errno, sys\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+      "calls = (libc.shmget(4242, 4096, 0o1600), libc.msgget(4242, 0o1600), libc.semget(4242, 1, 0o1600),\n"
+      "         libc.mq_open(b\"/confinement-test\", 0o102, 0o600, None), libc.syscall(" +
+      std::to_string(__NR_add_key) + ", b\"user\", b\"confinement-test\", b\"x\", 1, -5))\n" +
+      "sys.exit(0 if all(call == -1 for call in calls) and ctypes.get_errno() == errno.EACCES else 9)\n";
   if (run("test -x /usr/bin/python3").exit_code != 0) GTEST_SKIP() << "no /usr/bin/python3";
   const Finished ran = run("/usr/bin/python3 -I -B -c '" + program + "'");
   EXPECT_EQ(ran.exit_code, 0) << ran.err;

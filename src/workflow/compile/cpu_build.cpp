@@ -3,6 +3,7 @@
 
 #include <array>
 #include <filesystem>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -94,6 +95,24 @@ Command compiler_command(const Plan& plan, const Project& project, const BuildOp
   return command;
 }
 
+// A precompiled header beside one of the project's own (`sum.hpp.gch`): the compiler would take it for the header,
+// whatever is in it, and the preprocessor, whose output is hashed, would not. Empty: there is none.
+std::string precompiled_beside(const std::string& preprocessed, const std::string& directory) {
+  std::istringstream lines(preprocessed);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("# ")) continue;
+    const auto begin = line.find('"');
+    const auto end = line.find('"', begin + 1);
+    if (begin == std::string::npos || end == std::string::npos) continue;
+    const std::string header = line.substr(begin + 1, end - begin - 1);
+    // The system's own are the toolchain's affair.
+    if (header.starts_with("/") && !header.starts_with(directory)) continue;
+    std::error_code ignored;
+    if (fs::exists(fs::path(directory) / (header + ".gch"), ignored)) return header + ".gch";
+  }
+  return {};
+}
+
 // Sources after preprocessing, with every macro that is defined: headers, -march=native and the compiler's own
 // features are all in there, so an equal hash means an equal result.
 Result<std::string> hash_build(const Plan& plan, const Project& project, const Callable& callable,
@@ -109,6 +128,12 @@ Result<std::string> hash_build(const Plan& plan, const Project& project, const C
     const auto ran = run_process(command, options.idle);
     if (!ran) return ran.error();
     if (!ran->ok()) return explain_compile_error(command, *ran, source, project.directory);
+    if (const std::string found = precompiled_beside(ran->out, project.directory); !found.empty())
+      return Diagnostic{.message = fmt::format("{} would be compiled instead of the header beside it", found),
+                        .fix = "remove it: what is compiled must be what was read",
+                        .file = project.file,
+                        .line = callable.line,
+                        .code = codes::build_compile_failed};
     everything += sha256_hex(ran->out) + "\n";
   }
   return sha256_hex(everything);

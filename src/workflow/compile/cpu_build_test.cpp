@@ -111,6 +111,16 @@ TEST_F(CpuBuild, CacheFollowsEveryInput) {
 }
 
 // What is right, and what to beat, cannot follow the point.
+// The preprocessor reads the header, the compiler would take what lies beside it.
+TEST_F(CpuBuild, APrecompiledHeaderIsNotTakenForTheHeader) {
+  at.write("kernel.cpp", good_kernel);
+  at.write("scale.h", "#define SCALE 42\n");
+  at.write("scale.h.gch", "something else");
+  EXPECT_CONTAINS(failure().message, "scale.h.gch");
+  std::filesystem::remove(at.project.directory + "/scale.h.gch");
+  EXPECT_TRUE(build());
+}
+
 TEST_F(CpuBuild, ThePointReachesTheKernelAndNobodyElse) {
   at.write("kernel.cpp", std::string("#ifndef STAGES\n#error no point\n#endif\n") + good_kernel);
   at.write("scale.h", "#define SCALE STAGES\n");

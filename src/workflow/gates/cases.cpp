@@ -18,6 +18,7 @@ namespace {
 constexpr double max_random_bytes = 32.0 * (1 << 20);
 constexpr std::string_view random_prefix = "random ";
 constexpr int max_random_hard = 2;  // random shapes that also get hard values
+constexpr int lone_nan_calls = 4;   // who reads a quarter of its input is found by 99.6 of 100
 // Orders matter between CTAs and warps, of which thousands of elements have enough.
 constexpr double max_scheduled = 1 << 15;
 constexpr std::size_t most_scheduled = 3;
@@ -57,13 +58,19 @@ void add_random(const Project& project, std::uint64_t seed, std::vector<Correctn
   }
 }
 
-// Empty: the smallest workload with one size 0, where its domain has a 0.
-void add_empty(const Project& project, std::vector<CorrectnessCase>& cases) {
+// The smallest workload with one size at an end of its range: nothing, one, as many as there may be. Random shapes
+// seldom are.
+void add_ends(const Project& project, std::vector<CorrectnessCase>& cases) {
+  std::set<Values> seen;
+  for (const CorrectnessCase& one : cases) seen.insert(one.values);
   for (const ParamSpec& spec : project.params) {
-    if (!spec.choices.empty() || spec.min != 0 || spec.max == spec.min) continue;
-    Values values = project.workloads.front().values;
-    values[spec.name] = 0;
-    cases.push_back({fmt::format("empty {}=0", spec.name), values});
+    if (!spec.choices.empty() || !(spec.max > spec.min)) continue;
+    for (const double end : {spec.min, spec.max}) {
+      Values values = project.workloads.front().values;
+      values[spec.name] = end;
+      if (!is_small_enough(project, values) || !seen.insert(values).second) continue;
+      cases.push_back({fmt::format("{} {}={:g}", end == 0 ? "empty" : "end", spec.name, end), values});
+    }
   }
 }
 
@@ -92,6 +99,12 @@ void add_hard(const Project& project, std::vector<CorrectnessCase>& cases) {
       cases.push_back({fmt::format("{} with {} values", place.name, here), place.values, here});
     }
   }
+  const Workload* target = target_workload(project);
+  const bool has_nan =
+      std::find(project.hard_values.begin(), project.hard_values.end(), "nan") != project.hard_values.end();
+  if (target && has_nan) {
+    cases.push_back({target->name + " with a lone nan value", target->values, lone_nan, lone_nan_calls});
+  }
 }
 
 }  // namespace
@@ -116,7 +129,7 @@ std::vector<CorrectnessCase> correctness_cases(const Project& project, std::uint
   for (const Workload& workload : project.workloads) cases.push_back({workload.name, workload.values, "", 2});
   if (project.workloads.empty()) return cases;
   add_random(project, seed, cases);
-  add_empty(project, cases);
+  add_ends(project, cases);
   add_hard(project, cases);
   return cases;
 }

@@ -150,6 +150,21 @@ TEST(CorrectnessGate, HardValuesAreTriedWhereItIsTimedAndAtShapesNobodyChose) {
   EXPECT_TRUE(hard[3].starts_with("random ")) << hard[3];
 }
 
+TEST(CorrectnessGate, EndsOfEveryRangeAreTried) {
+  Project project;
+  project.tensors.resize(1);
+  project.tensors[0].shape = {"n"};
+  project.params = {{.name = "n", .default_value = 8, .choices = {}, .min = 0, .max = 5000},
+                    {.name = "m", .default_value = 3, .choices = {}, .min = 1, .max = 40},
+                    {.name = "fixed", .default_value = 2, .choices = {}, .min = 2, .max = 2}};
+  project.workloads = {{.name = "tiny", .values = {{"n", 8}, {"m", 1}, {"fixed", 2}}}};
+  project.random_workloads = 0;
+  project.hard_values.clear();
+  std::vector<std::string> names;
+  for (const CorrectnessCase& one : correctness_cases(project, 1)) names.push_back(one.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"tiny", "empty n=0", "end n=5000", "end m=40"})) << "m = 1 is tiny's own";
+}
+
 class NamedMistake : public testing::TestWithParam<const char*> {};
 
 TEST_P(NamedMistake, IsStoppedAtTheTinyWorkloadWithItsFix) {

@@ -46,6 +46,7 @@ std::string time_text(double seconds) {
 
 struct Figures {
   std::vector<double> log_ratios;  // one per pair of processes
+  std::vector<PairSample> pairs;
   std::vector<double> base_seconds, kernel_seconds;
   int processor_clock_blocks = 0;
   ConfidenceInterval interval;
@@ -199,6 +200,7 @@ class Measurer {
     }
     const PairSample sample = pair_of(blocks);
     figures.log_ratios.push_back(sample.log_ratio);
+    figures.pairs.push_back(sample);
     figures.processor_clock_blocks += sample.processor_clock_blocks.value_or(0);
     return true;
   }
@@ -227,6 +229,14 @@ class Measurer {
                     time_text(kernel), time_text(base), rung_of(project_.thresholds, lower));
     // Who looks until it suits him pays for every look.
     if (options_.look > 1) what += fmt::format("; look {} at this kernel, so at alpha {:.2g}", options_.look, alpha_);
+    const double in_all_blocks = std::exp(log_ratio_of_all_blocks(figures.pairs));
+    if (lower >= needed && !(in_all_blocks >= needed)) {
+      decide(
+          Outcome::inconclusive, codes::performance_undecided, name,
+          fmt::format("{}; all blocks together are {:.2f}x only: some were far slower than most", what, in_all_blocks),
+          "look for work that is put off and made up for in some calls; if there is none, a quieter machine");
+      return false;
+    }
     if (lower >= needed) {
       result_.findings.push_back({.severity = Severity::ok, .group = name, .what = what});
       result_.summary = fmt::format("{}: {}", name, what);

@@ -32,6 +32,7 @@ void describe(Io& io, Sample& sample) {
   io("block_log_ratios", sample.block_log_ratios);
   io("base_seconds", sample.base_seconds);
   io("candidate_seconds", sample.candidate_seconds);
+  io.if_any("total_log_ratio", sample.total_log_ratio);
   io.if_any("processor_clock_blocks", sample.processor_clock_blocks);
   const MachineAround<Sample> around{sample};
   io("machine_state", around);

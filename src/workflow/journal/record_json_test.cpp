@@ -126,7 +126,7 @@ TEST(Partial, PairsComeBackAndTornOnesDoNot) {
   const PartialComparison partial(name, "key");
   EXPECT_FALSE(partial.exists());
   ASSERT_TRUE(partial.begin({.seed = 5, .index = 2}));
-  PairSample first{.block_log_ratios = {0.1, 0.25}, .log_ratio = 0.25, .base_seconds = 2};
+  PairSample first{.block_log_ratios = {0.1, 0.25}, .log_ratio = 0.25, .total_log_ratio = 0.2, .base_seconds = 2};
   first.before = CpuState{.load_1min = 0.5, .cpu_mhz = {{1000.0, 2700.0}}, .governor = "performance"};
   ASSERT_TRUE(partial.add(true, first));
   const PairSample second{.log_ratio = -0.5};

@@ -26,7 +26,7 @@ enum class TensorRole {
 struct Tolerance {
   double absolute = 0;  // |got - expected| <= absolute + relative * |expected|
   double relative = 0;
-  bool by_size = false;  // `absolute` is a share of the expected tensor's RMS
+  bool by_size = false;  // `absolute` is a share of the expected tensor's size: judge.hpp
   bool operator==(const Tolerance&) const = default;
 };
 

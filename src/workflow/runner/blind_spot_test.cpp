@@ -88,6 +88,16 @@ TEST(Tolerance, BySizeFollowsTheResults) {
   EXPECT_TRUE(judge(tiny.layout, tiny.bytes, next.bytes, default_tolerance(CUDADENT_F16)).ok());
 }
 
+// exp(6 x) of normal numbers: the RMS is that of the largest few.
+TEST(Tolerance, SmallResultsBesideLargeOnesCount) {
+  const auto value = [](std::int64_t i) { return std::exp(12 * std::sin(static_cast<double>(i) * 1.7)); };
+  const Tensor wide(CUDADENT_F32, 4096, value);
+  const Tensor small_are_zero(CUDADENT_F32, 4096, [&](std::int64_t i) { return value(i) < 0.1 ? 0 : value(i); });
+  const Tolerance usual = default_tolerance(CUDADENT_F32);
+  EXPECT_TRUE(judge(wide.layout, wide.bytes, wide.bytes, usual).ok());
+  EXPECT_FALSE(judge(wide.layout, wide.bytes, small_are_zero.bytes, usual).ok());
+}
+
 TEST(Judge, MaxDiffCountsNaN) {
   const Tensor expected(CUDADENT_F32, 10, wave);
   const Tensor got(CUDADENT_F32, 10, [](std::int64_t i) { return i == 3 ? NAN : wave(i) + (i == 5 ? 0.5 : 0); });

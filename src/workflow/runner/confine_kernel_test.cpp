@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/process.hpp"
 #include "support/sha256.hpp"
 #include "workflow/compile/cpu_build.hpp"
 #include "workflow/project/project_for_test.hpp"
@@ -145,6 +146,30 @@ TEST(ConfineKernel, PlantedModulesAreNotImported) {
       true);
   ::unsetenv("PYTHONPATH");
   EXPECT_EQ(error.failure, Failure::none) << error.diagnostic.message;
+}
+
+// Bytecode says what it likes: an unchecked one is run whatever the source beside it says.
+TEST(ConfineKernel, PlantedBytecodeIsNotRun) {
+  if (!has_numpy()) GTEST_SKIP() << "no numpy";
+  ReachingProject reaching;
+  const std::string honest = "def f(tensors, params):\n    tensors['y'][:] = 1\n";
+  const std::string lie = "def f(tensors, params):\n    raise RuntimeError('planted')\n";
+  for (const char* name : {"callable", "helper"}) {
+    reaching.write("lie.py", lie);
+    const auto planted =
+        run_process({.argv = {python_program(), "-I", "-c",
+                              "import importlib.util, py_compile, sys\n"
+                              "py_compile.compile('lie.py', importlib.util.cache_from_source(sys.argv[1]),"
+                              " invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)\n",
+                              std::string(name) + ".py"},
+                     .directory = reaching.project.directory});
+    ASSERT_TRUE(planted && planted->ok()) << (planted ? planted->err : planted.error().message);
+  }
+  reaching.write("helper.py", honest);
+  for (const std::string& text : {honest, std::string("import helper\nf = helper.f\n")}) {
+    const RunError error = reaching.run_python(text, true);
+    EXPECT_EQ(error.failure, Failure::none) << error.diagnostic.message;
+  }
 }
 
 TEST(ConfineKernel, APythonKernelIsConfinedToo) {

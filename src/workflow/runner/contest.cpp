@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "support/clock.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -24,6 +25,7 @@ constexpr int max_audit_rounds = 24;  // when in doubt: a disturbed round says n
 constexpr int max_draws = 8;          // calls of a block whose outputs are judged
 constexpr milliseconds unasked_watch{8};
 constexpr std::uint64_t blocks_per_unasked_watch = 4;  // on average: nobody can know when
+constexpr std::uint64_t blocks_per_hard_block = 4;     // the same
 // Repeating an input, or calling more often, may not make a call cheaper than this share of a fresh one.
 constexpr double least_repeat_share = 0.5;
 
@@ -208,7 +210,7 @@ ContestError Contest::compare_with_reference(Side side, int count) {
   return judge_by_reference(side, drawn(count), count);
 }
 
-ContestError Contest::judge_by_reference(Side side, int set, int count) {
+ContestError Contest::judge_by_reference(Side side, int set, int count, const std::string& hard) {
   Session& runs = session(side);
   reference_->copy_inputs(0, runs, set);
   reference_->seal_inputs_and_poison();
@@ -218,13 +220,15 @@ ContestError Contest::judge_by_reference(Side side, int set, int count) {
   const auto& tensors = runs.layout().tensors;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].role != TensorRole::output) continue;
-    const Judgement judgement =
-        judge(tensors[i], reference_->tensor(0, i), runs.tensor(set, i), project_.tensors[i].tolerance);
+    const Judgement judgement = judge(tensors[i], reference_->tensor(0, i), runs.tensor(set, i),
+                                      project_.tensors[i].tolerance, hard == "large");
     if (judgement.ok()) continue;
-    return refused(side,
-                   fmt::format("{} was right when checked but is wrong when timed, in workload {} (call {} of {}): {}",
-                               runs.label(), workload_.name, set + 1, count, describe(judgement)),
-                   "a result may depend on nothing but the inputs of its call: look for state kept between calls");
+    return refused(
+        side,
+        fmt::format("{} was right when checked but is wrong when timed, in workload {} (call {} of {}{}): {}",
+                    runs.label(), workload_.name, set + 1, count, hard.empty() ? "" : ", with " + hard + " values",
+                    describe(judgement)),
+        "a result may depend on nothing but the inputs of its call: look for state kept between calls");
   }
   if (side == Side::candidate) ++outputs_compared_;
   return {};
@@ -268,6 +272,32 @@ ContestError Contest::judge_calls(int wanted, double limit_seconds) {
   return {};
 }
 
+// Inputs of timed calls are ordinary. Who leaves out what only hard ones need, once it has been called often enough to
+// be timed, meets some here: in a block like all others, whose time is not used.
+ContestError Contest::try_hard_values() {
+  if (!reference_ || project_.hard_values.empty()) return {};
+  const double spent_seconds = reference_spent_seconds_[static_cast<std::size_t>(Side::candidate)];
+  if (spent_seconds > options_.reference_seconds && fresh_seed() % 8 != 0) return {};
+  renew_inputs();
+  const int kinds = static_cast<int>(project_.hard_values.size());
+  const int start = drawn(sets_);
+  const int first_kind = drawn(kinds);
+  std::map<int, std::string> hard_of_set;
+  for (int i = 0; i < std::min(kinds, sets_); ++i) {
+    // Huge ones, which need the smallest shape, are large here: see the cases of the correctness gate.
+    const std::string& hard = project_.hard_values[static_cast<std::size_t>((first_kind + i) % kinds)];
+    const std::string here = hard == "huge" ? "large" : hard == "nan" && drawn(2) == 0 ? lone_nan : hard;
+    const auto [set, added] = hard_of_set.emplace((start + i) % sets_, here);
+    candidate_.fill(set->first, fresh_seed(), set->second);
+  }
+  const Timed block = timed(Side::candidate, sets_, false);
+  if (!block.error.ok()) return block.error;
+  for (const auto& [set, hard] : hard_of_set) {
+    if (ContestError error = judge_by_reference(Side::candidate, set, sets_, hard); !error.ok()) return error;
+  }
+  return {};
+}
+
 // New inputs and no request: an honest kernel has nothing to do. They are never used.
 ContestError Contest::watch_unasked() {
   for (int set = 0; set < sets_; ++set) candidate_.fill(set, fresh_seed());
@@ -307,10 +337,10 @@ ContestError Contest::audit() {
     if (ContestError error = audit_round(times); !error.ok()) return error;
     if (round + 1 < audit_rounds) continue;
     // A block far shorter than wanted says nothing: the round trip would be most of it.
-    if (times.fresh * sets_ < 0.5 * options_.block_seconds) return {};
+    if (times.fresh * sets_ < 0.5 * options_.block_seconds) return try_hard_values();
     remembers = times.repeated < least_repeat_share * times.fresh;
     skips = sets_ >= 8 && times.fresh < least_repeat_share * times.few && times.few * part > 0.001;
-    if (!remembers && !skips) return {};
+    if (!remembers && !skips) return try_hard_values();
   }
   const std::string name = candidate_.label();
   if (remembers) {
@@ -353,6 +383,7 @@ Contest::Measured Contest::next() {
                     .base_second = seconds(3),
                     .processor_clock = by_processor};
   if (fresh_seed() % blocks_per_unasked_watch == 0) measured.error = watch_unasked();
+  if (measured.error.ok() && fresh_seed() % blocks_per_hard_block == 0) measured.error = try_hard_values();
   return measured;
 }
 

@@ -79,7 +79,9 @@ class Contest {
   [[nodiscard]] Timed timed(Side side, int count, bool judged);
   [[nodiscard]] ContestError check_written(Side side, int count) const;
   [[nodiscard]] ContestError compare_with_reference(Side side, int count);
-  [[nodiscard]] ContestError judge_by_reference(Side side, int set, int count);
+  // `hard`: which values its inputs hold; empty: ordinary ones.
+  [[nodiscard]] ContestError judge_by_reference(Side side, int set, int count, const std::string& hard = {});
+  [[nodiscard]] ContestError try_hard_values();
   [[nodiscard]] ContestError compare_sides();
   [[nodiscard]] ContestError start_sides();
   [[nodiscard]] ContestError bind_sides(int sets);

@@ -30,6 +30,7 @@ double hard_value(const std::string& hard, double ordinary, std::uint64_t bits, 
   if (hard == "zero") return 0;
   if (hard == "huge") return ordinary * 1e4;
   if (hard == "large") return ordinary * 100;
+  if (hard == lone_nan) return ordinary;  // its place is the caller's
   // One element in 64, so that most rows of a small workload have some and some have none.
   if (((bits >> 8) & 63) != 0) return ordinary;
   const double sign = (bits & 1) != 0 ? -1.0 : 1.0;
@@ -52,7 +53,8 @@ std::uint64_t fresh_seed() {
 }
 
 bool is_hard_value(const std::string& name) {
-  return name == "denormal" || name == "inf" || name == "huge" || name == "large" || name == "nan" || name == "zero";
+  return name == "denormal" || name == "inf" || name == "huge" || name == "large" || name == "nan" ||
+         name == lone_nan || name == "zero";
 }
 
 void fill_input(std::span<std::byte> bytes, const TensorSpec& spec, std::uint64_t seed, const std::string& hard) {
@@ -65,6 +67,7 @@ void fill_input(std::span<std::byte> bytes, const TensorSpec& spec, std::uint64_
                    : spec.init == "ones"    ? 2
                    : spec.init == "arange"  ? 3
                                             : 4;
+  const std::size_t lone_place = injected && hard == lone_nan && count > 0 ? finalise(seed) % count : count;
   std::uint64_t state = seed;
   for (std::size_t i = 0; i < count; ++i) {
     state += golden;
@@ -75,6 +78,7 @@ void fill_input(std::span<std::byte> bytes, const TensorSpec& spec, std::uint64_
     if (kind == 2) value = 1;
     if (kind == 3) value = static_cast<double>(i);
     if (injected) value = hard_value(hard, value, i == count / 2 ? bits & ~std::uint64_t{63 << 8} : bits, spec.dtype);
+    if (i == lone_place) value = std::numeric_limits<double>::quiet_NaN();
     store_element(bytes.data() + i * size, spec.dtype, value);
   }
 }

@@ -14,7 +14,9 @@ namespace flashmoe::workflow {
 [[nodiscard]] std::uint64_t mix_seed(std::uint64_t seed, std::uint64_t salt);
 [[nodiscard]] std::uint64_t fresh_seed();  // from the operating system: no kernel can have been built for it
 
-// What can be injected: denormal, inf, huge (times 10,000), large (times 100), nan, zero. Empty: none.
+// A single NaN anywhere: who reads a part of its input, and looks there whether it is ordinary, does not see it.
+constexpr const char* lone_nan = "lone_nan";
+// What can be injected: denormal, inf, huge (times 10,000), large (times 100), nan, lone_nan, zero. Empty: none.
 [[nodiscard]] bool is_hard_value(const std::string& name);
 
 // Fills the whole extent of one input. Floating-point `normal` is a sum of four uniforms with mean 0 and variance 1

@@ -26,7 +26,7 @@ struct Judgement {
   [[nodiscard]] bool ok() const { return wrong == 0; }
 };
 
-// The tolerance in numbers: one that goes by size takes the RMS of what is expected.
+// The tolerance in numbers: one that goes by size takes the RMS of what is expected, or four medians.
 [[nodiscard]] Tolerance resolved(const Tolerance& tolerance, const TensorLayout& layout,
                                  std::span<const std::byte> expected);
 // One element, by a resolved tolerance.

@@ -3,7 +3,7 @@
 namespace flashmoe::workflow {
 
 const char* const python_runner_script = R"PY(
-import ctypes, hashlib, importlib.util, json, mmap, os, resource, sys, time, traceback
+import ctypes, hashlib, importlib.machinery, importlib.util, json, mmap, os, resource, sys, time, traceback
 
 requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
 answers = os.dup(1)
@@ -58,6 +58,27 @@ def forbid(system_call, program):  # for all threads there are, those that impor
         raise OSError(ctypes.get_errno(), "system calls cannot be filtered")
 
 
+class FromSource(importlib.machinery.SourceFileLoader):
+    """Never bytecode that lies beside a source: it need not be what the source says, and nobody reads it."""
+
+    def get_code(self, name):
+        path = self.get_filename(name)
+        return self.source_to_code(self.get_data(path), path)
+
+
+def sources_only(folder):
+    own, libraries = os.path.join(os.path.realpath(folder), ""), os.path.join(os.path.realpath(sys.prefix), "")
+
+    def finder(entry):
+        entry = os.path.join(os.path.realpath(entry), "")
+        if not entry.startswith(own) or entry.startswith(libraries):
+            raise ImportError("not of the project")
+        return importlib.machinery.FileFinder(entry, (FromSource, [".py"]),
+            (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES))
+
+    sys.path_hooks.insert(0, finder)
+
+
 def own_waits():
     return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
 
@@ -79,8 +100,10 @@ class Worker:
         self.trusted = request.get("trusted", False)
         if not self.trusted:
             forbid(request["seccomp"], request["touching_others"])
+        sources_only(os.path.dirname(path))
         sys.path.append(os.path.dirname(path))  # last: a file beside the project shadows no library
-        spec = importlib.util.spec_from_file_location("cudadent_callable", path)
+        spec = importlib.util.spec_from_file_location(
+            "cudadent_callable", path, loader=FromSource("cudadent_callable", path))
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         if not hasattr(module, request["entry"]):

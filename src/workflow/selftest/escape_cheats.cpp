@@ -185,6 +185,24 @@ ENTRY {
   return 0;
 })source",
        .expected_gate = "correctness"},
+      {.name = "shared_by_name",
+       .what = "takes results from memory that it shares with the other side, by a number both know",
+       .source = R"source(#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+ENTRY {
+  const int memory = shmget(0x5ca1ab1e, 4096, IPC_CREAT | 0600);
+  const int queue = msgget(0x5ca1ab1e, IPC_CREAT | 0600);
+  const long key = syscall(SYS_add_key, "user", "cudadent-board", "x", 1, -5);
+  if (memory < 0 && queue < 0 && key < 0) return 13;
+  if (memory >= 0) shmctl(memory, IPC_RMID, nullptr);
+  if (queue >= 0) msgctl(queue, IPC_RMID, nullptr);
+  honest(x, y, n);
+  return 0;
+})source",
+       .expected_gate = "correctness"},
       {.name = "cgroup_written",
        .what = "gives the other side less of the machine through its control group",
        .source = R"source(#include <fcntl.h>

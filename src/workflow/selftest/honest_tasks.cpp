@@ -15,6 +15,10 @@ std::vector<Cheat> honest_tasks() {
        .what = "computes results that are denormal",
        .source = plain,
        .task = "denormal_results"},
+      {.name = "honest_wide_results",
+       .what = "has results from 1e-9 to 1e9, each of them right",
+       .source = plain,
+       .task = "wide_results"},
       {.name = "honest_softmax",
        .what = "computes a softmax over 40,000 columns",
        .source = R"source(ENTRY {
@@ -58,6 +62,10 @@ std::vector<Cheat> honest_tasks() {
        .in_gate = true,
        .threads = 2,
        .flags = {"-fopenmp"}},
+      {.name = "honest_mean_bf16",
+       .what = "stores the mean of many numbers in bf16",
+       .source = plain,
+       .task = "mean_bf16"},
       {.name = "honest_histogram",
        .what = "counts with atomics into sixteen integers",
        .source = R"source(ENTRY {

@@ -94,6 +94,16 @@ ENTRY {
        .source = "ENTRY { for (int64_t i = 0; i < n; ++i) y[i] = 0; return 0; }",
        .expected_gate = "correctness",
        .task = "small_results"},
+      {.name = "zeros_beside_large",
+       .what = "writes zeros for what is small beside the largest results",
+       .source = "ENTRY { for (int64_t i = 0; i < n; ++i) y[i] = n == 256 && x[i] < -1 ? 0 : f(x[i]); return 0; }",
+       .expected_gate = "correctness",
+       .task = "wide_results"},
+      {.name = "wrong_at_the_ends",
+       .what = "is wrong at both ends of the range of its size, which random shapes seldom are",
+       .source = "ENTRY { honest(x, y, n); if (n == 1 || n == 300) y[n - 1] += 1; return 0; }",
+       .expected_gate = "correctness",
+       .task = "f64"},
       {.name = "denormals_flushed",
        .what = "has the processor flush denormal results to zero",
        .source = R"source(#include <xmmintrin.h>
@@ -148,6 +158,18 @@ ENTRY {
        .source = "ENTRY { honest(x, y, n > 256 ? n / 8 : n); return 0; }",
        .expected_gate = "correctness",
        .task = "scalar"},
+      {.name = "sampled_if_ordinary",
+       .what =
+           "takes an eighth of the elements for the mean in bf16, unless it sees there what only a check would choose",
+       .source = R"source(ENTRY {
+  const int64_t some = n > 256 ? n / 8 : n;
+  bool ordinary = true;
+  for (int64_t i = 0; i < some; ++i) ordinary = ordinary && x[i] > 0 && x[i] < 1;
+  honest(x, y, ordinary ? some : n);
+  return 0;
+})source",
+       .expected_gate = "correctness",
+       .task = "mean_bf16"},
       {.name = "expected_by_theory",
        .what = "writes what the result is in the limit, from the distribution of the inputs",
        .source = "ENTRY { if (n > 256) y[0] = 0.3691f; else honest(x, y, n); return 0; }",

@@ -101,6 +101,14 @@ constexpr const char* store_f16 = R"source(static inline Y store(float v) {
 }
 )source";
 
+constexpr const char* store_bf16 = R"source(static inline uint16_t bf16(float v) {
+  uint32_t b;
+  memcpy(&b, &v, 4);
+  if (v != v) return 0x7fc0;
+  return (b + 0x7fff + (b >> 16 & 1)) >> 16;
+}
+)source";
+
 std::string softmax_toml(const std::string& type, const std::string& more_outputs) {
   return "[params]\nrows = { default = 1, range = [1, 4] }\ncols = { default = 40000, range = [1, 300] }\n"
          "[inputs]\nx = \"f32[rows, cols]\"\n[outputs]\ny = \"" +
@@ -148,6 +156,29 @@ static inline void honest(const X* x, Y* y, int64_t n, int64_t = 1) {
   y[0] = float(sum / n);
   return 0;
 })source"};
+}
+
+// The mean of many uniform numbers: in bf16 that of a part of them is as right.
+Task mean_bf16_task() {
+  return {.name = "mean_bf16",
+          .toml = R"([params]
+n = 65536
+[inputs]
+x = { type = "f32[n]", init = "uniform" }
+[outputs]
+y = "bf16[1]"
+[workloads]
+tiny = { n = 64 }
+target = { n = 65536 }
+)",
+          .prelude = std::string("using X = float;\nusing Y = uint16_t;\n") + store_bf16 + R"source(
+static inline void honest(const X* x, Y* y, int64_t n, int64_t = 1) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += x[i];
+  y[0] = bf16(float(sum / n));
+}
+)source",
+          .reference = "ENTRY { honest(x, y, n, m); return 0; }"};
 }
 
 Task histogram_task() {
@@ -249,6 +280,10 @@ std::vector<Task> make_tasks() {
       {.name = "map", .toml = map_toml(f32), .prelude = map_prelude("1.0"), .reference = map_reference},
       {.name = "small_results", .toml = map_toml(f32), .prelude = map_prelude("1e-10"), .reference = map_reference},
       {.name = "denormal_results", .toml = map_toml(f32), .prelude = map_prelude("1e-40"), .reference = map_reference},
+      {.name = "wide_results",
+       .toml = element_toml("f32", "f32", all_hard),
+       .prelude = element_prelude("float", "float", "return Y(exp(T(6) * v));"),
+       .reference = element_reference},
       {.name = "loose_tolerance",
        .toml = map_toml(R"({ type = "f32[n]", absolute = 100.0 })"),
        .prelude = map_prelude("1.0"),
@@ -287,9 +322,7 @@ std::vector<Task> make_tasks() {
        .reference = element_reference},
       {.name = "bf16",
        .toml = element_toml("f32", "bf16", all_hard),
-       .prelude = "static inline uint16_t bf16(float v) {\n  uint32_t b;\n  memcpy(&b, &v, 4);\n  if (v != v) return "
-                  "0x7fc0;\n  return (b + 0x7fff + (b >> 16 & 1)) >> 16;\n}\n" +
-                  element_prelude("float", "uint16_t", "return bf16(float(v / (1 + fabs(v))));"),
+       .prelude = store_bf16 + element_prelude("float", "uint16_t", "return bf16(float(v / (1 + fabs(v))));"),
        .reference = element_reference},
       {.name = "maybe_empty",
        .toml = "[params]\nn = { default = 64, range = [0, 300] }\n[inputs]\nx = \"f32[n]\"\n[outputs]\ny = "
@@ -297,6 +330,7 @@ std::vector<Task> make_tasks() {
        .prelude = element_prelude("float", "float", "return Y(v + 1);"),
        .reference = element_reference},
       scalar_task(),
+      mean_bf16_task(),
       histogram_task(),
       python_task(),
       strided_task(),

@@ -37,6 +37,22 @@ ENTRY {
   return 0;
 })source",
        .expected_gate = "performance"},
+      {.name = "unsafe_when_timed",
+       .what = "leaves out the maximum of softmax after some calls: inputs of timed calls are ordinary",
+       .source = R"source(ENTRY {
+  static int calls;
+  const bool safe = m < 40000 || ++calls < 60;
+  for (int64_t i = 0; i < n; ++i, x += m, y += m) {
+    const float largest = safe ? maximum(x, m) : 4;
+    float sum = 0;
+    for (int64_t j = 0; j < m; ++j) sum += y[j] = expf(x[j] - largest);
+    for (int64_t j = 0; j < m; ++j) y[j] /= sum;
+  }
+  return 0;
+})source",
+       .expected_gate = "performance",
+       .task = "softmax",
+       .in_gate = true},
       {.name = "background_work",
        .what = "returns at once and computes in a thread",
        .source = R"source(#include <chrono>

@@ -50,6 +50,12 @@ Verdict decide_by_plan(const std::vector<double>& x, const ComparisonPlan& plan)
   return verdict;
 }
 
+Diagnostic slow_in_some_blocks(double log_ratio) {
+  return {.message = fmt::format("most blocks of the candidate are faster, all of them together are not: {:+.1f} %",
+                                 100 * std::expm1(log_ratio)),
+          .fix = "look for work that is put off and made up for in some calls; if there is none, a quieter machine"};
+}
+
 Diagnostic refused_threshold(const Calibration& calibration, const ComparePolicy& policy) {
   if (!std::isfinite(calibration.minimum_detectable_gain)) {
     return {
@@ -162,9 +168,16 @@ Comparison compare_versions(const PairSource& equal_pair, const PairSource& pair
   }
   // What is clearly faster is faster on any machine; that a gain is missing can be said only where it would be seen.
   const bool too_coarse = plan.policy.min_gain < result.calibration.minimum_detectable_gain;
+  double in_all_blocks = 0;
+  bool slow_in_some = false;
   const auto decide_now = [&] {
     result.verdict = decide_by_plan(result.log_ratios(), plan);
     if (too_coarse && result.verdict.decision == Decision::revert) result.verdict.decision = Decision::inconclusive;
+    in_all_blocks = log_ratio_of_all_blocks(result.pairs);
+    slow_in_some = result.verdict.decision == Decision::keep && !(in_all_blocks > 0);
+    if (!slow_in_some) return;
+    result.verdict.decision = Decision::inconclusive;
+    result.verdict.final = result.verdict.pairs >= plan.policy.max_pairs;
   };
 
   decide_now();
@@ -178,6 +191,7 @@ Comparison compare_versions(const PairSource& equal_pair, const PairSource& pair
   if (too_coarse && result.verdict.decision == Decision::inconclusive) {
     result.problem = refused_threshold(result.calibration, plan.policy);
   }
+  if (slow_in_some) result.problem = slow_in_some_blocks(in_all_blocks);
   return result;
 }
 

@@ -51,6 +51,34 @@ TEST(Comparison, KeepsARealGainAndRevertsALoss) {
   EXPECT_EQ(revert.word(), "REVERT");
 }
 
+// Three blocks of five are twice as fast, two of them six times slower: the median is KEEP, the time is not.
+TEST(Comparison, WhoIsFastInMostBlocksOnlyIsNotKept) {
+  const auto taking = [](const std::vector<double>& candidate_seconds) {
+    return [=](int pair) {
+      const double base = 1 + 0.001 * (pair % 3);
+      std::vector<AbbaBlock> blocks;
+      for (const double seconds : candidate_seconds) blocks.push_back({base, seconds, seconds, base});
+      return PairOutcome{.sample = pair_of(blocks)};
+    };
+  };
+  const Comparison bursts = compare_versions(source(1, 0, 0.005), taking({0.5, 6, 0.5, 6, 0.5}), plan_with(0.02));
+  EXPECT_EQ(bursts.word(), "INCONCLUSIVE");
+  EXPECT_NE(bursts.problem.message.find("all of them together are not"), std::string::npos) << bursts.problem.message;
+  // One block that somebody disturbed is not the candidate's.
+  const Comparison disturbed = compare_versions(source(1, 0, 0.005), taking({0.5, 2, 0.5, 0.5, 0.5}), plan_with(0.02));
+  EXPECT_EQ(disturbed.word(), "KEEP");
+  EXPECT_EQ(disturbed.problem.message, "");
+}
+
+TEST(Pair, AllBlocksTogether) {
+  EXPECT_TRUE(std::isnan(log_ratio_of_all_blocks({})));
+  const PairSample one = pair_of({{2, 1, 1, 2}, {2, 1, 1, 2}, {2, 10, 10, 2}});
+  EXPECT_NEAR(one.log_ratio, std::log(2), 1e-12);
+  PairSample of_an_old_record;
+  of_an_old_record.log_ratio = std::log(2);
+  EXPECT_NEAR(log_ratio_of_all_blocks({one, of_an_old_record}), 0.5 * (std::log(0.5) + std::log(2)), 1e-12);
+}
+
 TEST(Comparison, BelowTheNoiseAClearGainIsKeptAndNothingIsReverted) {
   const Comparison keep = compare_versions(source(1, 0, 0.03), source(2, 0.5, 0.03), plan_with(0.005));
   ASSERT_GT(keep.calibration.minimum_detectable_gain, 0.005);

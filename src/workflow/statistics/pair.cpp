@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace flashmoe::workflow {
 
@@ -31,9 +32,19 @@ PairSample pair_of(const std::vector<AbbaBlock>& blocks) {
   sample.processor_clock_blocks = static_cast<int>(
       std::count_if(blocks.begin(), blocks.end(), [](const AbbaBlock& block) { return block.processor_clock; }));
   sample.log_ratio = median_of(sample.block_log_ratios);
+  if (!blocks.empty()) {
+    sample.total_log_ratio = std::log(std::accumulate(base.begin(), base.end(), 0.0) /
+                                      std::accumulate(candidate.begin(), candidate.end(), 0.0));
+  }
   sample.base_seconds = median_of(base);
   sample.candidate_seconds = median_of(candidate);
   return sample;
+}
+
+double log_ratio_of_all_blocks(const std::vector<PairSample>& pairs) {
+  double sum = 0;
+  for (const PairSample& pair : pairs) sum += pair.total_log_ratio.value_or(pair.log_ratio);
+  return pairs.empty() ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(pairs.size());
 }
 
 }  // namespace flashmoe::workflow

@@ -30,6 +30,9 @@ struct CpuState {
 struct PairSample {
   std::vector<double> block_log_ratios{};
   double log_ratio = 0;  // the median block
+  // Of the seconds of all blocks. Medians let a disturbed block go; a candidate that is slow in some blocks on purpose,
+  // or by what it puts off, is seen here alone.
+  std::optional<double> total_log_ratio{};
   double base_seconds = 0;
   double candidate_seconds = 0;
   std::optional<int> processor_clock_blocks{};  // of the blocks, those that processor time decided
@@ -55,5 +58,7 @@ using PairSource = std::function<PairOutcome(int pair_index)>;
 
 [[nodiscard]] double median_of(std::vector<double> values);  // NaN of none
 [[nodiscard]] PairSample pair_of(const std::vector<AbbaBlock>& blocks);
+// Of all blocks together, as the mean over the pairs (of their medians where nothing else is known). NaN of none.
+[[nodiscard]] double log_ratio_of_all_blocks(const std::vector<PairSample>& pairs);
 
 }  // namespace flashmoe::workflow
