@@ -33,19 +33,14 @@ Diagnostic of_the_kernel(const RunError& error) {
   return problem;
 }
 
-// One call, before anything is timed: is it right, and how long does it take?
-Result<double> first_call(const GateContext& context, const Workload& workload, std::uint64_t seed, Session& session,
-                          HostProfile& profile) {
-  const Project& project = context.project;
+// How long one call takes, before anything is timed.
+Result<double> first_call(const Project& project, const Workload& workload, std::uint64_t seed, Session& session) {
   RunError error = session.bind(project, workload.values, workload.name, 1);
   if (error.failure != Failure::none) return of_the_kernel(error);
   session.fill(0, seed);
   session.seal_inputs_and_poison();
   const Block block = session.run(0, 1, milliseconds(static_cast<long>(project.call_limit_seconds * 1e3)));
   if (!block.ok()) return of_the_kernel(block.error);
-  auto wrong = wrong_output(project, workload, session, context.reference);
-  if (!wrong) return wrong.error();
-  profile.wrong = std::move(*wrong);
   return block.seconds;
 }
 
@@ -81,7 +76,8 @@ double copying_speed(double bytes, int threads) {
   return sum;
 }
 
-Result<HostProfile> profile_host_call(const GateContext& context, const Workload& workload, std::uint64_t seed) {
+Result<HostProfile> profile_host_call(const GateContext& context, const Workload& workload, std::uint64_t seed,
+                                      bool judge) {
   const Project& project = context.project;
   HostProfile profile;
   // Before the worker is started: it is born with them.
@@ -89,8 +85,13 @@ Result<HostProfile> profile_host_call(const GateContext& context, const Workload
   Session session;
   if (const RunError error = session.start(project, context.kernel, false); error.failure != Failure::none)
     return of_the_kernel(error);
-  const auto first = first_call(context, workload, seed, session, profile);
+  const auto first = first_call(project, workload, seed, session);
   if (!first) return first.error();
+  if (judge) {
+    auto wrong = wrong_output(project, workload, session, context.reference);
+    if (!wrong) return wrong.error();
+    profile.wrong = std::move(*wrong);
+  }
 
   const double set_bytes = static_cast<double>(session.layout().input_bytes + session.layout().output_bytes) + 1;
   const double wanted =

@@ -17,9 +17,10 @@ struct HostProfile {
   std::optional<Finding> wrong{};                // the result is not the reference's
 };
 
-// The kernel of a context that is prepared. An error carries the kernel's code where it is the kernel's own.
+// The kernel of a context that is prepared; `judge`: the reference is asked whether it is right. An error carries the
+// kernel's code where it is the kernel's own.
 [[nodiscard]] Result<HostProfile> profile_host_call(const GateContext& context, const Workload& workload,
-                                                    std::uint64_t seed);
+                                                    std::uint64_t seed, bool judge);
 
 // Bytes per second, read and written, of threads that copy: `bytes` in all.
 [[nodiscard]] double copying_speed(double bytes, int threads);

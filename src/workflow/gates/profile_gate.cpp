@@ -26,7 +26,7 @@ struct Task {
   Workload workload;
   std::uint64_t seed = 0;
   bool debug = false;
-  bool is_judged = false;  // by the gates before: nobody asks the reference again
+  bool judge = true;       // whether the reference is asked; not after gates that did, nor to debug
   bool must_name = false;  // it is slow, so something is the bottleneck
 };
 
@@ -50,7 +50,7 @@ Result<Done> count_launches(const GateContext& context, const Task& task, Profil
                          .report = context.report.path(),
                          .workload = task.workload,
                          .seed = task.seed,
-                         .reference = task.is_judged ? nullptr : &context.reference});
+                         .reference = task.judge ? &context.reference : nullptr});
   if (!run) return run.error();
   if (const auto advised = advise(*run, *rules); !advised) return advised.error();
   profile.run = std::move(*run);
@@ -64,7 +64,7 @@ Result<Done> count_launches(const GateContext& context, const Task& task, Profil
 }
 
 Result<Done> measure_host(const GateContext& context, const Task& task, Profile& profile) {
-  auto measured = profile_host_call(context, task.workload, task.seed);
+  auto measured = profile_host_call(context, task.workload, task.seed, task.judge);
   if (!measured) return measured.error();
   auto advice = advise(measured->call);
   if (!advice) return advice.error();
@@ -131,8 +131,7 @@ void conclude(const Task& task, Profile& profile) {
     result.findings.insert(result.findings.end(), wrong.begin(), wrong.end());
     result.findings.push_back({.severity = Severity::warning,
                                .group = "debug",
-                               .what = wrong.empty() ? "no evidence: looked at, not judged"
-                                                     : "no evidence: the kernel is wrong, so its speed means nothing",
+                               .what = "no evidence: looked at, not judged",
                                .fix = "cudadent gate judges it",
                                .code = codes::profile_no_evidence});
     return decide(result, Outcome::inconclusive, codes::profile_no_evidence, bottleneck + " (debug: no evidence)");
@@ -207,7 +206,7 @@ GateResult explain_speed(GateContext& context) {
   const auto profile =
       profile_kernel(context, {.workload = *workload,
                                .seed = mix_seed(context.seed, 4),
-                               .is_judged = correctness != nullptr && correctness->outcome == Outcome::holds,
+                               .judge = correctness == nullptr || correctness->outcome != Outcome::holds,
                                .must_name = performance != nullptr && is_below_the_baseline(*performance)});
   return profile ? profile->result : could_not_run(ProfileFacts::gate, profile.error());
 }
@@ -263,7 +262,8 @@ Result<Profile> profile_project(const Project& project, const ProfileRequest& re
   progress.step("build", 10);
   if (const auto ready = context.prepare(); !ready) return ready.error();
   progress.step("run", 10);
-  auto profile = profile_kernel(context, {.workload = *workload, .seed = context.seed, .debug = request.debug});
+  auto profile = profile_kernel(
+      context, {.workload = *workload, .seed = context.seed, .debug = request.debug, .judge = !request.debug});
   progress.done();
   if (!profile) return profile;
   write_or_show(context, profile_record(context, profile->result), request.record, profile->record,
