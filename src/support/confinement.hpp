@@ -1,6 +1,6 @@
 // What a child may touch, enforced by the kernel from its first instruction on: files by Landlock, sockets and memory
-// that is shared by a name by seccomp; its memory and threads are limited (process_limits.hpp). Where the kernel has no Landlock the files stay open;
-// confinement_here() says which of the two hold.
+// that is shared by a name by seccomp; its memory and threads are limited (process_limits.hpp). Where the kernel has no
+// Landlock the files stay open; confinement_here() says which of the two hold.
 #pragma once
 
 #include <optional>
