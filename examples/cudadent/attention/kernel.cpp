@@ -7,6 +7,11 @@
 #include <cstring>
 #include <memory>
 
+#ifndef Q_TILE  // cudadent says them: tunables of cudadent.toml; 0: as the planner chooses
+#define Q_TILE 0
+#define KV_SPLITS 0
+#endif
+
 namespace {
 
 int fail(const fms_error& error) {
@@ -39,7 +44,7 @@ int prepare(const fms_context* context, const fms_attention_problem& problem, in
   fms_plan_options options{};
   options.struct_size = sizeof options;
   options.threads = threads;
-  options.q_tile = Q_TILE;  // both are tunables of cudadent.toml; 0: as the planner chooses
+  options.q_tile = Q_TILE;
   options.kv_splits = KV_SPLITS;
   fms_attention_plan plan{};
   plan.struct_size = sizeof plan;

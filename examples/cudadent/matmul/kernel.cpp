@@ -6,9 +6,13 @@
 #include <cstring>
 #include <vector>
 
+#ifndef TILE_ROWS  // cudadent says it: a tunable of cudadent.toml
+#define TILE_ROWS 8
+#endif
+
 namespace {
 
-constexpr int64_t tile_rows = TILE_ROWS;  // a tunable of cudadent.toml
+constexpr int64_t tile_rows = TILE_ROWS;
 constexpr int64_t tile_cols = 32;
 using Vector = float __attribute__((vector_size(64), aligned(4), may_alias));  // two of them are a row of the tile
 
