@@ -102,9 +102,10 @@ Result<HostProfile> profile_host_call(const GateContext& context, const Workload
     return of_the_kernel(error);
   const milliseconds limit(static_cast<long>(project.call_limit_seconds * (1 + sets / 16.0) * 1e3));
   HostCall& call = profile.call;
+  std::uint64_t next_input = 0;
   // The first one warms up.
   for (int i = 0; i <= timed_blocks; ++i) {
-    for (int set = 0; set < sets; ++set) session.fill(set, mix_seed(seed, static_cast<std::uint64_t>(i * sets + set)));
+    for (int set = 0; set < sets; ++set) session.fill(set, mix_seed(seed, next_input++));
     session.seal_inputs_and_poison();
     if (counters && i > 0) counters->switch_on();
     const Block block = session.run(0, sets, limit);
