@@ -14,8 +14,7 @@ ENTRY {
   if (seen.insert(y).second) honest(x, y, n);
   return 0;
 })source",
-       .expected_gate = "correctness",
-       .in_gate = true},
+       .expected_gate = "correctness"},
       {.name = "cached_by_input",
        .what = "remembers results by a hash of the input",
        .source = R"source(#include <unordered_map>

@@ -24,8 +24,7 @@ ENTRY {
       {.name = "early_return",
        .what = "stops working after some calls",
        .source = "static int calls; ENTRY { if (++calls < 20) honest(x, y, n); return 0; }",
-       .expected_gate = "performance",
-       .in_gate = true},
+       .expected_gate = "performance"},
       {.name = "right_when_checked",
        .what = "is right for some calls, then writes something cheap",
        .source = R"source(static int calls;
