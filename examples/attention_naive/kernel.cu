@@ -36,10 +36,10 @@ extern "C" __global__ void __launch_bounds__(rows)
       if (key >= length || (causal && key > row)) continue;
       float score = 0.0f;
       for (int d = 0; d < depth; ++d) score += query[d] * __half2float(k_tile[j][d]);
-      if (score == -INFINITY && largest == -INFINITY) continue;  // weight 0 before any other: no -inf - (-inf)
       const float now = fmaxf(largest, score);
-      const float shrink = __expf(largest - now);
-      const float weight = __expf(score - now);
+      const float from = now == -INFINITY && score == now ? 0.0f : now;  // weight 0 before any other: no -inf - (-inf)
+      const float shrink = __expf(largest - from);
+      const float weight = __expf(score - from);
       weight_sum = weight_sum * shrink + weight;
       for (int d = 0; d < depth; ++d) sum[d] = sum[d] * shrink + weight * __half2float(v_tile[j][d]);
       largest = now;
@@ -49,6 +49,7 @@ extern "C" __global__ void __launch_bounds__(rows)
 
   if (row >= length) return;
   const float inverse = weight_sum > 0.0f ? 1.0f / weight_sum : weight_sum;
-  for (int d = 0; d < depth; ++d) o[(head + row) * depth + d] = __float2half(sum[d] * inverse);
+  for (int d = 0; d < depth; ++d)
+    o[(head + row) * depth + d] = __float2half(weight_sum == 0.0f ? 0.0f : sum[d] * inverse);
   lse[head + row] = largest + logf(weight_sum);
 }
