@@ -67,6 +67,7 @@ CHANGING = (
     (re.compile(r"\d+(\.\d+)?( min \d+)? s\b"), "N s"),
     (re.compile(r"\b(0x)?[0-9a-f]{8,64}\b"), "ID"),
     (re.compile(r"\d+ CPU cores?"), "N CPU cores"),
+    (re.compile(r"\d+ cases right"), "N cases right"),  # random shapes may be declared ones
 )
 
 
