@@ -81,17 +81,22 @@ const CounterName* find_counter_name(const std::string& name) {
   return found == names.end() ? nullptr : &*found;
 }
 
-double counter_of(const ProfileRun& run, const std::string& name) {
-  const auto weightiest = std::max_element(run.launches.begin(), run.launches.end(),
-                                           [](const auto& a, const auto& b) { return a.share < b.share; });
-  const CounterName* counter = find_counter_name(name);
-  return weightiest == run.launches.end() || counter == nullptr ? 0 : counter->of(weightiest->report);
-}
-
 Values counters_of(const LaunchReport& launch) {
   Values values;
   for (const CounterName& counter : names) values[counter.name] = counter.of(launch);
   return values;
+}
+
+Values weightiest_counters(const ProfileRun& run) {
+  const auto weightiest = std::max_element(run.launches.begin(), run.launches.end(),
+                                           [](const auto& a, const auto& b) { return a.share < b.share; });
+  return weightiest == run.launches.end() ? Values{} : counters_of(weightiest->report);
+}
+
+double counter_of(const ProfileRun& run, const std::string& name) {
+  const Values counters = weightiest_counters(run);
+  const auto found = counters.find(name);
+  return found == counters.end() ? 0 : found->second;
 }
 
 }  // namespace flashmoe::workflow

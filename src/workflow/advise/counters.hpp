@@ -18,7 +18,9 @@ struct CounterName {
 [[nodiscard]] std::span<const CounterName> counter_names();
 [[nodiscard]] const CounterName* find_counter_name(const std::string& name);
 [[nodiscard]] Values counters_of(const LaunchReport& launch);
-// Of the launch that has most of it to say: the one with the largest share. 0 where there is no such counter.
+// Of the launch that has most to say: the one with the largest share. Empty: there was no launch.
+[[nodiscard]] Values weightiest_counters(const ProfileRun& run);
+// One of these; 0 where there is none.
 [[nodiscard]] double counter_of(const ProfileRun& run, const std::string& name);
 
 }  // namespace flashmoe::workflow

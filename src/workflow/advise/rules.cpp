@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
+#include "support/whole_file.hpp"
 #include "workflow/advise/builtin.hpp"
 #include "workflow/advise/counters.hpp"
 #include "workflow/verdict/codes.hpp"
@@ -156,9 +155,9 @@ Result<RuleSet> rules_for(const Project& project) {
   auto all = builtin_rules();
   if (!all) return all;
   const std::filesystem::path file = std::filesystem::path(project.directory) / project_rules_file;
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return all;  // most have none
-  auto own = parse_rules({std::istreambuf_iterator<char>(stream), {}}, file.string());
+  const auto text = whole_file(file.string());
+  if (!text) return all;  // most have none
+  auto own = parse_rules(*text, file.string());
   if (!own) return own;
   for (auto& value : own->values) all->values.push_back(std::move(value));
   for (Rule& rule : own->rules) {

@@ -7,8 +7,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "devices/device.hpp"
@@ -17,6 +15,7 @@
 #include "support/kernel_files.hpp"
 #include "support/process.hpp"
 #include "support/sha256.hpp"
+#include "support/whole_file.hpp"
 #include "workflow/compile/cache.hpp"
 #include "workflow/compile/compile_error.hpp"
 #include "workflow/compile/confine_compiler.hpp"
@@ -43,13 +42,6 @@ Command nvcc_command(const Project& project, const CudaToolkit& toolkit, const C
   return command;
 }
 
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 // The tool that refused is known by what it left behind: no PTX means the compiler proper, PTX without a cubin ptxas.
 Diagnostic explain_nvcc_failure(const Project& project, const CudaTarget& target, const Finished& ran,
                                 const fs::path& ptx) {
@@ -62,7 +54,7 @@ Diagnostic explain_nvcc_failure(const Project& project, const CudaTarget& target
     why.fix = ran.timed_out ? "instantiate fewer kernels per source file" : "";
     return why;
   }
-  const PtxFacts facts = read_ptx(read_text(ptx));
+  const PtxFacts facts = read_ptx(whole_file(ptx.string()).value_or(""));
   const Architecture limits =
       find_architecture(target.architecture) ? *find_architecture(target.architecture) : all_architectures().front();
   for (const PtxEntry& entry : facts.entries)

@@ -26,10 +26,7 @@ Counted count(const Counting& counting, const Version& version, const std::strin
   if (!profile || !profile->findings.empty()) return {};
   const auto cycles = least_cycles(*profile, counting.rules);
   if (!cycles) return {};
-  Counted counted{.cycles = *cycles};
-  for (const CounterName& counter : counter_names())
-    counted.counters[counter.name] = counter_of(*profile, counter.name);
-  return counted;
+  return {.cycles = *cycles, .counters = weightiest_counters(*profile)};
 }
 
 std::optional<double> counted_factor(const Counting& counting, const Version& start, const Version& end,

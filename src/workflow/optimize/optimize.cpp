@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -135,6 +135,7 @@ class Loop {
     auto version = resolve_version(project_, current_);
     if (!version) return version.error();
     version_ = std::move(*version);
+    changes_.clear();
     return Done{};
   }
 
@@ -288,11 +289,18 @@ class Loop {
       if (!candidates.empty() && proposals.front().rule != candidates.front().proposal.rule) break;
       Proposal proposal = std::move(proposals.front());
       proposals.erase(proposals.begin());
-      auto change = snapshot_of(project_, current_, proposal.files);
+      const Result<Snapshot>& change = change_of(proposal.files);
       if (!change || tried_.contains(change->commit)) continue;
-      candidates.push_back({.proposal = std::move(proposal), .change = std::move(*change)});
+      candidates.push_back({.proposal = std::move(proposal), .change = *change});
     }
     return candidates;
+  }
+
+  // A move that several bottlenecks ask for is one commit, made once.
+  const Result<Snapshot>& change_of(const FileChanges& files) {
+    const auto known = changes_.find(files);
+    if (known != changes_.end()) return known->second;
+    return changes_.emplace(files, snapshot_of(project_, current_, files)).first->second;
   }
 
   // Those that promise something, the most promising first. A neighbour foretells what was counted of it.
@@ -414,6 +422,7 @@ class Loop {
   std::optional<double> ratio_{};
   std::set<std::string> tried_{};
   CountedVersions counted_{};
+  std::map<FileChanges, Result<Snapshot>> changes_{};  // of the current version
   int failures_in_a_row_ = 0;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
