@@ -84,6 +84,7 @@ class Observation {
             .racecheck = asked.racecheck,
             .synccheck = asked.synccheck,
             .counters = !asked.report.empty(),
+            .paths = asked.paths,
             .leftovers = asked.leftovers,
             .global = shadow_.get(),
             .machine = shape_};

@@ -27,7 +27,7 @@ Watch::Watch(WatchOptions options)
       racecheck_(log_),
       races_(racecheck_),
       synccheck_(log_),
-      counters_(options_.machine, options_.cold_caches) {
+      counters_(options_.machine, options_.cold_caches, options_.paths) {
   log_.set_catch_up([this] { races_.catch_up(); });
 }
 
@@ -112,7 +112,7 @@ void Watch::before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) {
   WarpShadow& shadow = shadow_of(warp);
   // A branch is executed by those who do not take it, too.
   if (options_.counters && !note.is_pseudo) {
-    counters_.instruction(pc, note.is_branch ? warp.active : warp.exec);
+    counters_.instruction(warp, pc, note.is_branch ? warp.active : warp.exec);
     ++shadow.instructions;
   }
   if (options_.initcheck) initcheck_.instruction(warp, inst, pc, shadow.poison);
@@ -143,8 +143,9 @@ std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::
   return allowed.lanes;
 }
 
-void Watch::branch(exec::Warp&, const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken, std::uint32_t not_taken) {
-  if (options_.counters) counters_.branch(inst, pc, taken, not_taken);
+void Watch::branch(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken,
+                   std::uint32_t not_taken) {
+  if (options_.counters) counters_.branch(warp, inst, pc, taken, not_taken);
 }
 
 void Watch::frame_begins(exec::Warp& warp, exec::Frame& frame) {

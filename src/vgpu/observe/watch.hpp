@@ -23,6 +23,7 @@ namespace flashmoe::vgpu::observe {
 struct WatchOptions {
   bool memcheck = true, initcheck = true, racecheck = true, synccheck = true;
   bool counters = true;
+  bool paths = false;              // counted with them: which way warps went
   bool cold_caches = true;         // false: L2 keeps what earlier launches of this watch left
   bool leftovers = false;          // what earlier calls left counts as never set; said in findings
   GlobalShadow* global = nullptr;  // nullptr: all of global memory counts as initialised

@@ -18,7 +18,9 @@ MemoryCounts& MemoryCounts::operator+=(const MemoryCounts& other) {
   return *this;
 }
 
-Counters::Counters(const MachineShape& machine, bool cold) : machine_(machine), cold_(cold) {}
+Counters::Counters(const MachineShape& machine, bool cold, bool paths) : machine_(machine), cold_(cold) {
+  if (paths) paths_.emplace();
+}
 
 void Counters::grid_begins(const exec::Grid& grid) {
   const ir::Kernel& kernel = *grid.kernel;
@@ -31,6 +33,7 @@ void Counters::grid_begins(const exec::Grid& grid) {
   counts_.shared_bytes = dynamic > 0 ? kernel.dynamic_shared_offset + dynamic : kernel.static_shared_bytes;
   counts_.is_cold = cold_;
   work_.launch_begins(machine_.sms);
+  if (paths_) paths_->launch_begins(kernel, counts_.grid.count());
   past_l1_.assign(kernel.code.size(), false);
   for (std::size_t pc = 0; pc < kernel.info.size(); ++pc) {
     const ir::Form& form = kernel.info[pc].form;
@@ -53,9 +56,12 @@ void Counters::grid_begins(const exec::Grid& grid) {
 void Counters::grid_ends() {
   counts_.traffic = model_->traffic();
   counts_.work = work_.spread();
+  if (paths_) counts_.paths = paths_->paths();
 }
 
-void Counters::branch(const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken, std::uint32_t not_taken) {
+void Counters::branch(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken,
+                      std::uint32_t not_taken) {
+  if (paths_) paths_->branch(warp, pc, taken, not_taken);
   const auto count = [&](std::uint32_t to, std::uint32_t lanes) {
     if (lanes == 0) return;
     EdgeCounts& edge = counts_.edges[{pc, to}];
@@ -75,6 +81,7 @@ void Counters::global(const exec::Warp& warp, std::uint32_t pc, std::uint32_t la
   counts.global_sectors += coalesced_.sectors;
   counts.global_ideal_sectors += coalesced_.ideal_sectors();
   counts.global_lines += coalesced_.lines;
+  if (paths_) paths_->moved(warp, std::uint64_t{coalesced_.sectors} * sector_bytes);
   model_->request(warp.cta->sm, kind, coalesced_);
 }
 

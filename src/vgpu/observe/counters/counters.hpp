@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "vgpu/observe/counters/bank_conflicts.hpp"
 #include "vgpu/observe/counters/cache.hpp"
 #include "vgpu/observe/counters/machine_shape.hpp"
+#include "vgpu/observe/counters/paths.hpp"
 #include "vgpu/observe/counters/work_spread.hpp"
 
 namespace flashmoe::vgpu::observe {
@@ -41,6 +43,7 @@ struct LaunchCounts {
   std::map<std::uint32_t, std::uint64_t> divergent_branches{};            // by pc: lanes of one warp went both ways
   MemoryTraffic traffic{};
   WorkSpread work{};
+  std::optional<LaunchPaths> paths{};  // where they were asked for
   exec::Dim3 grid{}, block{};
   std::uint32_t shared_bytes = 0;
   bool is_cold = true;
@@ -48,19 +51,22 @@ struct LaunchCounts {
 
 class Counters {
  public:
-  Counters(const MachineShape& machine, bool cold);
+  Counters(const MachineShape& machine, bool cold, bool paths = false);
 
   void grid_begins(const exec::Grid& grid);
   void grid_ends();
-  void instruction(std::uint32_t pc, std::uint32_t lanes) {
+  void instruction(const exec::Warp& warp, std::uint32_t pc, std::uint32_t lanes) {
     InstructionCounts& counts = counts_.instructions[pc];
     ++counts.warps;
     counts.threads += lanes == exec::all_lanes ? 32 : static_cast<std::uint32_t>(__builtin_popcount(lanes));
+    if (paths_) paths_->instruction(warp, pc);
   }
   void cta_ended(const exec::Cta& cta, std::uint64_t instructions, bool wrote) {
     work_.cta_ended(cta.linear, cta.sm, instructions, wrote);
+    if (paths_) paths_->cta_ended(cta);
   }
-  void branch(const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken, std::uint32_t not_taken);
+  void branch(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken,
+              std::uint32_t not_taken);
   void access(const exec::Warp& warp, const exec::Access& access);                      // all but asynchronous copies
   void copies_issued(const exec::Warp& warp, std::span<const exec::AsyncCopy> copies);  // by one instruction
 
@@ -77,6 +83,7 @@ class Counters {
   std::unique_ptr<MemoryModel> model_{};
   LaunchCounts counts_{};
   WorkCount work_{};
+  std::optional<PathCount> paths_{};
   std::vector<bool> past_l1_{};  // by pc
   Coalesced coalesced_{};
 };

@@ -184,6 +184,7 @@ Report make_report(const ir::Kernel& kernel, const LaunchCounts& counts, const M
   report.block = counts.block;
   report.fit = launch_fit(machine, image, counts.grid, counts.block, counts.shared_bytes);
   report.work = counts.work;
+  report.paths = counts.paths;
 
   Totals totals;
   std::map<std::pair<std::string, int>, LineCounts> lines;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,6 +69,7 @@ struct Report {
   std::vector<LineCounts> lines{};   // by file and line
   std::vector<PtxLineCounts> ptx{};  // by pc, executed ones
   std::vector<EdgeRow> edges{};
+  std::optional<LaunchPaths> paths{};
 
   [[nodiscard]] double working_waves() const { return fit.waves_of(work.working_ctas); }
   [[nodiscard]] const Metric* find(std::string_view name) const;

@@ -38,6 +38,39 @@ Json number(double value) {
   return value;
 }
 
+// 63 times taken, then once not: "t63n". b: lanes went both ways.
+std::string outcome_text(const std::vector<OutcomeRun>& runs) {
+  std::string text;
+  for (const OutcomeRun& run : runs) {
+    text += run.outcome == BranchOutcome::taken ? 't' : run.outcome == BranchOutcome::both ? 'b' : 'n';
+    if (run.times > 1) text += std::to_string(run.times);
+  }
+  return text;
+}
+
+Json to_json(const WarpPath& path) {
+  Json branches = Json::array(), stretches = Json::array();
+  for (const auto& [pc, runs] : path.branches) branches.push_back({{"pc", pc}, {"outcomes", outcome_text(runs)}});
+  for (const Stretch& one : path.stretches) stretches.push_back({one.from, one.to, one.times});
+  return {{"branches", std::move(branches)}, {"stretches", std::move(stretches)}};
+}
+
+// Neighbours in the grid that did the same are one row: how many, then what each did.
+Json to_json(const LaunchPaths& paths) {
+  Json rows = Json::array();
+  for (std::size_t i = 0, next = 0; i < paths.totals.size(); i = next) {
+    while (next < paths.totals.size() && paths.totals[next] == paths.totals[i]) ++next;
+    rows.push_back({next - i, paths.totals[i].instructions, paths.totals[i].mma, paths.totals[i].global_bytes});
+  }
+  Json ctas = Json::array();
+  for (const CtaPath& cta : paths.ctas) {
+    Json warps = Json::array();
+    for (const WarpPath& warp : cta.warps) warps.push_back(to_json(warp));
+    ctas.push_back({{"cta", cta.linear}, {"inst_executed", cta.instructions}, {"warps", std::move(warps)}});
+  }
+  return {{"totals_by_cta", std::move(rows)}, {"median_is_exact", paths.median_is_exact}, {"ctas", std::move(ctas)}};
+}
+
 }  // namespace
 
 nlohmann::ordered_json Report::to_json() const {
@@ -104,6 +137,7 @@ nlohmann::ordered_json Report::to_json() const {
                          {"warps", edge.counts.warps},
                          {"threads", edge.counts.threads}});
   }
+  if (paths) json["paths"] = observe::to_json(*paths);
   return json;
 }
 
