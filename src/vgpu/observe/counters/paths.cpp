@@ -91,15 +91,17 @@ void PathCount::keep(Kept kept) {
   while (runs_ > most_runs_ && kept_.size() > 2) thin_out();
 }
 
-// The lightest and the heaviest stay.
+// The lightest and the heaviest stay; of the others goes whose neighbours are nearest to each other.
 void PathCount::thin_out() {
-  is_thinned_ = true;
-  bool goes = false;
-  for (auto one = std::next(kept_.begin()); one != std::prev(kept_.end());) {
-    goes = !goes;
-    if (goes) runs_ -= one->second.runs;
-    one = goes ? kept_.erase(one) : std::next(one);
+  auto goes = std::next(kept_.begin());
+  std::uint64_t least = ~std::uint64_t{0};
+  for (auto one = goes; one != std::prev(kept_.end()); ++one) {
+    const std::uint64_t gap = std::next(one)->first - std::prev(one)->first;
+    if (gap < least) goes = one;
+    least = std::min(least, gap);
   }
+  runs_ -= goes->second.runs;
+  kept_.erase(goes);
 }
 
 LaunchPaths PathCount::paths() const {

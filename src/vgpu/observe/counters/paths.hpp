@@ -3,8 +3,8 @@
 //
 // Which CTA is the median is known at the end only, and no CTA can be run again: what it read may have been written
 // over. So one CTA of each number of instructions is kept, runs of equal outcomes as one. Most launches have a handful
-// of such numbers; where there are so many that they would fill the memory, every other one is given up, and the median
-// is the nearest of those left.
+// of such numbers; where there are so many that they would fill the memory, some are given up, and the median is the
+// nearest of those left.
 #pragma once
 
 #include <cstdint>
@@ -93,7 +93,6 @@ class PathCount {
   std::vector<CtaTotals> totals_{};
   std::map<std::uint64_t, Kept> kept_{};  // by instructions
   CtaPath first_{};
-  bool is_thinned_ = false;
 };
 
 }  // namespace flashmoe::vgpu::observe

@@ -1,0 +1,74 @@
+#include "predict/blocks.hpp"
+
+#include <string_view>
+
+namespace flashmoe::predict {
+namespace {
+
+// "@PT" and no guard at all are the same.
+bool has_guard(const SassInstruction& instruction) {
+  return !instruction.guard.empty() && instruction.guard != "@PT" && instruction.guard != "@UPT";
+}
+
+// "BRA P0, target", "BRA.U !UP1, target": a second condition, among the operands.
+bool has_predicate_operand(const SassInstruction& instruction) {
+  for (const std::string& text : instruction.operands) {
+    std::string_view name = text;
+    if (name.starts_with('!')) name.remove_prefix(1);
+    if (name.starts_with('U')) name.remove_prefix(1);
+    if (name.size() == 2 && name[0] == 'P' && name[1] >= '0' && name[1] <= '9') return true;
+  }
+  return false;
+}
+
+struct End {
+  Ending ending = Ending::falls;
+  bool is_conditional = false;
+};
+
+End end_of(const SassInstruction& instruction) {
+  const std::string_view base = instruction.base();
+  if (instruction.guard == "@!PT" || instruction.guard == "@!UPT") return {};
+  // Warps whose lanes have parted go out of line for a shuffle or a vote: BRA.DIV is not taken by whole ones.
+  if (base == "BRA" && instruction.has("DIV")) return {};
+  const bool is_conditional = has_guard(instruction) || has_predicate_operand(instruction);
+  if (base == "BRA" || base == "JMP") return {instruction.target ? Ending::jumps : Ending::lost, is_conditional};
+  if (base == "EXIT" || base == "KILL") return {Ending::exits, is_conditional};
+  if (base == "CALL") return {instruction.target ? Ending::calls : Ending::falls, is_conditional};
+  if (base == "RET") return {Ending::returns, false};
+  if (base == "BRX" || base == "BRXU" || base == "JMX") return {Ending::lost, is_conditional};
+  if (base == "BSSY") return {Ending::opens, false};
+  if (base == "BSYNC") return {Ending::meets, false};
+  return {};
+}
+
+}  // namespace
+
+std::vector<Block> blocks_of(const SassKernel& kernel) {
+  const auto count = static_cast<std::uint32_t>(kernel.instructions.size());
+  std::vector<bool> leads(count + 1, false);
+  std::vector<End> ends(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const SassInstruction& instruction = kernel.instructions[i];
+    ends[i] = end_of(instruction);
+    if (ends[i].ending != Ending::falls) leads[i + 1] = true;
+    if (ends[i].ending != Ending::falls && instruction.target && *instruction.target < count)
+      leads[*instruction.target] = true;
+  }
+  std::vector<Block> blocks;
+  std::vector<std::uint32_t> block_at(count, 0);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (i == 0 || leads[i]) blocks.push_back({.first = i, .end = i});
+    block_at[i] = static_cast<std::uint32_t>(blocks.size()) - 1;
+    blocks.back().end = i + 1;
+  }
+  for (Block& block : blocks) {
+    const SassInstruction& last = kernel.instructions[block.last()];
+    block.ending = ends[block.last()].ending;
+    block.is_conditional = ends[block.last()].is_conditional;
+    if (block.ending != Ending::falls && last.target && *last.target < count) block.target = block_at[*last.target];
+  }
+  return blocks;
+}
+
+}  // namespace flashmoe::predict

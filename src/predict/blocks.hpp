@@ -1,0 +1,37 @@
+// The control flow of a kernel's SASS: stretches of instructions that run from their first to their last.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "predict/sass.hpp"
+
+namespace flashmoe::predict {
+
+// How a block goes on. `conditional` ones have two ways: the target (for exits: none, the warp ends), and the next
+// block.
+enum class Ending : std::uint8_t {
+  falls,    // into the next block
+  jumps,    // BRA
+  exits,    // EXIT
+  calls,    // CALL: the target's RET comes back to the next block
+  returns,  // RET
+  opens,    // BSSY: lanes that part now meet again at the BSYNC of the same register
+  meets,    // BSYNC
+  lost,     // a jump through a register
+};
+
+struct Block {
+  std::uint32_t first = 0, end = 0;  // instructions; end is not in it
+  Ending ending = Ending::falls;
+  bool is_conditional = false;            // of jumps, exits and calls
+  std::optional<std::uint32_t> target{};  // block
+
+  [[nodiscard]] std::uint32_t last() const { return end - 1; }
+  [[nodiscard]] std::uint32_t size() const { return end - first; }
+};
+
+[[nodiscard]] std::vector<Block> blocks_of(const SassKernel& kernel);
+
+}  // namespace flashmoe::predict

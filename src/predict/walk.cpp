@@ -1,0 +1,382 @@
+#include "predict/walk.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "predict/blocks.hpp"
+#include "predict/votes.hpp"
+
+namespace flashmoe::predict {
+namespace {
+
+// How a conditional branch of the SASS is decided.
+enum class Reading : std::uint8_t { recorded, inverted, by_votes };
+
+// The recorded outcomes of one PTX branch, one after the other.
+struct Cursor {
+  const std::vector<OutcomeRun>* runs = nullptr;
+  std::size_t run = 0;
+  std::uint32_t used = 0;
+
+  [[nodiscard]] bool at_end() const { return runs == nullptr || run == runs->size(); }
+  Outcome next() {
+    const Outcome outcome = (*runs)[run].outcome;
+    if (++used == (*runs)[run].times) {
+      ++run;
+      used = 0;
+    }
+    return outcome;
+  }
+};
+
+// Lanes that parted inside a BSSY and are still to run, by the block where they go on.
+struct Scope {
+  std::string_view name{};
+  std::vector<std::uint32_t> waiting{};
+};
+
+struct WarpWalk {
+  std::vector<std::uint32_t> order{};  // blocks
+  std::vector<double> walked{};        // by block: how often
+  bool is_complete = true;             // false: it did not come to an end
+};
+
+class Walker {
+ public:
+  Walker(const SassKernel& kernel, const std::vector<Block>& blocks, const std::vector<Reading>& readings,
+         const PtxWarp& warp, const std::vector<double>& votes)
+      : kernel_(kernel), blocks_(blocks), readings_(readings), warp_(warp), votes_(votes) {
+    walk_.walked.resize(blocks.size(), 0);
+    double steps = 0;
+    for (const double vote : votes) steps += std::max(vote, 1.0);
+    most_steps_ = 1000 + 4 * static_cast<std::size_t>(steps);
+  }
+
+  WarpWalk run() {
+    std::uint32_t at = 0;
+    while (at != ended) {
+      if (walk_.order.size() == most_steps_) {
+        walk_.is_complete = false;
+        break;
+      }
+      walk_.order.push_back(at);
+      ++walk_.walked[at];
+      at = after(at);
+    }
+    return std::move(walk_);
+  }
+
+ private:
+  static constexpr std::uint32_t ended = std::numeric_limits<std::uint32_t>::max();
+
+  std::uint32_t next_of(std::uint32_t at) const { return at + 1 < blocks_.size() ? at + 1 : ended; }
+
+  std::uint32_t after(std::uint32_t at) {
+    const Block& block = blocks_[at];
+    switch (block.ending) {
+      case Ending::falls:
+        return next_of(at);
+      case Ending::jumps:
+      case Ending::calls:
+      case Ending::exits:
+        return block.is_conditional ? decided(at) : taken(at);
+      case Ending::returns: {
+        if (calls_.empty()) return end_of_lanes();
+        const std::uint32_t back = calls_.back();
+        calls_.pop_back();
+        return back;
+      }
+      case Ending::opens:
+        scopes_.push_back({register_of(block), {}});
+        return next_of(at);
+      case Ending::meets:
+        return meet(at);
+      case Ending::lost:
+        return by_vote_of_all(at);
+    }
+    return ended;
+  }
+
+  std::uint32_t taken(std::uint32_t at) {
+    const Block& block = blocks_[at];
+    if (block.ending == Ending::exits) return end_of_lanes();
+    if (block.ending == Ending::calls) calls_.push_back(next_of(at));
+    return *block.target;
+  }
+
+  // Some lanes have exited; those that wait go on.
+  std::uint32_t end_of_lanes() {
+    while (!scopes_.empty()) {
+      if (!scopes_.back().waiting.empty()) return take_waiting(scopes_.back());
+      scopes_.pop_back();
+    }
+    return ended;
+  }
+
+  static std::uint32_t take_waiting(Scope& scope) {
+    const std::uint32_t at = scope.waiting.back();
+    scope.waiting.pop_back();
+    return at;
+  }
+
+  std::uint32_t meet(std::uint32_t at) {
+    const std::string_view name = register_of(blocks_[at]);
+    const auto scope =
+        std::find_if(scopes_.rbegin(), scopes_.rend(), [&](const Scope& one) { return one.name == name; });
+    if (scope == scopes_.rend()) return next_of(at);
+    scopes_.erase(scope.base(), scopes_.end());  // those inside it are over
+    if (!scopes_.back().waiting.empty()) return take_waiting(scopes_.back());
+    scopes_.pop_back();
+    return next_of(at);
+  }
+
+  std::string_view register_of(const Block& block) const {
+    const std::vector<std::string>& operands = kernel_.instructions[block.last()].operands;
+    return operands.empty() ? std::string_view{} : std::string_view(operands.front());
+  }
+
+  std::uint32_t decided(std::uint32_t at) {
+    const Reading reading = readings_[at];
+    Cursor* const cursor = reading == Reading::by_votes ? nullptr : cursor_of(at);
+    if (cursor == nullptr || cursor->at_end()) return by_votes(at) ? taken(at) : next_of(at);
+    const Outcome outcome = cursor->next();
+    const bool is_inverted = reading == Reading::inverted;
+    if (outcome == Outcome::both) return both(at, is_inverted);
+    return (outcome == Outcome::taken) != is_inverted ? taken(at) : next_of(at);
+  }
+
+  // Those that do not take the PTX branch go first, as on the virtual GPU.
+  std::uint32_t both(std::uint32_t at, bool is_inverted) {
+    const Block& block = blocks_[at];
+    if (block.ending != Ending::jumps) return next_of(at);  // who exits, exits; the others go on
+    if (scopes_.empty()) return by_votes(at) ? taken(at) : next_of(at);
+    scopes_.back().waiting.push_back(is_inverted ? next_of(at) : *block.target);
+    return is_inverted ? *block.target : next_of(at);
+  }
+
+  Cursor* cursor_of(std::uint32_t at) {
+    const std::uint32_t line = kernel_.instructions[blocks_[at].last()].ptx_line;
+    const auto recorded = warp_.branches.find(line);
+    if (recorded == warp_.branches.end()) return nullptr;
+    Cursor& cursor = cursors_[line];
+    cursor.runs = &recorded->second;
+    return &cursor;
+  }
+
+  // What is left of a block's vote, as a share of it.
+  double left(std::uint32_t block) const {
+    if (votes_[block] == no_vote) return 0.25;
+    return votes_[block] < 0.5 ? -1 : (votes_[block] - walk_.walked[block]) / votes_[block];
+  }
+
+  // Without a record: the way of which more is left; round a loop first.
+  bool by_votes(std::uint32_t at) const {
+    const Block& block = blocks_[at];
+    const std::uint32_t next = next_of(at);
+    if (block.ending == Ending::exits) return next == ended || left(next) <= 0;
+    const double of_target = left(*block.target), of_next = next == ended ? -1 : left(next);
+    if (*block.target <= at) return of_target > 0;
+    return of_target > of_next;
+  }
+
+  // A jump through a register: to the block that has most left of its vote and that nobody falls into.
+  std::uint32_t by_vote_of_all(std::uint32_t at) const {
+    std::uint32_t best = ended;
+    double most = 0;
+    for (std::uint32_t one = 1; one < blocks_.size(); ++one) {
+      const Ending before = blocks_[one - 1].ending;
+      const bool is_entered = !blocks_[one - 1].is_conditional &&
+                              (before == Ending::jumps || before == Ending::exits || before == Ending::lost);
+      if (!is_entered || one == at || left(one) <= most) continue;
+      most = left(one);
+      best = one;
+    }
+    return best;
+  }
+
+  const SassKernel& kernel_;
+  const std::vector<Block>& blocks_;
+  const std::vector<Reading>& readings_;
+  const PtxWarp& warp_;
+  const std::vector<double>& votes_;
+  std::map<std::uint32_t, Cursor> cursors_{};  // by PTX line
+  std::vector<Scope> scopes_{};
+  std::vector<std::uint32_t> calls_{};
+  WarpWalk walk_{};
+  std::size_t most_steps_ = 0;
+};
+
+// Warps that did the same are walked once.
+struct Distinct {
+  const PtxWarp* warp = nullptr;
+  std::vector<double> votes{};
+  double times = 0;
+  WarpWalk walk{};
+};
+
+double distance(const std::vector<Block>& blocks, const WarpWalk& walk, const std::vector<double>& votes) {
+  double sum = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (votes[i] != no_vote) sum += blocks[i].size() * std::abs(walk.walked[i] - votes[i]);
+  return walk.is_complete ? sum : 10 * sum + 1;
+}
+
+class Reader {
+ public:
+  Reader(const SassKernel& kernel, const PtxRun& run) : kernel_(kernel), blocks_(blocks_of(kernel)) {
+    for (const PtxCta& cta : run.ctas) {
+      for (const PtxWarp& warp : cta.warps) {
+        const auto same =
+            std::find_if(all_.begin(), all_.end(), [&](const Distinct& one) { return *one.warp == warp; });
+        if (same == all_.end()) all_.push_back({.warp = &warp, .votes = votes_of(kernel, blocks_, warp)});
+        ++(same == all_.end() ? all_.back() : *same).times;
+      }
+    }
+    readings_.resize(blocks_.size(), Reading::recorded);
+  }
+
+  // One branch at a time, each in the way that brings the walk nearest to the votes, until none changes any more.
+  void choose_readings() {
+    constexpr int most_rounds = 4;
+    double best = walk_all();
+    bool has_changed = true;
+    for (int round = 0; round < most_rounds && has_changed && best > 0; ++round) {
+      has_changed = false;
+      for (std::size_t at = 0; at < blocks_.size(); ++at) {
+        if (!is_recorded(blocks_[at])) continue;
+        const Reading before = readings_[at];
+        Reading chosen = before;
+        for (const Reading other : {Reading::recorded, Reading::inverted, Reading::by_votes}) {
+          if (other == before) continue;
+          readings_[at] = other;
+          const double now = walk_all();
+          if (now >= best) continue;
+          best = now;
+          chosen = other;
+        }
+        readings_[at] = chosen;
+        has_changed = has_changed || chosen != before;
+      }
+    }
+    walk_all();
+  }
+
+  [[nodiscard]] const std::vector<Block>& blocks() const { return blocks_; }
+  [[nodiscard]] const std::vector<Distinct>& all() const { return all_; }
+  [[nodiscard]] const WarpWalk& walk_of(const PtxWarp& warp) const {
+    return std::find_if(all_.begin(), all_.end(), [&](const Distinct& one) { return *one.warp == warp; })->walk;
+  }
+
+ private:
+  // A branch that some warp's record knows, so that there is something to choose.
+  bool is_recorded(const Block& block) const {
+    if (!block.is_conditional) return false;
+    const std::uint32_t line = kernel_.instructions[block.last()].ptx_line;
+    return std::any_of(all_.begin(), all_.end(),
+                       [&](const Distinct& one) { return one.warp->branches.contains(line); });
+  }
+
+  double walk_all() {
+    double sum = 0;
+    for (Distinct& one : all_) {
+      one.walk = Walker(kernel_, blocks_, readings_, *one.warp, one.votes).run();
+      sum += one.times * distance(blocks_, one.walk, one.votes);
+    }
+    return sum;
+  }
+
+  const SassKernel& kernel_;
+  std::vector<Block> blocks_;
+  std::vector<Distinct> all_{};
+  std::vector<Reading> readings_{};  // by block
+};
+
+void weigh(const Reader& reader, SassPaths& paths) {
+  const std::vector<Block>& blocks = reader.blocks();
+  double apart = 0, whole = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    Unmatched one{.first = blocks[i].first, .end = blocks[i].end};
+    double block_apart = 0;
+    for (const Distinct& warp : reader.all()) {
+      const double vote = warp.votes[i] == no_vote ? warp.walk.walked[i] : warp.votes[i];
+      one.walked += warp.times * warp.walk.walked[i];
+      one.voted += warp.times * vote;
+      block_apart += warp.times * std::abs(warp.walk.walked[i] - vote);
+    }
+    apart += block_apart * blocks[i].size();
+    whole += one.voted * blocks[i].size();
+    if (block_apart > 0) paths.unmatched.push_back(one);
+  }
+  paths.unmatched_weight = whole > 0 ? apart / whole : 1;
+  const auto weight = [](const Unmatched& one) { return std::abs(one.walked - one.voted) * (one.end - one.first); };
+  std::stable_sort(paths.unmatched.begin(), paths.unmatched.end(),
+                   [&](const Unmatched& a, const Unmatched& b) { return weight(a) > weight(b); });
+}
+
+// A PTX access may have become several instructions of a block: each has its part.
+MemoryShapes shapes_of(const SassKernel& kernel, const std::vector<Block>& blocks, const PtxRun& run) {
+  constexpr double bytes_per_sector = 32;
+  const auto is_access = [](const SassInstruction& instruction) {
+    const std::string_view base = instruction.base();
+    return base.starts_with("LD") || base.starts_with("ST") || base.starts_with("ATOM") || base == "RED" ||
+           base == "REDG";
+  };
+  MemoryShapes shapes(kernel.instructions.size());
+  for (const Block& block : blocks) {
+    std::map<std::uint32_t, int> parts;
+    for (std::uint32_t i = block.first; i < block.end; ++i)
+      if (is_access(kernel.instructions[i])) ++parts[kernel.instructions[i].ptx_line];
+    for (std::uint32_t i = block.first; i < block.end; ++i) {
+      const auto found = run.lines.find(kernel.instructions[i].ptx_line);
+      if (!is_access(kernel.instructions[i]) || found == run.lines.end()) continue;
+      const PtxLine& line = found->second;
+      const double share = 1.0 / parts[kernel.instructions[i].ptx_line];
+      const auto mean = [&](std::uint64_t sum, std::uint64_t requests) {
+        return share * static_cast<double>(sum) / static_cast<double>(requests);
+      };
+      if (line.global_requests > 0) {
+        shapes[i].wavefronts = mean(line.global_lines, line.global_requests);
+        shapes[i].l2_bytes = bytes_per_sector * mean(line.global_sectors, line.global_requests);
+      }
+      if (line.shared_requests > 0) shapes[i].wavefronts = mean(line.shared_wavefronts, line.shared_requests);
+    }
+  }
+  return shapes;
+}
+
+}  // namespace
+
+Result<SassPaths> sass_paths(const SassKernel& kernel, const PtxRun& run) {
+  const bool has_lines = std::any_of(kernel.instructions.begin(), kernel.instructions.end(),
+                                     [](const SassInstruction& one) { return one.ptx_line != 0; });
+  if (!has_lines)
+    return Diagnostic{.message = fmt::format("the SASS of {} does not say which PTX it was made of", kernel.name),
+                      .fix = "compile it with -lineinfo"};
+  if (run.ctas.empty())
+    return Diagnostic{.message = fmt::format("the run of {} recorded no paths", run.kernel), .fix = "set VGPU_PATHS=1"};
+  Reader reader(kernel, run);
+  reader.choose_readings();
+  SassPaths paths;
+  for (const PtxCta& cta : run.ctas) {
+    CtaPath& path = paths.ctas.emplace_back();
+    for (const PtxWarp& warp : cta.warps) {
+      const WarpWalk& walk = reader.walk_of(warp);
+      if (!walk.is_complete)
+        return Diagnostic{.message = fmt::format("no way through the SASS of {} fits what its PTX did", kernel.name)};
+      std::vector<std::uint32_t>& instructions = path.warps.emplace_back().instructions;
+      for (const std::uint32_t at : walk.order)
+        for (std::uint32_t i = reader.blocks()[at].first; i < reader.blocks()[at].end; ++i) instructions.push_back(i);
+    }
+  }
+  paths.memory = shapes_of(kernel, reader.blocks(), run);
+  weigh(reader, paths);
+  return paths;
+}
+
+}  // namespace flashmoe::predict
