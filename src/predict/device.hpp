@@ -3,44 +3,53 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
-#include <vector>
 
 #include "devices/device.hpp"
+#include "predict/parameters.hpp"
 
 namespace flashmoe::predict {
 
-// Of one CTA: its cycles when it has the SM for itself, and when as many are resident as fit (of the same kind).
+// Of one CTA: its cycles when it has the SM for itself, and when as many are resident as fit (of its own kind).
 struct CtaCycles {
   double alone = 0;
   double resident = 0;
 };
 
-// CTAs in grid order onto SMs, one each in turn and then again until all slots are taken; later ones where a slot
-// becomes free. An SM's CTAs share it: with k of R resident a CTA takes alone + (resident - alone) * (k - 1) / (R - 1).
-// `gap` cycles pass before a slot's next CTA begins. Cycles until the last one ends.
+// CTAs of a kernel that differ in their number of (warp) instructions cost in proportion to what they have more: cycles
+// between points that were simulated, in ascending order; beyond them along the nearest two, or in proportion to the only one.
+struct CurvePoint {
+  double instructions = 0;
+  CtaCycles cycles{};
+};
+[[nodiscard]] CtaCycles cycles_at(std::span<const CurvePoint> curve, double instructions);
+
+// CTAs in grid order, one to each SM in turn and again until `resident` are on each; later ones where a place becomes
+// free, one at a time where several do. An SM's CTAs share it: with k of R resident one takes
+// alone + (resident - alone) * (k - 1) / (R - 1) cycles, and `gap` more if it follows another.
+// Cycles until the last one ends.
 [[nodiscard]] double grid_cycles(std::span<const CtaCycles> ctas, int sms, int resident, double gap);
 
-// What DRAM adds. Nothing while what the kernel touches fits into L2; beyond it the launch takes at least as long as
-// DRAM needs for the bytes.
-[[nodiscard]] double dram_seconds(const Gpu& gpu, double dram_bytes, double working_set_bytes, double efficiency = 0.9);
+// Seconds that DRAM needs for the bytes; 0 while what the launch touches fits into L2, which then holds it from the launch
+// before. A launch takes the longer of this and of its cycles.
+[[nodiscard]] double dram_seconds(const Gpu& gpu, double dram_bytes, double working_set_bytes);
+[[nodiscard]] Fact dram_efficiency(const Gpu& gpu);  // of the bandwidth that clock and bus give
 
-// From one trivial kernel's end to the next one's, both in a stream, or both in a graph.
+// From the end of one trivial kernel to the end of the next, microseconds: what a launch adds where the host is ahead.
 struct LaunchCost {
   Fact stream_us{};
   Fact graph_us{};
 };
 [[nodiscard]] LaunchCost launch_cost(const Gpu& gpu);
 
-// The SM clock under a long run of tensor-heavy attention, where somebody's published times imply one; else unknown.
+// The SM clock under tensor-heavy attention over seconds; unknown for GPUs of which nobody published times.
 [[nodiscard]] Fact sustained_clock_mhz(const Gpu& gpu);
 
-// Cycles that the first CTA of a grid waits where a later one does not, least and most: instructions that no cache
-// holds yet, the first bytes from DRAM.
+// Cycles that the first CTA on an SM may wait for what later ones find in caches: its first bytes from DRAM, and its
+// instructions, line after line. A stated interval; nothing published separates these.
 struct Range {
   double least = 0;
   double most = 0;
 };
-[[nodiscard]] Range cold_start_cycles(double code_bytes, double global_latency, double dram_latency);
+[[nodiscard]] Range cold_start_cycles(const Machine& machine, double executed_code_bytes);
 
 }  // namespace flashmoe::predict

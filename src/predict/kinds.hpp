@@ -12,9 +12,8 @@ namespace flashmoe::predict {
 // Those of a sub-partition, each counted there, and below `port` those that all four share.
 enum class Pipe : std::uint8_t {
   tensor,
-  fma,        // floating point: either half of it
+  fma,        // floating point, packed halves too: either half of it
   fma_heavy,  // integer multiplication: the half that can
-  fp16,       // packed halves: as many results as the guide's table says
   fp64,
   alu,
   xu,  // transcendental functions and conversions
@@ -23,7 +22,7 @@ enum class Pipe : std::uint8_t {
   port,    // shared memory and L1: one for the SM
   l2,      // the SM's share of what L2 delivers
 };
-inline constexpr std::size_t pipes = 11;
+inline constexpr std::size_t pipes = 10;
 [[nodiscard]] std::string_view name_of(Pipe pipe);
 
 enum class Kind : std::uint8_t {
@@ -51,6 +50,7 @@ enum class Kind : std::uint8_t {
   unsupported,    // known, but nothing here can say how long it takes: wgmma, TMA, mbarrier, tcgen05
   unknown,        // no row: a prediction widens or abstains by its weight
 };
+inline constexpr std::size_t kinds = 23;
 [[nodiscard]] std::string_view name_of(Kind kind);
 
 [[nodiscard]] Kind kind_of(const SassInstruction& instruction);

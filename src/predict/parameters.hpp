@@ -1,10 +1,7 @@
-// What the simulation knows of a GPU, each value with its source. Nothing here was fitted to a kernel. Rates of pipes
-// are not here: they are those of src/devices.
+// What the simulation knows of a GPU beside the rates of src/devices, each value with its source. Nothing was fitted.
 #pragma once
 
-#include <array>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "devices/device.hpp"
@@ -13,25 +10,32 @@
 
 namespace flashmoe::predict {
 
-// Cycles of the SM clock. A Fact without a source is printed as unverified.
+// Cycles of the SM clock where the name says nothing else. Without a source: unverified, and printed so.
 struct Parameters {
-  Fact shared_latency{};       // from the last wavefront to the result: LDS, ATOMS
-  Fact matrix_load_latency{};  // LDSM
+  Fact shared_latency{};       // LDS: from its last wavefront to the result
+  Fact matrix_load_latency{};  // LDSM: the same
   Fact shuffle_latency{};
-  Fact special_latency{};  // S2R
+  Fact special_latency{};  // S2R and its like
   Fact constant_latency{};
-  Fact transcendental_latency{};
-  Fact transcendental_queue{};    // instructions that wait for the pipe without holding the scheduler
-  Fact transcendental_sources{};  // until its sources have been read
+  Fact transcendental_latency{};  // and of conversions: from the start in the pipe
+  Fact transcendental_queue{};    // instructions between issue and the end of their turn in the pipe
+  Fact transcendental_sources{};  // from the start until the sources were read
   Fact local_latency{};           // LDL that hits in L1
-  Fact global_latency_ns{};       // L2 hit, as nanoseconds: the L2 has a clock of its own
-  Fact memory_sources{};          // from the start of a memory instruction until its sources have been read
-  Fact memory_queue{};            // memory instructions waiting in a sub-partition
-  Fact memory_interval{};         // a sub-partition hands one on per so many cycles
-  Fact global_least_wavefronts{};
-  Fact barrier_latency{};  // from the last arrival
-  Fact cta_gap{};          // from the end of a CTA to the first instruction of its successor
+  Fact global_latency_ns{};       // load that hits in L2; its clock is not the SM's
   Fact dram_latency_ns{};
+  Fact shared_load_sources{};  // until the sources were read, of LDS, LDSM, SHFL
+  Fact global_load_sources{};
+  Fact async_copy_sources{};
+  Fact shared_store_sources{};  // and per register stored:
+  Fact global_store_sources{};
+  Fact store_register_sources{};
+  Fact memory_queue{};     // memory instructions that wait in a sub-partition
+  Fact memory_interval{};  // a sub-partition hands on one in so many cycles
+  Fact global_wavefronts{};  // the least that a global access holds the port for
+  Fact uniform_interval{};
+  Fact packed_half_results{};  // a clock and SM: halves, two in an instruction's lane
+  Fact barrier_latency{};      // from the last arrival
+  Fact cta_gap{};              // from the end of a CTA to the start of its successor
 };
 struct ParameterFact {
   std::string_view name;
@@ -39,18 +43,18 @@ struct ParameterFact {
 };
 [[nodiscard]] std::span<const ParameterFact> parameter_facts();
 
-// One SM of a GPU, as numbers.
+// One SM of a GPU.
 struct Machine {
   Architecture architecture{};
   Parameters parameters{};
-  double tensor_interval = 0;       // m16n8k16, fp32 accumulation
-  double tensor_interval_fp16 = 0;  // the same with fp16 accumulation, and other types at full rate
+  double tensor_interval = 0;            // m16n8k16 with fp32 accumulation, in a sub-partition
+  double tensor_interval_full_rate = 0;  // the same with fp16 accumulation: GeForce cards do that twice as fast
   double global_latency = 0;
-  double l2_bytes_per_clock = 0;  // this SM's share while all SMs read
+  double dram_latency = 0;
+  double l2_bytes_per_clock = 0;  // the SM's share while all SMs read
   bool l2_share_is_known = false;
-  bool validated = false;  // its architecture was held against published measurements
 
-  // Cycles for which an instruction of this kind holds its pipe of a sub-partition.
+  // Cycles for which an instruction of this kind holds its pipe; not for tensor instructions, which have sizes.
   [[nodiscard]] double interval(Kind kind) const;
 };
 

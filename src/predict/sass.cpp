@@ -116,7 +116,7 @@ class Parser {
       target_ = without_blanks(text);
       return Done{};
     }
-    if (starts_with_take(text, ".section")) {
+    if (starts_with_take(text, ".section\t") || starts_with_take(text, ".section ")) {  // .sectioninfo is another one
       if (const auto done = end_section(); !done) return done;
       text = without_blanks_before(text);
       if (starts_with_take(text, ".text.")) return begin_section(text.substr(0, text.find_first_of(", \t")));
