@@ -1,5 +1,6 @@
 #include "predict/blocks.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 namespace flashmoe::predict {
@@ -69,6 +70,30 @@ std::vector<Block> blocks_of(const SassKernel& kernel) {
     if (block.ending != Ending::falls && last.target && *last.target < count) block.target = block_at[*last.target];
   }
   return blocks;
+}
+
+std::vector<bool> reachable_blocks(const std::vector<Block>& blocks) {
+  std::vector<bool> reached(blocks.size(), false);
+  std::vector<std::size_t> open;
+  const auto reach = [&](std::size_t block) {
+    if (block >= blocks.size() || reached[block]) return;
+    reached[block] = true;
+    open.push_back(block);
+  };
+  // Nobody can say where a jump through a register leads.
+  const bool is_lost =
+      std::any_of(blocks.begin(), blocks.end(), [](const Block& one) { return one.ending == Ending::lost; });
+  for (std::size_t i = 0; i < (is_lost ? blocks.size() : 1); ++i) reach(i);
+  while (!open.empty()) {
+    const std::size_t at = open.back();
+    open.pop_back();
+    const Block& block = blocks[at];
+    const bool goes_on = block.is_conditional || block.ending == Ending::falls || block.ending == Ending::calls ||
+                         block.ending == Ending::opens || block.ending == Ending::meets;
+    if (goes_on) reach(at + 1);
+    if (block.target && block.ending != Ending::opens) reach(*block.target);
+  }
+  return reached;
 }
 
 }  // namespace flashmoe::predict

@@ -34,4 +34,7 @@ struct Block {
 
 [[nodiscard]] std::vector<Block> blocks_of(const SassKernel& kernel);
 
+// By block: whether the kernel's entry leads to it. What only lanes that parted inside a shuffle run is not.
+[[nodiscard]] std::vector<bool> reachable_blocks(const std::vector<Block>& blocks);
+
 }  // namespace flashmoe::predict

@@ -1,5 +1,7 @@
 #include "predict/votes.hpp"
 
+#include <algorithm>
+#include <array>
 #include <map>
 
 namespace flashmoe::predict {
@@ -18,15 +20,26 @@ double majority(const std::map<std::uint64_t, std::uint32_t>& ballots) {
   return best;
 }
 
+// What steers warps stands where ptxas put it, whatever line it names.
+bool is_steering(const SassInstruction& instruction) {
+  constexpr std::array names{"BSSY", "BSYNC", "BRA", "BRX", "CALL", "RET", "EXIT", "NOP", "WARPSYNC", "BREAK", "YIELD"};
+  return std::find(names.begin(), names.end(), instruction.base()) != names.end();
+}
+
 }  // namespace
 
 std::vector<double> votes_of(const SassKernel& kernel, const std::vector<Block>& blocks, const PtxWarp& warp) {
   std::vector<double> votes;
+  const std::vector<bool> reachable = reachable_blocks(blocks);
   for (const Block& block : blocks) {
+    if (!reachable[votes.size()]) {
+      votes.push_back(no_vote);
+      continue;
+    }
     std::map<std::uint64_t, std::uint32_t> free, guarded;
     for (std::uint32_t i = block.first; i < block.end; ++i) {
       const SassInstruction& instruction = kernel.instructions[i];
-      if (instruction.ptx_line == 0) continue;
+      if (instruction.ptx_line == 0 || is_steering(instruction)) continue;
       const auto found = warp.executed.find(instruction.ptx_line);
       const std::uint64_t count = found == warp.executed.end() ? 0 : found->second;
       ++(instruction.guard.empty() ? free : guarded)[count];

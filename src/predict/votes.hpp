@@ -12,8 +12,9 @@ namespace flashmoe::predict {
 
 inline constexpr double no_vote = -1;  // of a block without a line that could tell
 
-// By block. A line votes for every block that it stands in. Instructions under a guard are asked only where there are
-// no others: ptxas turns short branches into guards, and what such a line did is not what its block did.
+// By block; none of those that no way leads to. A line votes for every block that it stands in. Instructions under a
+// guard are asked only where there are no others: ptxas turns short branches into guards, and what such a line did is
+// not what its block did.
 [[nodiscard]] std::vector<double> votes_of(const SassKernel& kernel, const std::vector<Block>& blocks,
                                            const PtxWarp& warp);
 

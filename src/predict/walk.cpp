@@ -232,37 +232,48 @@ class Reader {
   Reader(const SassKernel& kernel, const PtxRun& run) : kernel_(kernel), blocks_(blocks_of(kernel)) {
     for (const PtxCta& cta : run.ctas) {
       for (const PtxWarp& warp : cta.warps) {
-        const auto same =
-            std::find_if(all_.begin(), all_.end(), [&](const Distinct& one) { return *one.warp == warp; });
-        if (same == all_.end()) all_.push_back({.warp = &warp, .votes = votes_of(kernel, blocks_, warp)});
-        ++(same == all_.end() ? all_.back() : *same).times;
+        auto same = std::find_if(all_.begin(), all_.end(), [&](const Distinct& one) { return *one.warp == warp; });
+        if (same == all_.end())
+          same = all_.insert(same, {.warp = &warp, .votes = votes_of(kernel, blocks_, warp), .times = 0, .walk = {}});
+        ++same->times;
       }
     }
     readings_.resize(blocks_.size(), Reading::recorded);
+    entries_.resize(blocks_.size(), 0);
+    for (std::uint32_t at = 0; at < blocks_.size(); ++at) {
+      const Block& block = blocks_[at];
+      const bool goes_on = block.is_conditional || block.ending == Ending::falls || block.ending == Ending::opens ||
+                           block.ending == Ending::meets;
+      if (goes_on && at + 1 < blocks_.size()) ++entries_[at + 1];
+      if (block.target && block.ending != Ending::opens) ++entries_[*block.target];
+    }
+    for (std::uint32_t at = 0; at < blocks_.size(); ++at)
+      if (is_recorded(blocks_[at]) && misfit(at, true) < misfit(at, false)) readings_[at] = Reading::inverted;
   }
 
-  // One branch at a time, each in the way that brings the walk nearest to the votes, until none changes any more.
+  // The one change that brings the walk nearest to the votes, again and again until none does. One after the other
+  // would not do: beside a wrong reading a second wrong one may look better than the right one.
   void choose_readings() {
-    constexpr int most_rounds = 4;
     double best = walk_all();
-    bool has_changed = true;
-    for (int round = 0; round < most_rounds && has_changed && best > 0; ++round) {
-      has_changed = false;
+    while (best > 0 && steps_ < most_steps) {
+      std::size_t branch = blocks_.size();
+      Reading reading = Reading::recorded;
       for (std::size_t at = 0; at < blocks_.size(); ++at) {
         if (!is_recorded(blocks_[at])) continue;
         const Reading before = readings_[at];
-        Reading chosen = before;
         for (const Reading other : {Reading::recorded, Reading::inverted, Reading::by_votes}) {
           if (other == before) continue;
           readings_[at] = other;
           const double now = walk_all();
           if (now >= best) continue;
           best = now;
-          chosen = other;
+          branch = at;
+          reading = other;
         }
-        readings_[at] = chosen;
-        has_changed = has_changed || chosen != before;
+        readings_[at] = before;
       }
+      if (branch == blocks_.size()) break;
+      readings_[branch] = reading;
     }
     walk_all();
   }
@@ -282,10 +293,44 @@ class Reader {
                        [&](const Distinct& one) { return one.warp->branches.contains(line); });
   }
 
+  // How far the outcomes of a branch are from what its two ways have votes for, as recorded or inverted: a way cannot
+  // be gone more often than the block it leads to has run, nor less often if nothing else leads there.
+  double misfit(std::uint32_t at, bool is_inverted) const {
+    const std::uint32_t line = kernel_.instructions[blocks_[at].last()].ptx_line;
+    double sum = 0;
+    for (const Distinct& one : all_) {
+      const auto recorded = one.warp->branches.find(line);
+      if (recorded == one.warp->branches.end()) continue;
+      double taken = 0, not_taken = 0;
+      for (const OutcomeRun& run : recorded->second) {
+        if (run.outcome != Outcome::not_taken) taken += run.times;
+        if (run.outcome != Outcome::taken) not_taken += run.times;
+      }
+      if (is_inverted) std::swap(taken, not_taken);
+      if (blocks_[at].target) sum += one.times * misfit_of_way(one, *blocks_[at].target, taken);
+      if (at + 1 < blocks_.size()) sum += one.times * misfit_of_way(one, at + 1, not_taken);
+    }
+    return sum;
+  }
+
+  double misfit_of_way(const Distinct& one, std::uint32_t to, double times) const {
+    bool is_only_way = entries_[to] == 1;
+    while (one.votes[to] == no_vote) {  // a jump of its own says nothing; what it leads to may
+      const Block& block = blocks_[to];
+      const bool leads_on = !block.is_conditional && (block.ending == Ending::falls || block.ending == Ending::jumps);
+      const std::uint32_t next = block.ending == Ending::jumps && block.target ? *block.target : to + 1;
+      if (!leads_on || next >= blocks_.size() || next <= to) return 0;
+      to = next;
+      is_only_way = is_only_way && entries_[to] == 1;
+    }
+    return is_only_way ? std::abs(times - one.votes[to]) : std::max(0.0, times - one.votes[to]);
+  }
+
   double walk_all() {
     double sum = 0;
     for (Distinct& one : all_) {
       one.walk = Walker(kernel_, blocks_, readings_, *one.warp, one.votes).run();
+      steps_ += one.walk.order.size();
       sum += one.times * distance(blocks_, one.walk, one.votes);
     }
     return sum;
@@ -294,7 +339,10 @@ class Reader {
   const SassKernel& kernel_;
   std::vector<Block> blocks_;
   std::vector<Distinct> all_{};
-  std::vector<Reading> readings_{};  // by block
+  static constexpr std::size_t most_steps = 30'000'000;  // of all walks: about a second
+  std::size_t steps_ = 0;
+  std::vector<Reading> readings_{};       // by block
+  std::vector<std::uint32_t> entries_{};  // by block: ways that lead to it
 };
 
 void weigh(const Reader& reader, SassPaths& paths) {

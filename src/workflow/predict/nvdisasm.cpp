@@ -1,0 +1,56 @@
+#include "workflow/predict/nvdisasm.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "support/process.hpp"
+#include "workflow/compile/compiler.hpp"
+#include "workflow/verdict/codes.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+Diagnostic missing(const std::string& message) {
+  return {.message = message,
+          .fix = "pip install nvidia-cuda-nvdisasm and set NVDISASM to its nvidia/cu13/bin/nvdisasm, or install the CUDA "
+                 "toolkit's (cuda-nvdisasm)",
+          .code = codes::environment_no_nvdisasm};
+}
+
+}  // namespace
+
+Result<std::string> find_nvdisasm() {
+  if (const std::string asked = variable("NVDISASM"); !asked.empty()) {
+    const std::string found = find_program({asked});
+    if (found.empty()) return missing("NVDISASM is \"" + asked + "\", but there is no such program");
+    return found;
+  }
+  std::vector<std::string> names{"nvdisasm"};
+  if (const auto toolkit = find_cuda_toolkit())
+    names.push_back((std::filesystem::path(toolkit->nvcc).parent_path() / "nvdisasm").string());
+  for (const char* home : {"CUDA_HOME", "CUDA_PATH"})
+    if (!variable(home).empty()) names.push_back(variable(home) + "/bin/nvdisasm");
+  const std::string found = find_program(names);
+  if (found.empty())
+    return missing("no nvdisasm: it is neither on PATH, beside nvcc, nor in CUDA_HOME/bin, and a time is predicted from "
+                   "the SASS that it prints");
+  return found;
+}
+
+Result<std::vector<predict::SassKernel>> sass_of(const std::string& nvdisasm, const std::string& cubin) {
+  const auto ran =
+      run_process({.argv = {nvdisasm, "-c", "-hex", "-gp", cubin}, .limit = std::chrono::seconds(120)});
+  if (!ran) return ran.error();
+  if (!ran->ok())
+    return Diagnostic{.message = nvdisasm + " " + ran->describe() + " for " + cubin + "\n" + ran->err,
+                      .fix = "use an nvdisasm at least as new as the ptxas that made the cubin",
+                      .code = codes::environment_no_nvdisasm};
+  return predict::parse_sass(ran->out, "nvdisasm of " + std::filesystem::path(cubin).filename().string());
+}
+
+}  // namespace flashmoe::workflow

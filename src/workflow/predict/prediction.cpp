@@ -1,0 +1,241 @@
+#include "workflow/predict/prediction.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "devices/device.hpp"
+#include "predict/walk.hpp"
+#include "workflow/device/capabilities.hpp"
+#include "workflow/device/selector.hpp"
+#include "workflow/gpu/launches.hpp"
+#include "workflow/gpu/profile.hpp"
+#include "workflow/predict/nvdisasm.hpp"
+#include "workflow/predict/ptx_run_json.hpp"
+#include "workflow/runner/inputs.hpp"
+#include "workflow/verdict/codes.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+double metric(const LaunchReport& report, const char* name) {
+  const auto found = report.metrics.find(name);
+  return found == report.metrics.end() ? 0 : found->second;
+}
+
+KernelResources resources_of(const LaunchReport& report) {
+  return {.registers = static_cast<int>(metric(report, "launch__registers_per_thread")),
+          .threads = static_cast<int>(metric(report, "launch__block_size")),
+          .dynamic_shared_bytes = static_cast<std::int64_t>(metric(report, "launch__shared_mem_per_block"))};
+}
+
+// A CTA's SASS instructions from those of its PTX: both are known of the CTAs whose path is, and between them the one
+// grows with the other.
+std::vector<std::uint64_t> sass_instructions(const predict::PtxRun& run, const predict::SassPaths& paths) {
+  std::map<std::uint64_t, std::uint64_t> known;
+  for (std::size_t i = 0; i < run.ctas.size(); ++i)
+    if (run.ctas[i].place < run.totals.size())
+      known[run.totals[run.ctas[i].place].instructions] = paths.ctas[i].instructions();
+  std::vector<std::uint64_t> all;
+  for (const predict::CtaTotals& one : run.totals) {
+    const auto above = known.lower_bound(one.instructions);
+    if (known.empty()) break;
+    if (above != known.end() && above->first == one.instructions) {
+      all.push_back(above->second);
+    } else if (above == known.begin() || above == known.end()) {  // outside: in proportion to the nearest
+      const auto near = above == known.end() ? std::prev(above) : above;
+      all.push_back(near->first == 0 ? near->second : near->second * one.instructions / near->first);
+    } else {
+      const auto below = std::prev(above);
+      const double share =
+          static_cast<double>(one.instructions - below->first) / static_cast<double>(above->first - below->first);
+      const double from = static_cast<double>(below->second), to = static_cast<double>(above->second);
+      all.push_back(static_cast<std::uint64_t>(from + share * (to - from)));
+    }
+  }
+  return all;
+}
+
+std::vector<LinePressure> pressure_of(const predict::Prediction& prediction, const predict::SassKernel& kernel,
+                                      const predict::PtxRun& run) {
+  std::map<std::pair<std::string, int>, LinePressure> lines;
+  double total = 0;
+  for (const predict::InstructionCost& cost : prediction.costs) {
+    const auto found = run.lines.find(kernel.instructions[cost.instruction].ptx_line);
+    const bool is_known = found != run.lines.end() && !found->second.file.empty();
+    const std::pair<std::string, int> place =
+        is_known ? std::pair(found->second.file, found->second.source_line) : std::pair(std::string(), 0);
+    LinePressure& line = lines[place];
+    line.file = place.first;
+    line.line = place.second;
+    line.executions += cost.executions;
+    for (std::size_t i = 0; i < predict::stalls; ++i) {
+      line.cycles[i] += cost.cycles[i];
+      line.share += static_cast<double>(cost.cycles[i]);
+      total += static_cast<double>(cost.cycles[i]);
+    }
+  }
+  std::vector<LinePressure> all;
+  for (auto& [place, line] : lines) {
+    line.share = total > 0 ? line.share / total : 0;
+    all.push_back(std::move(line));
+  }
+  return all;
+}
+
+// The cubin that stands beside an image (gpu/launches.cpp makes the one from the other).
+std::string cubin_of(const Image& image) {
+  return std::filesystem::path(image.path).replace_extension("cubin").string();
+}
+
+Result<std::vector<predict::SassKernel>> sass_of_all(const Runnable& kernel) {
+  const auto nvdisasm = find_nvdisasm();
+  if (!nvdisasm) return nvdisasm.error();
+  std::vector<predict::SassKernel> all;
+  for (const auto& image : kernel.images) {
+    auto sass = sass_of(*nvdisasm, cubin_of(image));
+    if (!sass) return sass.error();
+    std::move(sass->begin(), sass->end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+predict::Time sum_of(const std::vector<LaunchPrediction>& launches, predict::Time predict::Prediction::* time) {
+  predict::Time sum;
+  for (const LaunchPrediction& launch : launches) {
+    const predict::Time& one = launch.prediction.*time;
+    if (one.us == 0) return {};
+    sum.us += one.us;
+    sum.least_us += one.least_us;
+    sum.most_us += one.most_us;
+  }
+  return sum;
+}
+
+}  // namespace
+
+predict::Stall LinePressure::mostly() const {
+  const auto largest = std::max_element(cycles.begin() + 1, cycles.end());  // [0] is issuing itself
+  return static_cast<predict::Stall>(largest - cycles.begin());
+}
+
+bool PredictionRun::is_predicted() const {
+  return std::all_of(launches.begin(), launches.end(), [](const LaunchPrediction& one) { return one.is_predicted(); });
+}
+
+double PredictionRun::cycles() const {
+  double sum = 0;
+  for (const LaunchPrediction& launch : launches) sum += launch.prediction.cycles;
+  return sum;
+}
+
+predict::Time PredictionRun::boost() const {
+  return sum_of(launches, &predict::Prediction::boost);
+}
+
+predict::Time PredictionRun::sustained() const {
+  return sum_of(launches, &predict::Prediction::sustained);
+}
+
+const LaunchPrediction* PredictionRun::longest() const {
+  const auto found = std::max_element(launches.begin(), launches.end(), [](const auto& a, const auto& b) {
+    return a.prediction.cycles < b.prediction.cycles;
+  });
+  return found == launches.end() ? nullptr : &*found;
+}
+
+Evidence PredictionRun::evidence() const {
+  const predict::Time time = boost();
+  Evidence evidence{.kind = predicted_evidence, .where = device.substr(device.find(':') + 1)};
+  if (time.us > 0) evidence.error = std::max(time.most_us - time.us, time.us - time.least_us) / time.us;
+  return evidence;
+}
+
+Result<LaunchPrediction> predict_launch(const LaunchReport& report, const std::vector<predict::SassKernel>& sass,
+                                        const Gpu& gpu) {
+  const auto kernel = std::find_if(sass.begin(), sass.end(),
+                                   [&](const predict::SassKernel& one) { return one.name == report.kernel; });
+  if (kernel == sass.end())
+    return Diagnostic{.message = fmt::format("the cubins of the project have no code of {}", report.kernel),
+                      .fix = "remove .cudadent/build and run again",
+                      .code = codes::predict_abstains};
+  const auto run = ptx_run_from(report.json);
+  if (!run) return run.error();
+  auto paths = predict::sass_paths(*kernel, *run);
+  if (!paths) {
+    Diagnostic problem = paths.error();
+    problem.code = codes::predict_abstains;
+    return problem;
+  }
+  const double dram_bytes = metric(report, "vgpu__dram_bytes_read.sum") + metric(report, "vgpu__l2_dirty_bytes_at_end") +
+                            metric(report, "vgpu__dram_bytes_written.sum");
+  predict::Launch launch{.kernel = &*kernel,
+                         .samples = {},
+                         .memory = std::move(paths->memory),
+                         .cta_instructions = sass_instructions(*run, *paths),
+                         .ctas = report.ctas(),
+                         .resources = resources_of(report),
+                         .dram_bytes = dram_bytes,
+                         .working_set_bytes = dram_bytes,
+                         .unmatched_weight = paths->unmatched_weight};
+  std::map<std::uint64_t, predict::CtaPath*> by_place;
+  for (std::size_t i = 0; i < run->ctas.size(); ++i) by_place[run->ctas[i].place] = &paths->ctas[i];
+  for (const auto& [place, path] : by_place) launch.samples.push_back(std::move(*path));
+  auto prediction = predict::predict(launch, gpu);
+  if (!prediction) return prediction.error();
+  LaunchPrediction answer{.report = report, .unmatched_weight = launch.unmatched_weight};
+  answer.lines = pressure_of(*prediction, *kernel, *run);
+  answer.prediction = std::move(*prediction);
+  return answer;
+}
+
+Result<PredictionRun> predict_project(const Project& project, const PredictionRequest& request, Progress& progress) {
+  const auto device = select_device(request.device, "virtual:" + project.cuda_device);
+  if (!device) return device.error();
+  if (capabilities_of(*device).counters != CounterKind::exact)
+    return Diagnostic{.message = fmt::format("{} ({}) is not predicted: only what runs on a virtual GPU is",
+                                             device->to_string(), device->from),
+                      .fix = "use --device virtual:" + project.cuda_device,
+                      .code = codes::usage_device};
+  const auto workload = profiled_workload(project, request.workload);
+  if (!workload) return workload.error();
+  const auto gpu = find_gpu(device->gpu);
+  if (!gpu) return gpu.error();
+
+  progress.step("build", 10);
+  const ReportFile report;
+  auto kernel = gpu_runnable(project, *device, {.checks = "none", .report = report.path()}, progress);
+  if (!kernel) return kernel.error();
+  kernel->environment.emplace_back("VGPU_PATHS=1");
+  const auto sass = sass_of_all(*kernel);
+  if (!sass) return sass.error();
+
+  progress.step("run", 10);
+  const std::uint64_t seed = request.seed != 0 ? request.seed : fresh_seed();
+  const auto counted = count_call(
+      project, *device, {.kernel = *kernel, .report = report.path(), .workload = *workload, .seed = seed});
+  if (!counted) return counted.error();
+
+  progress.step("predict", 2);
+  PredictionRun run{.project = project.name,
+                    .device = device->to_string(),
+                    .workload = workload->name,
+                    .image_hash = kernel->content_hash};
+  for (const LaunchProfile& launch : counted->launches) {
+    auto predicted = predict_launch(launch.report, *sass, *gpu);
+    if (!predicted) return predicted.error();
+    run.launches.push_back(std::move(*predicted));
+  }
+  progress.done();
+  if (run.launches.empty())
+    return Diagnostic{.message = "the call launched nothing: there is nothing to predict",
+                      .fix = "look at cuda.launch and `when` in cudadent.toml",
+                      .code = codes::predict_abstains};
+  return run;
+}
+
+}  // namespace flashmoe::workflow

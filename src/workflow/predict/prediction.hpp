@@ -1,0 +1,77 @@
+// A project's kernel on a GPU that is not here: its PTX runs once on the virtual GPU, which says the way its warps went;
+// the SASS of the very cubin that ships says what they executed on the way; src/predict says what that takes. Always
+// "predicted", never "measured".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "predict/prediction.hpp"
+#include "predict/ptx_run.hpp"
+#include "support/progress.hpp"
+#include "support/result.hpp"
+#include "workflow/gpu/launch_report.hpp"
+#include "workflow/project/project.hpp"
+#include "workflow/verdict/evidence.hpp"
+#include "workflow/verdict/verdict.hpp"
+
+namespace flashmoe::workflow {
+
+// Where the warps' cycles go, by line of the CUDA source.
+struct LinePressure {
+  std::string file{};
+  int line = 0;
+  std::uint64_t executions = 0;  // SASS instructions, by warps
+  double share = 0;              // of all cycles of all warps
+  predict::StallCycles cycles{};
+  [[nodiscard]] predict::Stall mostly() const;  // the largest of them, issuing left out
+};
+
+struct LaunchPrediction {
+  LaunchReport report{};
+  predict::Prediction prediction{};
+  double unmatched_weight = 0;
+  std::vector<LinePressure> lines{};  // by file and line
+
+  [[nodiscard]] bool is_predicted() const { return prediction.predicted(); }
+};
+
+struct PredictionRun {
+  std::string project{};
+  std::string device{};
+  std::string workload{};
+  std::string image_hash{};  // SHA-256 of what ran
+  std::vector<LaunchPrediction> launches{};
+
+  [[nodiscard]] bool is_predicted() const;  // all launches are
+  [[nodiscard]] double cycles() const;      // sums over the launches
+  [[nodiscard]] predict::Time boost() const;
+  [[nodiscard]] predict::Time sustained() const;          // 0: no such clock is known
+  [[nodiscard]] const LaunchPrediction* longest() const;  // nullptr: no launch
+  [[nodiscard]] Evidence evidence() const;
+};
+
+struct PredictionRequest {
+  std::string device{};    // empty: FLASHMOE_DEVICE, else the project's GPU
+  std::string workload{};  // empty: the target workload
+  std::uint64_t seed = 0;  // of the inputs; 0: a new one
+};
+
+inline constexpr int prediction_steps = 3;  // of a Progress
+
+[[nodiscard]] Result<PredictionRun> predict_project(const Project& project, const PredictionRequest& request,
+                                                    Progress& progress);
+
+// A launch as its report has it, with SASS of its kernel.
+[[nodiscard]] Result<LaunchPrediction> predict_launch(const LaunchReport& report,
+                                                      const std::vector<predict::SassKernel>& sass, const Gpu& gpu);
+
+struct PredictionView {
+  bool lines = false;  // the pressure beside every line of the sources
+};
+[[nodiscard]] std::string prediction_text(const PredictionRun& run, const PredictionView& view);
+// "12.3 us at boost (8.6 to 16.0), limited by latency: barrier"; "not predicted: ..."
+[[nodiscard]] std::string prediction_summary(const PredictionRun& run);
+
+}  // namespace flashmoe::workflow
