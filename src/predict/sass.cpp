@@ -119,7 +119,8 @@ class Parser {
     if (starts_with_take(text, ".headerflags")) {  // cubins from before CUDA 13: "... EF_CUDA_SM86 ..."
       constexpr std::string_view word = "EF_CUDA_SM";
       text.remove_prefix(std::min(text.find(word), text.size()));
-      if (starts_with_take(text, word)) target_ = "sm_" + std::string(text.substr(0, text.find_first_not_of("0123456789")));
+      if (starts_with_take(text, word))
+        target_ = "sm_" + std::string(text.substr(0, text.find_first_not_of("0123456789")));
       return Done{};
     }
     if (starts_with_take(text, ".section\t") || starts_with_take(text, ".section ")) {  // .sectioninfo is another one
