@@ -101,6 +101,16 @@ def left_behind(repository: Repository) -> list[str]:
     return found
 
 
+def records_of(repository: Repository, run: str, kind: str) -> list[dict]:
+    listed = subprocess.run(
+        [repository.cudadent, "journal", "--json", "--kind", kind],
+        cwd=repository.project, capture_output=True, text=True, check=True,
+    )
+    answer = json.loads(listed.stdout)
+    records = answer["records"] if isinstance(answer, dict) else answer
+    return [record for record in records if record["run"] == run]
+
+
 def check_kills(repository: Repository, whole: dict, kills: int) -> None:
     generator = random.Random(11)
     run = "killed"
@@ -118,13 +128,7 @@ def check_kills(repository: Repository, whole: dict, kills: int) -> None:
             fail(f"kill {number} left processes: {left}")
         if repository.state() != before:
             fail(f"kill {number} changed the repository")
-        listed = subprocess.run(
-            [repository.cudadent, "journal", "--json", "--kind", "iteration"],
-            cwd=repository.project, capture_output=True, text=True, check=True,
-        )
-        answer = json.loads(listed.stdout)
-        records = answer["records"] if isinstance(answer, dict) else answer
-        now = sum(record["run"] == run for record in records)
+        now = len(records_of(repository, run, "iteration"))
         if now < decided:
             fail(f"kill {number} lost a decided iteration: {decided} became {now}")
         decided = now
@@ -133,6 +137,9 @@ def check_kills(repository: Repository, whole: dict, kills: int) -> None:
         fail(f"{decided} iterations were decided, and the loop went on with {len(said['iterations'])}")
     if [one["hypothesis"] for one in said["iterations"]] != [one["hypothesis"] for one in whole["iterations"]]:
         fail(f"a loop that was killed took another way: {said['iterations']} {whole['iterations']}")
+    ended = records_of(repository, run, "run")
+    if [one["iterations"] for one in ended] != [len(said["iterations"])]:
+        fail(f"the end of the loop has no record of its own: {ended}")
     print(f"{kills} kills: {decided} iterations decided before the last, the same way to the end")
 
 

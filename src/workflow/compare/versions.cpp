@@ -127,7 +127,7 @@ Result<Version> resolve_version(const Project& project, const std::string& name)
 
 Result<Runnable> make_runnable(const Project& project, const Callable& callable, const std::string& role,
                                const std::string& label, const BuildOptions& options) {
-  if (callable.kind == CallableKind::python) return python_runnable(project, callable, label);
+  if (callable.kind == CallableKind::python) return python_runnable(project, callable, role, label);
   if (callable.kind != CallableKind::cpp) {
     return Diagnostic{.message = "the " + role + " of " + project.name + " cannot run on the CPU",
                       .fix = "declare a C++ or Python entry for it",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "support/clock.hpp"
@@ -21,16 +22,22 @@ namespace {
 // the kernel is held against says nothing about it.
 void build_cpu_callables(const Project& project, const BuildOptions& options, Progress& progress, BuildGate& gate,
                          bool& could_run) {
-  if (const auto compiler = find_cxx_compiler(); !compiler) {
+  const std::array<std::pair<std::string, const Callable*>, 3> callables{
+      {{"kernel", &project.kernel}, {"reference", &project.reference}, {"baseline", &project.baseline}}};
+  const bool any_cpp = std::any_of(callables.begin(), callables.end(),
+                                   [](const auto& one) { return one.second->kind == CallableKind::cpp; });
+  if (const auto compiler = find_cxx_compiler(); any_cpp && !compiler) {
     gate.result.findings.push_back(
         {Severity::error, "cpu", compiler.error().message, "", compiler.error().fix, compiler.error().code});
     could_run = false;
     return;
   }
   std::vector<LibraryFacts> libraries;
-  for (const auto& [role, callable] : {std::pair<std::string, const Callable*>{"kernel", &project.kernel},
-                                       {"reference", &project.reference},
-                                       {"baseline", &project.baseline}}) {
+  for (const auto& [role, callable] : callables) {
+    if (callable->kind == CallableKind::python && role == "kernel") {
+      gate.result.findings.push_back(
+          {Severity::ok, "cpu", fmt::format("kernel: {}, Python: nothing to compile", callable->source), "", "", ""});
+    }
     if (callable->kind != CallableKind::cpp || interrupted()) continue;
     progress.update(role);
     auto built = build_cpu(project, *callable, role, options);
@@ -83,6 +90,11 @@ bool build_cuda_sources(const Project& project, const BuildOptions& options, Pro
   return true;
 }
 
+std::string cpp_summary(std::size_t built) {
+  if (built == 0) return "no C++ to compile";
+  return fmt::format("{} C++ callable{} built", built, built == 1 ? "" : "s");
+}
+
 std::string cuda_summary(const Project& project, const GateResult& result, bool twin_checked) {
   if (project.cuda_sources.empty()) return "";
   if (!twin_checked) return ", CUDA twin not checked";
@@ -122,8 +134,7 @@ BuildGate run_build_gate(const Project& project, const BuildOptions& options, Pr
   } else {
     result.outcome = Outcome::holds;
     result.summary =
-        fmt::format("{} C++ callable{} built{}{}", gate.built.size(), gate.built.size() == 1 ? "" : "s",
-                    cuda_summary(project, result, twin_checked),
+        fmt::format("{}{}{}", cpp_summary(gate.built.size()), cuda_summary(project, result, twin_checked),
                     warnings > 0 ? fmt::format(", {} warning{}", warnings, warnings == 1 ? "" : "s") : std::string());
   }
   return gate;

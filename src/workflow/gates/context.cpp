@@ -23,7 +23,7 @@ Result<Runnable> GateContext::host_runnable(const Callable& callable, const std:
         .fix = fmt::format("give {} a C++ or Python callable", role),
         .code = codes::project_no_callable};
   }
-  if (callable.kind == CallableKind::python) return python_runnable(project, callable, label, options.threads);
+  if (callable.kind == CallableKind::python) return python_runnable(project, callable, role, label, options.threads);
   auto found = built.find(role);
   if (found == built.end()) {
     auto fresh = build_cpu(project, callable, role);

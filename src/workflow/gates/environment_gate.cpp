@@ -42,7 +42,9 @@ std::set<Need> needs_of(const Project& project, const DeviceSelector& device) {
     if (std::ranges::count(callable->libraries, "flashmoe") > 0) needs.insert(Need::library);
     if (callable->kind != CallableKind::python) continue;
     needs.insert({Need::python, Need::numpy});
-    if (imports(std::filesystem::path(project.directory) / callable->source, "torch")) needs.insert(Need::torch);
+    const bool with_torch =
+        callable->torch_tensors || imports(std::filesystem::path(project.directory) / callable->source, "torch");
+    if (with_torch) needs.insert(Need::torch);
   }
   if (!project.cuda_sources.empty() && runs_cuda(project, device)) needs.insert(Need::cuda_toolkit);
   if (capabilities_of(device).needs_driver) needs.insert(Need::gpu);

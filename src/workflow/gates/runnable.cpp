@@ -54,8 +54,8 @@ Runnable library_runnable(const BuiltCallable& built, const std::string& label, 
           .readable = std::move(readable)};
 }
 
-Result<Runnable> python_runnable(const Project& project, const Callable& callable, const std::string& label,
-                                 int threads) {
+Result<Runnable> python_runnable(const Project& project, const Callable& callable, const std::string& role,
+                                 const std::string& label, int threads) {
   const auto file = (std::filesystem::path(project.directory) / callable.source).lexically_normal().string();
   auto hash = sha256_of_file(file);
   if (!hash) return hash.error();
@@ -64,7 +64,10 @@ Result<Runnable> python_runnable(const Project& project, const Callable& callabl
                   .library = file,
                   .entry = callable.entry,
                   .content_hash = std::move(*hash),
-                  .threads = threads};
+                  .threads = threads,
+                  .torch_tensors = callable.torch_tensors,
+                  // What is right, and what to beat, are the same at every point.
+                  .point = role == "kernel" ? project.point : Values{}};
 }
 
 }  // namespace flashmoe::workflow

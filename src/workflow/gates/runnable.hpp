@@ -26,6 +26,6 @@ namespace flashmoe::workflow {
 [[nodiscard]] Runnable library_runnable(const BuiltCallable& built, const std::string& label, int threads = 1);
 // Hashes the file now: what is loaded later must be the same.
 [[nodiscard]] Result<Runnable> python_runnable(const Project& project, const Callable& callable,
-                                               const std::string& label, int threads = 1);
+                                               const std::string& role, const std::string& label, int threads = 1);
 
 }  // namespace flashmoe::workflow

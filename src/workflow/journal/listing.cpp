@@ -28,6 +28,10 @@ std::string detail(const ProfileRecord& record) {
   return record.summary;
 }
 
+std::string detail(const RunRecord& record) {
+  return record.summary;
+}
+
 std::string detail(const GateRecord& run) {
   std::string text;
   for (const GateResult& gate : run.gates) {

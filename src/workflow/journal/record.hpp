@@ -14,6 +14,7 @@
 #include "workflow/journal/iteration_record.hpp"
 #include "workflow/journal/prices.hpp"
 #include "workflow/journal/profile_record.hpp"
+#include "workflow/journal/run_record.hpp"
 #include "workflow/journal/selftest_record.hpp"
 #include "workflow/verdict/evidence.hpp"
 #include "workflow/verdict/named.hpp"
@@ -49,7 +50,7 @@ struct OtherRecord {
 };
 
 // A kind of record is one alternative, which names itself (`kind`), and its list of fields in a *_json.cpp.
-using AnyRecordBody = std::variant<OtherRecord, GateRecord, CompareRecord, IterationRecord, ProfileRecord,
+using AnyRecordBody = std::variant<OtherRecord, GateRecord, CompareRecord, IterationRecord, ProfileRecord, RunRecord,
                                    SelftestRecord, KnownGoodRecord, ReproduceRecord>;
 
 // Copied and destroyed in record.cpp alone, as GateFacts are; a whole Record too.

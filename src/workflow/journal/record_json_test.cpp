@@ -186,6 +186,27 @@ TEST(RecordJson, AProfileSurvives) {
   EXPECT_TRUE(*again.as<ProfileRecord>() == body);
 }
 
+TEST(RecordJson, ARunSurvives) {
+  const RunRecord body{.start = "a",
+                       .end = "b",
+                       .iterations = 3,
+                       .kept = 2,
+                       .stopped = "3 iterations",
+                       .bottlenecks = {"grid too small", "bank conflicts"},
+                       .busiest_sm_at_start = 20,
+                       .busiest_sm_at_end = 10,
+                       .baseline = "torch",
+                       .ratio_at_start = 0.5,
+                       .ratio_at_end = 1.5,
+                       .summary = "s"};
+  Record record;
+  record.kind = RunRecord::kind;
+  record.body = body;
+  const Record again = record_from(Json::parse(one_line(complete_json(record))));
+  ASSERT_NE(again.as<RunRecord>(), nullptr);
+  EXPECT_TRUE(*again.as<RunRecord>() == body);
+}
+
 TEST(RecordJson, FactsOfEveryKindSurvive) {
   GateRecord run{.summary = "s", .seed = 7, .threads = 2, .point = {{"stages", 2}}};
   GateResult environment{.gate = EnvironmentFacts::gate, .outcome = Outcome::inconclusive, .summary = "x"};

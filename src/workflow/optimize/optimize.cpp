@@ -19,6 +19,7 @@
 #include "workflow/journal/listing.hpp"
 #include "workflow/optimize/allowed.hpp"
 #include "workflow/optimize/candidates.hpp"
+#include "workflow/optimize/stop.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/trial/trial.hpp"
 #include "workflow/verdict/codes.hpp"
@@ -79,7 +80,9 @@ class Loop {
     if (const auto restored = restore(); !restored) return restored.error();
     if (const auto seen = look_at_start(); !seen) return seen.error();
     while (report_.stopped.empty()) {
-      report_.stopped = reason_to_stop();
+      report_.stopped =
+          reason_to_stop(request_, project_,
+                         {.report = report_, .advice = advice_, .ratio = ratio_, .seconds = seconds_since(began_)});
       if (!report_.stopped.empty()) break;
       const auto going = request_.propose ? ask() : search();
       if (!going) return going.error();
@@ -193,39 +196,6 @@ class Loop {
         report_.bottlenecks.push_back(advice.bottleneck);
       return;
     }
-  }
-
-  [[nodiscard]] double dollars_of(double seconds) const {
-    return seconds / 3600 * (project_.cost.machine_per_hour + project_.cost.agent_per_hour);
-  }
-
-  [[nodiscard]] std::string reason_to_stop() const {
-    if (interrupted()) return "interrupted";
-    const double target = request_.target.value_or(project_.thresholds.ladder.back());
-    if (ratio_ && *ratio_ >= target)
-      return fmt::format("the target is reached: {:.2f}x of {}, {}x was wanted", *ratio_, report_.baseline, target);
-    const int most = request_.max_iterations.value_or(project_.thresholds.max_iterations);
-    if (static_cast<int>(report_.iterations.size()) >= most) return fmt::format("{} iterations", most);
-    const double minutes = seconds_since(began_) / 60;
-    const double most_minutes = request_.max_minutes.value_or(project_.thresholds.max_minutes);
-    if (minutes >= most_minutes) return fmt::format("{:.0f} minutes", most_minutes);
-    const double dollars = dollars_of(60 * minutes);
-    if (request_.max_dollars && dollars >= *request_.max_dollars) return fmt::format("${:.2f} spent", dollars);
-    return not_worth_it();
-  }
-
-  // The expected gain is the advice's; where none speaks, the least that a change of the last phase is kept for.
-  [[nodiscard]] std::string not_worth_it() const {
-    if (!request_.dollars_a_per_cent || report_.iterations.empty()) return "";
-    double seconds = 0;
-    for (const Iteration& iteration : report_.iterations) seconds += iteration.seconds;
-    const double costs = dollars_of(seconds) / static_cast<double>(report_.iterations.size());
-    const double gain =
-        advice_.empty() ? project_.thresholds.least_gain.at("tuning") : std::max(0.0, advice_.front().gain - 1);
-    const double worth = 100 * gain * *request_.dollars_a_per_cent;
-    if (worth >= costs) return "";
-    return fmt::format("the expected gain of {:.0f} % is worth ${:.2f}, the next iteration costs ${:.2f}", 100 * gain,
-                       worth, costs);
   }
 
   [[nodiscard]] Counting counting() const { return {project_, device_, rules_, request_.seed, request_.quiet}; }
@@ -405,7 +375,21 @@ class Loop {
     report_.seconds = seconds_since(began_);
     report_.next = kept ? fmt::format("git restore --source refs/cudadent/{} -- . && git diff", current_.substr(0, 12))
                         : fmt::format("cudadent profile --device {}", report_.device);
+    if (const auto written = record_the_end(); !written) return written.error();
     return std::move(report_);
+  }
+
+  Result<Done> record_the_end() {
+    Record record;
+    record.run = report_.run;
+    record.project = project_.name;
+    record.commit = report_.end;
+    record.dirty = false;
+    record.device = report_.device;
+    record.body = run_record(report_, has_clock(device_));
+    const auto written = journal_.append(std::move(record));
+    if (!written) return written.error();
+    return Done{};
   }
 
   OptimizeRequest request_;

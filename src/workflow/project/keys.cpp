@@ -15,6 +15,8 @@ constexpr std::string_view call_text =
     "Who computes: \"kernel.cpp:function\" (C++), \"kernel.cu:function\" (CUDA) or \"file.py:function\" (Python).";
 constexpr std::string_view sources_text = "Further C++ files to compile and link with it.";
 constexpr std::string_view libraries_text = "Libraries to link with; \"flashmoe\" is the attention library.";
+constexpr std::string_view tensors_text =
+    "What a Python function gets its tensors as; torch has bf16, in NumPy it is uint16. Default: numpy.";
 constexpr std::string_view absolute_text =
     "Allowed: |got - expected| <= absolute + relative * |expected|. Default by type and size (RMS).";
 
@@ -24,17 +26,21 @@ std::vector<KeySpec> make_table() {
       {"description", T::text, false, "One line for people."},
 
       {"kernel", T::callable, false,
-       "The CPU entry under test, \"kernel.cpp:function\" (cudadent/kernel.h). Not needed beside [cuda]."},
-      {"kernel.call", T::callable, true, "The CPU entry under test, \"kernel.cpp:function\" (cudadent/kernel.h)."},
+       "The CPU entry under test, \"kernel.cpp:function\" (cudadent/kernel.h) or \"kernel.py:function\". Not needed "
+       "beside [cuda]."},
+      {"kernel.call", T::callable, true,
+       "The CPU entry under test, \"kernel.cpp:function\" (cudadent/kernel.h) or \"kernel.py:function\"."},
       {"kernel.name", T::text, false, "What reports call it. Default: its function."},
       {"kernel.sources", T::text_list, false, sources_text},
       {"kernel.libraries", T::text_list, false, libraries_text},
+      {"kernel.tensors", T::text, false, tensors_text, "", {"numpy", "torch"}},
 
       {"reference", T::callable, true, "What is right, computed simply and in more precision; same forms as kernel."},
       {"reference.call", T::callable, true, call_text},
       {"reference.name", T::text, false, "What reports call it. Default: its function."},
       {"reference.sources", T::text_list, false, sources_text},
       {"reference.libraries", T::text_list, false, libraries_text},
+      {"reference.tensors", T::text, false, tensors_text, "", {"numpy", "torch"}},
 
       {"baseline", T::callable, false,
        "What to beat; the performance gate needs it. A Python function make_* returns a callable that is timed alone."},
@@ -42,6 +48,7 @@ std::vector<KeySpec> make_table() {
       {"baseline.name", T::text, false, "What reports call it, such as \"torch SDPA\". Default: its function."},
       {"baseline.sources", T::text_list, false, sources_text},
       {"baseline.libraries", T::text_list, false, libraries_text},
+      {"baseline.tensors", T::text, false, tensors_text, "", {"numpy", "torch"}},
 
       {"params", T::named, false, "The parameters of the problem: sizes and switches that expressions may use."},
       {"params.*", T::scalar, false, "A fixed value, or a table with default and domain."},

@@ -104,6 +104,7 @@ struct Callable {
   std::string entry;                   // symbol or function
   std::vector<std::string> sources;    // further C++ files
   std::vector<std::string> libraries;  // to link with; "flashmoe" is this project's own library
+  bool torch_tensors = false;          // Python: its tensors are torch's, else NumPy's arrays
   int line = 0;
 };
 

@@ -126,9 +126,14 @@ class Reader {
           fmt::format("\"{}\": the file ends in \"{}\"; allowed are .cpp, .cc, .cxx, .c, .cu and .py", text, suffix),
           example);
     }
-    if (key == "kernel" && callable.kind != CallableKind::cpp) {
-      return locations_.error(where, fmt::format("\"{}\" is not C++; the kernel under test is a C++ entry", text),
-                              "name the C++ entry here; CUDA kernels go under [[cuda.instances]]");
+    if (key == "kernel" && callable.kind == CallableKind::cuda) {
+      return locations_.error(where, fmt::format("\"{}\" is CUDA; the kernel here is a C++ or a Python entry", text),
+                              "name the C++ or Python entry here; CUDA kernels go under [[cuda.instances]]");
+    }
+    callable.torch_tensors = text_of(view["tensors"]) == "torch";
+    if (callable.torch_tensors && callable.kind != CallableKind::python) {
+      return locations_.error(key + ".tensors", fmt::format("\"{}\" is not Python and has no torch tensors", text),
+                              "leave `tensors` out");
     }
     callable.name = text_of(view["name"], callable.entry);
     return {};

@@ -74,6 +74,20 @@ constexpr std::uint32_t poison_f32 = 0x7FDADADA;
 constexpr std::uint16_t poison_f16 = 0x7EDA;
 constexpr std::uint16_t poison_bf16 = 0x7FDA;
 
+template <class Convert>
+void store_all(std::byte* at, std::span<const double> values, Convert convert) {
+  using T = decltype(convert(0.0));
+  for (std::size_t i = 0; i < values.size(); ++i) store_as(at + i * sizeof(T), convert(values[i]));
+}
+
+template <class T>
+bool holds(std::span<const std::byte> bytes, T value) {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < bytes.size() / sizeof value; ++i)
+    found += load_as<T>(bytes.data() + i * sizeof value) == value ? 1 : 0;
+  return found != 0;
+}
+
 template <class T>
 void fill(std::span<std::byte> bytes, T value) {
   for (std::size_t at = 0; at + sizeof value <= bytes.size(); at += sizeof value) store_as(bytes.data() + at, value);
@@ -142,23 +156,27 @@ double load_element(const std::byte* at, cudadent_dtype dtype) {
   return 0;
 }
 
-void store_element(std::byte* at, cudadent_dtype dtype, double value) {
+void store_elements(std::byte* at, cudadent_dtype dtype, std::span<const double> values) {
   switch (dtype) {
     case CUDADENT_F64:
-      return store_as(at, value);
+      return store_all(at, values, [](double value) { return value; });
     case CUDADENT_F32:
-      return store_as(at, static_cast<float>(value));
+      return store_all(at, values, [](double value) { return static_cast<float>(value); });
     case CUDADENT_F16:
-      return store_as(at, double_to_half(value));
+      return store_all(at, values, double_to_half);
     case CUDADENT_BF16:
-      return store_as(at, double_to_bfloat(value));
+      return store_all(at, values, double_to_bfloat);
     case CUDADENT_I32:
-      return store_as(at, saturate<std::int32_t>(value));
+      return store_all(at, values, saturate<std::int32_t>);
     case CUDADENT_I64:
-      return store_as(at, saturate<std::int64_t>(value));
+      return store_all(at, values, saturate<std::int64_t>);
     case CUDADENT_U8:
-      return store_as(at, saturate<std::uint8_t>(value));
+      return store_all(at, values, saturate<std::uint8_t>);
   }
+}
+
+void store_element(std::byte* at, cudadent_dtype dtype, double value) {
+  store_elements(at, dtype, std::span(&value, 1));
 }
 
 void poison(std::span<std::byte> bytes, cudadent_dtype dtype, std::uint64_t salt) {
@@ -190,6 +208,24 @@ bool is_poison(const std::byte* at, cudadent_dtype dtype) {
       return load_as<std::uint16_t>(at) == poison_f16;
     case CUDADENT_BF16:
       return load_as<std::uint16_t>(at) == poison_bf16;
+    case CUDADENT_I32:
+    case CUDADENT_I64:
+    case CUDADENT_U8:
+      return false;
+  }
+  return false;
+}
+
+bool any_poison(std::span<const std::byte> bytes, cudadent_dtype dtype) {
+  switch (dtype) {
+    case CUDADENT_F64:
+      return holds(bytes, poison_f64);
+    case CUDADENT_F32:
+      return holds(bytes, poison_f32);
+    case CUDADENT_F16:
+      return holds(bytes, poison_f16);
+    case CUDADENT_BF16:
+      return holds(bytes, poison_bf16);
     case CUDADENT_I32:
     case CUDADENT_I64:
     case CUDADENT_U8:

@@ -19,10 +19,12 @@ namespace flashmoe::workflow {
 [[nodiscard]] double load_element(const std::byte* at, cudadent_dtype dtype);
 // Rounds to nearest even; integers saturate.
 void store_element(std::byte* at, cudadent_dtype dtype, double value);
+void store_elements(std::byte* at, cudadent_dtype dtype, std::span<const double> values);  // one behind the other
 
 // The bytes an output is filled with before a call: a NaN that no computation produces, so that an element nobody wrote
 // shows, also where a NaN is expected. Integers have no NaN: they get `salt`, which changes from block to block.
 void poison(std::span<std::byte> bytes, cudadent_dtype dtype, std::uint64_t salt);
 [[nodiscard]] bool is_poison(const std::byte* at, cudadent_dtype dtype);
+[[nodiscard]] bool any_poison(std::span<const std::byte> bytes, cudadent_dtype dtype);
 
 }  // namespace flashmoe::workflow

@@ -127,6 +127,8 @@ Judgement judge(const TensorLayout& layout, std::span<const std::byte> expected,
 }
 
 std::optional<std::vector<std::int64_t>> find_unwritten(const TensorLayout& layout, std::span<const std::byte> got) {
+  // Nearly always all is written; in the gaps of strides nothing ever is.
+  if (layout.row_major && !any_poison(got, layout.dtype)) return std::nullopt;
   // From the end: what is written last is what a late or a short kernel leaves.
   for (std::int64_t i = layout.count; i-- > 0;) {
     if (is_poison(got.data() + layout.element_offset(i), layout.dtype)) return layout.position(i);

@@ -42,6 +42,7 @@ std::size_t rounded_up(std::size_t bytes) {
 }  // namespace
 
 std::size_t TensorLayout::element_offset(std::int64_t linear_index) const {
+  if (row_major) return static_cast<std::size_t>(linear_index) * bytes_per_element(dtype);
   std::int64_t element = 0;
   for (std::size_t axis = shape.size(); axis-- > 0;) {
     element += linear_index % shape[axis] * stride[axis];
@@ -81,14 +82,14 @@ Result<Layout> layout_of(const Project& project, const Values& workload, bool wi
       if (!stride) return stride.error();
       tensor.stride.push_back(*stride);
     }
-    if (tensor.stride.empty()) {
-      tensor.stride.resize(tensor.shape.size());
-      std::int64_t next = 1;
-      for (std::size_t axis = tensor.shape.size(); axis-- > 0;) {
-        tensor.stride[axis] = next;
-        next *= tensor.shape[axis];
-      }
+    std::vector<std::int64_t> row_major(tensor.shape.size());
+    std::int64_t next = 1;
+    for (std::size_t axis = tensor.shape.size(); axis-- > 0;) {
+      row_major[axis] = next;
+      next *= tensor.shape[axis];
     }
+    if (tensor.stride.empty()) tensor.stride = row_major;
+    tensor.row_major = tensor.stride == row_major;
     if (tensor.stride.size() != tensor.shape.size() || tensor.shape.size() > CUDADENT_MAX_RANK) {
       return Diagnostic{.message = fmt::format("{} sizes and {} strides; both must be the same, at most {}",
                                                tensor.shape.size(), tensor.stride.size(), int{CUDADENT_MAX_RANK}),

@@ -22,6 +22,7 @@ struct TensorLayout {
   std::int64_t extent = 0;             // elements from the first to behind the last, gaps of the strides included
   std::size_t bytes = 0;               // of the extent
   std::size_t offset = 0;              // in its region, of set 0
+  bool row_major = false;              // and without gaps: an element's place is its index
   bool absent = false;                 // a stage nobody asked for: the entry gets a null pointer
 
   [[nodiscard]] std::size_t element_offset(std::int64_t linear_index) const;   // in bytes, row-major index

@@ -43,6 +43,12 @@ def as_array(value, dtype):
     return value
 
 
+def as_torch(array, dtype):
+    """A tensor over the same memory."""
+    import torch
+    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if dtype == BF16 else torch.from_numpy(array)
+
+
 def forbid(system_call, program):  # for all threads there are, those that imports have started too
     if system_call < 0:
         return
@@ -98,6 +104,9 @@ class Worker:
         if request["hash"] and digest != request["hash"]:
             return {"ok": False, "error": "%s is not what was read first: SHA-256 is %s, was %s" % (path, digest, request["hash"])}
         self.trusted = request.get("trusted", False)
+        self.torch = request["torch"]
+        if self.torch:
+            import torch
         if not self.trusted:
             forbid(request["seccomp"], request["touching_others"])
         sources_only(os.path.dirname(path))
@@ -142,13 +151,16 @@ class Worker:
                 tensors[spec["name"]] = np.empty(spec["shape"], dtype) if empty else np.ndarray(
                     spec["shape"], dtype, memory, spec["offset"] + index * step, [s * dtype.itemsize for s in spec["stride"]])
             self.sets.append(tensors)
+        self.handed = self.sets if not self.torch else [
+            {spec["name"]: as_torch(tensors[spec["name"]], spec["dtype"]) for spec in self.specs if not spec["absent"]}
+            for tensors in self.sets]
         self.calls = [None] * request["sets"]
         self.results = [None] * request["sets"]
         return {"ok": True}
 
     def prepare(self, request):
         for index in range(request["first"], request["first"] + request["count"]):
-            tensors, params = self.sets[index], dict(self.params)
+            tensors, params = self.handed[index], dict(self.params)
             if request.get("variant"):
                 params["variant"] = request["variant"]
             if self.makes:

@@ -50,6 +50,9 @@ struct Runnable {
   std::string entry{};
   std::string content_hash{};  // SHA-256 of that file when it was built; checked again by the worker when it loads it
   int threads = 1;
+  // CallableKind::python: whether its tensors are torch's, and the tunables of the kernel, which come as parameters.
+  bool torch_tensors = false;
+  Values point{};
   // CallableKind::cuda: the driver's library, the images with their hashes, and the launches of one call.
   std::string driver{};
   int ordinal = 0;

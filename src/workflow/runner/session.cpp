@@ -263,6 +263,7 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
     load = {{"cmd", "load_gpu"}, {"driver", runnable.driver}, {"ordinal", runnable.ordinal}, {"images", images}};
   }
   if (state.python) {
+    load["torch"] = runnable.torch_tensors;
     const ForeignFilters filters = filters_for(state.talk.pid());
     load["seccomp"] = filters.system_call;
     load["touching_others"] = filters.touching_others;
@@ -309,6 +310,7 @@ RunError Session::bind(const Project& project, const Values& values, const std::
   }
   Json params = Json::object();
   for (const auto& [name, value] : values) params[name] = value;
+  for (const auto& [name, value] : state.runnable.point) params[name] = value;
   Json request{{"cmd", "bind"},
                {"inputs_fd", state.inputs.fd()},
                {"outputs_fd", state.outputs.fd()},

@@ -106,7 +106,7 @@ class Playground {
 
   static Result<Runnable> runnable(const Project& project, const Callable& callable, const std::string& role,
                                    const Cheat& cheat) {
-    if (callable.kind == CallableKind::python) return python_runnable(project, callable, role);
+    if (callable.kind == CallableKind::python) return python_runnable(project, callable, role, role);
     Project with_flags = project;
     if (role != "kernel") return built(with_flags, callable, role, role, 1);
     with_flags.cpu_flags.insert(with_flags.cpu_flags.end(), cheat.flags.begin(), cheat.flags.end());
