@@ -12,6 +12,7 @@ namespace flashmoe::tools {
 [[nodiscard]] Command new_command();
 [[nodiscard]] Command gate_command();
 [[nodiscard]] Command profile_command();
+[[nodiscard]] Command predict_command();
 [[nodiscard]] Command run_command();
 [[nodiscard]] Command advise_command();
 [[nodiscard]] Command try_command();
@@ -26,10 +27,10 @@ namespace flashmoe::tools {
 
 // In the order in which a newcomer meets them: --help lists them so.
 [[nodiscard]] inline std::vector<Command> all_commands() {
-  return {status_command(),   doctor_command(),  new_command(),        gate_command(),
-          profile_command(),  advise_command(),  run_command(),        try_command(),
-          optimize_command(), compare_command(), journal_command(),    reproduce_command(),
-          selftest_command(), schema_command(),  completion_command(), worker_command()};
+  return {status_command(),     doctor_command(),  new_command(),       gate_command(),     profile_command(),
+          predict_command(),    advise_command(),  run_command(),       try_command(),      optimize_command(),
+          compare_command(),    journal_command(), reproduce_command(), selftest_command(), schema_command(),
+          completion_command(), worker_command()};
 }
 
 }  // namespace flashmoe::tools

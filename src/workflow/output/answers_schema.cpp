@@ -49,6 +49,12 @@ constexpr std::array shapes{
     Shape{"profile short", "profile",
           "outcome:outcome project?:string device?:string workload?:string summary?:string bottleneck?:object|null "
           "findings?:findings launches?:array left_out?:integer"},
+    Shape{"predict", "predict",
+          "outcome:outcome project:string device:string evidence:evidence workload:string summary:string cycles:number "
+          "boost:object|null sustained:object|null launches:array"},
+    Shape{"predict short", "predict",
+          "outcome:outcome project?:string device?:string evidence?:evidence workload?:string summary?:string "
+          "cycles?:number boost?:object|null sustained?:object|null launches?:array left_out?:integer"},
     Shape{"run", "run",
           "device:string evidence:evidence outcome:string program_exit_code:integer findings:integer launches:array"},
     Shape{"run short", "run",

@@ -17,8 +17,9 @@ std::string variable(const char* name) {
 
 Diagnostic missing(const std::string& message) {
   return {.message = message,
-          .fix = "pip install nvidia-cuda-nvdisasm and set NVDISASM to its nvidia/cu13/bin/nvdisasm, or install the CUDA "
-                 "toolkit's (cuda-nvdisasm)",
+          .fix =
+              "pip install nvidia-cuda-nvdisasm and set NVDISASM to its nvidia/cu13/bin/nvdisasm, or install the CUDA "
+              "toolkit's (cuda-nvdisasm)",
           .code = codes::environment_no_nvdisasm};
 }
 
@@ -37,14 +38,14 @@ Result<std::string> find_nvdisasm() {
     if (!variable(home).empty()) names.push_back(variable(home) + "/bin/nvdisasm");
   const std::string found = find_program(names);
   if (found.empty())
-    return missing("no nvdisasm: it is neither on PATH, beside nvcc, nor in CUDA_HOME/bin, and a time is predicted from "
-                   "the SASS that it prints");
+    return missing(
+        "no nvdisasm: it is neither on PATH, beside nvcc, nor in CUDA_HOME/bin, and a time is predicted from "
+        "the SASS that it prints");
   return found;
 }
 
 Result<std::vector<predict::SassKernel>> sass_of(const std::string& nvdisasm, const std::string& cubin) {
-  const auto ran =
-      run_process({.argv = {nvdisasm, "-c", "-hex", "-gp", cubin}, .limit = std::chrono::seconds(120)});
+  const auto ran = run_process({.argv = {nvdisasm, "-c", "-hex", "-gp", cubin}, .limit = std::chrono::seconds(120)});
   if (!ran) return ran.error();
   if (!ran->ok())
     return Diagnostic{.message = nvdisasm + " " + ran->describe() + " for " + cubin + "\n" + ran->err,

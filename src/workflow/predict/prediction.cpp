@@ -33,33 +33,6 @@ KernelResources resources_of(const LaunchReport& report) {
           .dynamic_shared_bytes = static_cast<std::int64_t>(metric(report, "launch__shared_mem_per_block"))};
 }
 
-// A CTA's SASS instructions from those of its PTX: both are known of the CTAs whose path is, and between them the one
-// grows with the other.
-std::vector<std::uint64_t> sass_instructions(const predict::PtxRun& run, const predict::SassPaths& paths) {
-  std::map<std::uint64_t, std::uint64_t> known;
-  for (std::size_t i = 0; i < run.ctas.size(); ++i)
-    if (run.ctas[i].place < run.totals.size())
-      known[run.totals[run.ctas[i].place].instructions] = paths.ctas[i].instructions();
-  std::vector<std::uint64_t> all;
-  for (const predict::CtaTotals& one : run.totals) {
-    const auto above = known.lower_bound(one.instructions);
-    if (known.empty()) break;
-    if (above != known.end() && above->first == one.instructions) {
-      all.push_back(above->second);
-    } else if (above == known.begin() || above == known.end()) {  // outside: in proportion to the nearest
-      const auto near = above == known.end() ? std::prev(above) : above;
-      all.push_back(near->first == 0 ? near->second : near->second * one.instructions / near->first);
-    } else {
-      const auto below = std::prev(above);
-      const double share =
-          static_cast<double>(one.instructions - below->first) / static_cast<double>(above->first - below->first);
-      const double from = static_cast<double>(below->second), to = static_cast<double>(above->second);
-      all.push_back(static_cast<std::uint64_t>(from + share * (to - from)));
-    }
-  }
-  return all;
-}
-
 std::vector<LinePressure> pressure_of(const predict::Prediction& prediction, const predict::SassKernel& kernel,
                                       const predict::PtxRun& run) {
   std::map<std::pair<std::string, int>, LinePressure> lines;
@@ -75,8 +48,8 @@ std::vector<LinePressure> pressure_of(const predict::Prediction& prediction, con
     line.executions += cost.executions;
     for (std::size_t i = 0; i < predict::stalls; ++i) {
       line.cycles[i] += cost.cycles[i];
-      line.share += static_cast<double>(cost.cycles[i]);
-      total += static_cast<double>(cost.cycles[i]);
+      line.share += cost.cycles[i];
+      total += cost.cycles[i];
     }
   }
   std::vector<LinePressure> all;
@@ -104,7 +77,7 @@ Result<std::vector<predict::SassKernel>> sass_of_all(const Runnable& kernel) {
   return all;
 }
 
-predict::Time sum_of(const std::vector<LaunchPrediction>& launches, predict::Time predict::Prediction::* time) {
+predict::Time sum_of(const std::vector<LaunchPrediction>& launches, predict::Time predict::Prediction::*time) {
   predict::Time sum;
   for (const LaunchPrediction& launch : launches) {
     const predict::Time& one = launch.prediction.*time;
@@ -121,6 +94,13 @@ predict::Time sum_of(const std::vector<LaunchPrediction>& launches, predict::Tim
 predict::Stall LinePressure::mostly() const {
   const auto largest = std::max_element(cycles.begin() + 1, cycles.end());  // [0] is issuing itself
   return static_cast<predict::Stall>(largest - cycles.begin());
+}
+
+std::array<double, predict::stalls> LaunchPrediction::waits() const {
+  std::array<double, predict::stalls> sum{};
+  for (const LinePressure& line : lines)
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += line.cycles[i];
+  return sum;
 }
 
 bool PredictionRun::is_predicted() const {
@@ -157,8 +137,8 @@ Evidence PredictionRun::evidence() const {
 
 Result<LaunchPrediction> predict_launch(const LaunchReport& report, const std::vector<predict::SassKernel>& sass,
                                         const Gpu& gpu) {
-  const auto kernel = std::find_if(sass.begin(), sass.end(),
-                                   [&](const predict::SassKernel& one) { return one.name == report.kernel; });
+  const auto kernel =
+      std::find_if(sass.begin(), sass.end(), [&](const predict::SassKernel& one) { return one.name == report.kernel; });
   if (kernel == sass.end())
     return Diagnostic{.message = fmt::format("the cubins of the project have no code of {}", report.kernel),
                       .fix = "remove .cudadent/build and run again",
@@ -171,20 +151,22 @@ Result<LaunchPrediction> predict_launch(const LaunchReport& report, const std::v
     problem.code = codes::predict_abstains;
     return problem;
   }
-  const double dram_bytes = metric(report, "vgpu__dram_bytes_read.sum") + metric(report, "vgpu__l2_dirty_bytes_at_end") +
+  const double dram_bytes = metric(report, "vgpu__dram_bytes_read.sum") +
+                            metric(report, "vgpu__l2_dirty_bytes_at_end") +
                             metric(report, "vgpu__dram_bytes_written.sum");
-  predict::Launch launch{.kernel = &*kernel,
-                         .samples = {},
+  predict::Launch launch{.kernel = *kernel,
+                         .samples = std::move(paths->ctas),
                          .memory = std::move(paths->memory),
-                         .cta_instructions = sass_instructions(*run, *paths),
+                         .cta_instructions = {},
+                         .sample_instructions = {},
                          .ctas = report.ctas(),
                          .resources = resources_of(report),
                          .dram_bytes = dram_bytes,
                          .working_set_bytes = dram_bytes,
                          .unmatched_weight = paths->unmatched_weight};
-  std::map<std::uint64_t, predict::CtaPath*> by_place;
-  for (std::size_t i = 0; i < run->ctas.size(); ++i) by_place[run->ctas[i].place] = &paths->ctas[i];
-  for (const auto& [place, path] : by_place) launch.samples.push_back(std::move(*path));
+  for (const predict::CtaTotals& one : run->totals) launch.cta_instructions.push_back(one.instructions);
+  for (const predict::PtxCta& one : run->ctas)
+    launch.sample_instructions.push_back(one.place < run->totals.size() ? run->totals[one.place].instructions : 0);
   auto prediction = predict::predict(launch, gpu);
   if (!prediction) return prediction.error();
   LaunchPrediction answer{.report = report, .unmatched_weight = launch.unmatched_weight};
@@ -216,8 +198,8 @@ Result<PredictionRun> predict_project(const Project& project, const PredictionRe
 
   progress.step("run", 10);
   const std::uint64_t seed = request.seed != 0 ? request.seed : fresh_seed();
-  const auto counted = count_call(
-      project, *device, {.kernel = *kernel, .report = report.path(), .workload = *workload, .seed = seed});
+  const auto counted =
+      count_call(project, *device, {.kernel = *kernel, .report = report.path(), .workload = *workload, .seed = seed});
   if (!counted) return counted.error();
 
   progress.step("predict", 2);

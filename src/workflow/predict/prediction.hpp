@@ -1,8 +1,9 @@
-// A project's kernel on a GPU that is not here: its PTX runs once on the virtual GPU, which says the way its warps went;
-// the SASS of the very cubin that ships says what they executed on the way; src/predict says what that takes. Always
-// "predicted", never "measured".
+// A project's kernel on a GPU that is not here: its PTX runs once on the virtual GPU, which says the way its warps
+// went; the SASS of the very cubin that ships says what they executed on the way; src/predict says what that takes.
+// Always "predicted", never "measured".
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,9 +23,9 @@ namespace flashmoe::workflow {
 struct LinePressure {
   std::string file{};
   int line = 0;
-  std::uint64_t executions = 0;  // SASS instructions, by warps
-  double share = 0;              // of all cycles of all warps
-  predict::StallCycles cycles{};
+  double executions = 0;  // SASS instructions, by warps of the heaviest CTA
+  double share = 0;       // of all cycles of all warps
+  std::array<double, predict::stalls> cycles{};
   [[nodiscard]] predict::Stall mostly() const;  // the largest of them, issuing left out
 };
 
@@ -35,6 +36,7 @@ struct LaunchPrediction {
   std::vector<LinePressure> lines{};  // by file and line
 
   [[nodiscard]] bool is_predicted() const { return prediction.predicted(); }
+  [[nodiscard]] std::array<double, predict::stalls> waits() const;  // sums over the lines
 };
 
 struct PredictionRun {

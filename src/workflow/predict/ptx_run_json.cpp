@@ -48,6 +48,8 @@ std::optional<std::vector<OutcomeRun>> outcomes_from(std::string_view text) {
   return runs;
 }
 
+constexpr std::size_t most_ctas = std::size_t{1} << 24U;
+
 using LinesByPc = std::map<std::uint64_t, std::uint32_t>;
 
 std::optional<predict::PtxWarp> warp_from(const Json& json, const LinesByPc& line_of) {
@@ -96,6 +98,7 @@ Result<predict::PtxRun> ptx_run_from(const std::string& json) {
   }
   for (const Json& row : list_in(*paths, "totals_by_cta")) {
     const predict::CtaTotals each{count_at(row, 1), count_at(row, 2), count_at(row, 3)};
+    if (count_at(row, 0) > most_ctas - run.totals.size()) return unread;  // the file is the kernel's process's
     run.totals.insert(run.totals.end(), count_at(row, 0), each);
   }
   for (const Json& cta : list_in(*paths, "ctas")) {
