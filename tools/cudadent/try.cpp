@@ -40,6 +40,7 @@ of both are compared, and the answer is never KEEP.
   KEEP                faster for sure, and by enough                            exit code 0
   REVERT              wrong, does not build, or surely not faster by enough     exit code 1
   INCONCLUSIVE        neither; also preemption and interruption                 exit code 3
+  PREDICTED           virtual GPU: right; the gain is predicted, not measured   exit code 3
   COUNTERS MOVED      virtual GPU: right, and some counter changed by over 1 %  exit code 0
   COUNTERS NOT MOVED  virtual GPU: right, but nothing that is counted changed   exit code 3
 

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
+#include "predict/belief.hpp"
 #include "workflow/device/capabilities.hpp"
 #include "workflow/gates/correctness.hpp"
 #include "workflow/gpu/counters.hpp"
 #include "workflow/gpu/launches.hpp"
 #include "workflow/gpu/profile.hpp"
+#include "workflow/predict/prediction.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/statistics/sequential.hpp"
 #include "workflow/verdict/codes.hpp"
@@ -23,22 +26,53 @@ bool CounterComparison::moved() const {
 std::string CounterComparison::word() const {
   if (correctness.outcome == Outcome::fails) return name_of(Decision::revert);
   if (correctness.outcome != Outcome::holds) return name_of(Decision::inconclusive);
+  if (predicted) return predicted_word;
   return moved() ? counters_moved : counters_not_moved;
 }
 
 Outcome CounterComparison::outcome() const {
   if (correctness.outcome != Outcome::holds) return correctness.outcome;
-  return moved() ? Outcome::holds : Outcome::inconclusive;
+  return moved() && !predicted ? Outcome::holds : Outcome::inconclusive;
 }
 
 std::string CounterComparison::code() const {
   if (correctness.outcome == Outcome::fails) return codes::compare_candidate_failed;
   if (correctness.outcome != Outcome::holds) return correctness.code;
+  if (predicted) return codes::compare_predicted;
   return moved() ? "" : codes::compare_counters_not_moved;
 }
 
-Result<CounterComparison> compare_counters(const Version& base, const Version& candidate, const DeviceSelector& device,
-                                           const std::string& workload, std::uint64_t seed, Progress& progress) {
+namespace {
+
+// What both take, from the same inputs. Where the model abstains there is a reason, and no gain.
+void predict_both(const Version& base, const Version& candidate, const CountersRequest& request, Progress& progress,
+                  CounterComparison& comparison) {
+  const PredictionRequest one{.device = request.device.to_string(), .workload = request.workload, .seed = request.seed};
+  PredictedGain gain{.needed = std::max(request.least_gain, predict::least_believed_gain)};
+  for (const auto& [version, cycles, limiter] :
+       {std::tuple{&base, &gain.base_cycles, &gain.base_limiter},
+        std::tuple{&candidate, &gain.candidate_cycles, &gain.candidate_limiter}}) {
+    const auto run = predict_project(version->project, one, progress);
+    if (!run || !run->is_predicted()) {
+      comparison.not_predicted = version->name + ": " + (run ? prediction_summary(*run) : run.error().message);
+      return;
+    }
+    *cycles = run->cycles();
+    *limiter = run->longest()->prediction.limiter;
+    for (const LaunchPrediction& launch : run->launches) {
+      for (const std::string& doubt : launch.prediction.doubts) {
+        if (std::find(gain.doubts.begin(), gain.doubts.end(), doubt) == gain.doubts.end()) gain.doubts.push_back(doubt);
+      }
+    }
+  }
+  comparison.predicted = std::move(gain);
+}
+
+}  // namespace
+
+Result<CounterComparison> compare_counters(const Version& base, const Version& candidate,
+                                           const CountersRequest& request, Progress& progress) {
+  const auto& [device, workload, seed, least_gain] = request;
   CounterComparison comparison;
   progress.step("correctness of the candidate", 20);
   const ReportFile report;
@@ -66,6 +100,7 @@ Result<CounterComparison> compare_counters(const Version& base, const Version& c
   comparison.candidate = std::move(*candidate_counts);
   comparison.base_hash = comparison.base.image_hash;
   comparison.changes = counter_changes(comparison.base, comparison.candidate);
+  predict_both(base, candidate, request, progress, comparison);
   return comparison;
 }
 
@@ -81,6 +116,14 @@ std::string counters_text(const CounterComparison& comparison) {
     text +=
         fmt::format("  {:<34} {:>16.0f} {:>16.0f}  {}{}\n", counter != nullptr ? counter->about : change.name.c_str(),
                     change.from, change.to, change_text(change), judged);
+  }
+  if (comparison.predicted) {
+    const PredictedGain& gain = *comparison.predicted;
+    text += fmt::format("  {:<11} {}\n", "predicted", text_of(gain));
+    text += fmt::format("  {:<11} {}; before: {}\n", "limited by", gain.candidate_limiter, gain.base_limiter);
+    for (const std::string& doubt : gain.doubts) text += fmt::format("  {:<11} {}\n", "doubt", doubt);
+  } else {
+    text += fmt::format("  {:<11} {}\n", "no time", comparison.not_predicted);
   }
   return text;
 }

@@ -299,7 +299,11 @@ Result<CompareReport> count_both(const CompareRequest& request, const Project& p
   if (!sides) return sides.error();
   const auto& [base, candidate, workload] = *sides;
   const std::uint64_t seed = request.seed.value_or(fresh_seed());
-  auto counted = compare_counters(base, candidate, device, workload.name, seed, progress);
+  const auto least_gain = request.min_gain ? Result<double>(*request.min_gain) : least_gain_of(project, request.phase);
+  if (!least_gain) return least_gain.error();
+  auto counted = compare_counters(
+      base, candidate, {.device = device, .workload = workload.name, .seed = seed, .least_gain = *least_gain},
+      progress);
   if (!counted) return counted.error();
 
   CompareReport report{.counters = std::move(*counted)};
@@ -310,6 +314,7 @@ Result<CompareReport> count_both(const CompareRequest& request, const Project& p
   record.dirty = candidate.dirty;
   record.device = device.to_string();
   record.verdict = report.counters->word();
+  if (report.counters->predicted) record.evidence = Evidence{.kind = predicted_evidence, .where = device.gpu};
   record.seconds = seconds_since(began);
   record.body = CompareRecord{
       .cost_per_hour = Prices{project.cost.machine_per_hour, project.cost.agent_per_hour},
@@ -320,8 +325,10 @@ Result<CompareReport> count_both(const CompareRequest& request, const Project& p
       .seed = seed,
       .recipe = Recipe{.exact = is_commit(base) && is_commit(candidate),
                        .argv = {"compare", "--device", device.to_string(), "--base", lasting_name(base), "--candidate",
-                                lasting_name(candidate), "--workload", workload.name, "--seed", std::to_string(seed)}},
+                                lasting_name(candidate), "--workload", workload.name, "--min-gain",
+                                fmt::format("{}", *least_gain), "--seed", std::to_string(seed)}},
       .counters = report.counters->changes,
+      .predicted = report.counters->predicted,
       .problem = report.counters->correctness.outcome == Outcome::holds ? "" : report.counters->correctness.summary};
   auto written = Journal(project.directory).append(std::move(record));
   if (!written) return written.error();

@@ -40,7 +40,7 @@ struct CompareReport {
   Record record{};
   std::vector<std::string> notes{};
 
-  [[nodiscard]] std::string word() const;  // "KEEP", ..., "COUNTERS MOVED"
+  [[nodiscard]] std::string word() const;  // "KEEP", ..., "PREDICTED", "COUNTERS MOVED"
   [[nodiscard]] Outcome outcome() const;
   [[nodiscard]] std::string code() const;  // why it does not hold; empty: it does
 };

@@ -69,6 +69,16 @@ void describe(Io& io, Of<CalibrationRecord> auto& calibration) {
 }
 
 template <class Io>
+void describe(Io& io, Of<PredictedGain> auto& predicted) {
+  io("base_cycles", predicted.base_cycles);
+  io("candidate_cycles", predicted.candidate_cycles);
+  io("base_limiter", predicted.base_limiter);
+  io("candidate_limiter", predicted.candidate_limiter);
+  io("needed", predicted.needed);
+  io.if_any("doubts", predicted.doubts);
+}
+
+template <class Io>
 void describe(Io& io, Of<CompareRecord> auto& record) {
   io.if_any("cost_per_hour", record.cost_per_hour);
   io("key", record.key);
@@ -87,6 +97,7 @@ void describe(Io& io, Of<CompareRecord> auto& record) {
   io("samples", record.samples);
   io("calibration_samples", record.calibration_samples);
   io.if_any("counters", record.counters);
+  io.if_any("predicted", record.predicted);
   io.if_any("problem", record.problem);
   if (!record.problem.empty()) io("fix", record.fix);
 }

@@ -9,6 +9,7 @@
 #include "workflow/journal/prices.hpp"
 #include "workflow/statistics/comparison.hpp"
 #include "workflow/verdict/counter_change.hpp"
+#include "workflow/verdict/predicted_gain.hpp"
 
 namespace flashmoe::workflow {
 
@@ -62,8 +63,9 @@ struct CompareRecord {
   std::size_t pairs_used = 0;
   CalibrationRecord calibration{};
   std::vector<PairSample> samples{}, calibration_samples{};
-  std::vector<CounterChange> counters{};  // where there is no clock: the only figures
-  std::string problem{}, fix{};           // when it was not decided, or not for want of a finer machine
+  std::vector<CounterChange> counters{};     // where there is no clock: the only figures
+  std::optional<PredictedGain> predicted{};  // there too, where the model has an answer
+  std::string problem{}, fix{};              // when it was not decided, or not for want of a finer machine
   bool operator==(const CompareRecord&) const = default;
 
   // Which comparison this is, also after it was stopped and went on.

@@ -11,6 +11,7 @@
 #include "workflow/advise/counters.hpp"
 #include "workflow/compare/run_compare.hpp"
 #include "workflow/compare/versions.hpp"
+#include "workflow/predict/prediction.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -26,14 +27,16 @@ Counted count(const Counting& counting, const Version& version, const std::strin
   if (!profile || !profile->findings.empty()) return {};
   const auto cycles = least_cycles(*profile, counting.rules);
   if (!cycles) return {};
-  return {.cycles = *cycles, .counters = weightiest_counters(*profile)};
+  return {.cycles = *cycles,
+          .predicted = predicted_cycles(counting, version.project, workload),
+          .counters = weightiest_counters(*profile)};
 }
 
 std::optional<double> counted_factor(const Counting& counting, const Version& start, const Version& end,
                                      const std::string& workload) {
-  const double before = count(counting, start, workload).cycles, after = count(counting, end, workload).cycles;
-  if (before <= 0 || after <= 0) return std::nullopt;
-  return after / before;
+  const Counted before = count(counting, start, workload), after = count(counting, end, workload);
+  if (before.cycles <= 0 || after.cycles <= 0) return std::nullopt;
+  return factor(before, after);
 }
 
 std::optional<double> timed_factor(const Counting& counting, const std::string& run, const std::string& start,
@@ -57,6 +60,19 @@ std::optional<double> timed_factor(const Counting& counting, const std::string& 
 }
 
 }  // namespace
+
+double factor(const Counted& before, const Counted& after) {
+  if (before.predicted && after.predicted) return *after.predicted / *before.predicted;
+  return after.cycles / before.cycles;
+}
+
+std::optional<double> predicted_cycles(const Counting& counting, const Project& project, const std::string& workload) {
+  Progress silent(prediction_steps, true);
+  const auto run = predict_project(
+      project, {.device = counting.device.to_string(), .workload = workload, .seed = counting.seed}, silent);
+  if (!run || !run->is_predicted()) return std::nullopt;
+  return run->cycles();
+}
 
 void count_candidates(const Counting& counting, const std::vector<Candidate>& candidates, CountedVersions& counted) {
   std::vector<const Candidate*> open;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,17 @@ namespace flashmoe::workflow {
 // What a virtual device counted of a version.
 struct Counted {
   double cycles = 0;  // of the busiest SM, estimated; 0: it could not be counted, or a check found something
-  Values counters{};  // of the weightiest launch
+  std::optional<double> predicted{};  // cycles of the call; unset: not predicted
+  Values counters{};                  // of the weightiest launch
 };
 
 struct Candidate {
   Proposal proposal;
   Snapshot change;
 };
+
+// By how much `after` takes less or more: as predicted where both are, else by the estimate from counts.
+[[nodiscard]] double factor(const Counted& before, const Counted& after);
 
 using CountedVersions = std::map<std::string, Counted>;  // by commit
 
@@ -32,6 +37,10 @@ struct Counting {
   std::uint64_t seed = 0;
   bool quiet = false;
 };
+
+// Cycles of the call at the target workload, unset where the model abstains.
+[[nodiscard]] std::optional<double> predicted_cycles(const Counting& counting, const Project& project,
+                                                     const std::string& workload = {});
 
 // Counts those that are not counted yet on a virtual device, as many at once as there are cores; those that do not
 // build or do not run cost nothing more.

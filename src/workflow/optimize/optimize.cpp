@@ -126,7 +126,8 @@ class Loop {
   Result<Done> look_at_start() {
     const std::string current = std::exchange(current_, report_.start);
     if (const auto seen = look(); !seen) return seen.error();
-    report_.cycles_at_start = cycles_;
+    report_.cycles_at_start = now_.cycles;
+    report_.predicted_at_start = now_.predicted;
     report_.busiest_sm_at_start = busiest_sm_instructions(profile_);
     report_.ratio_at_start = ratio_;
     if (current == current_) return Done{};
@@ -156,7 +157,7 @@ class Loop {
       const Finding& first = counted->findings.front();
       return Diagnostic{.message = "the version to start from is not right: " + first.what, .fix = first.fix};
     }
-    return use(std::move(*counted));
+    return use(std::move(*counted), predicted_cycles(counting(), version_.project));
   }
 
   // Times the baseline's speed at the target workload, as the performance gate measures it; nothing where there is
@@ -178,11 +179,11 @@ class Loop {
     return std::nullopt;
   }
 
-  Result<Done> use(ProfileRun counted) {
+  Result<Done> use(ProfileRun counted, std::optional<double> predicted) {
     profile_ = std::move(counted);
     const auto cycles = least_cycles(profile_, rules_);
     if (!cycles) return cycles.error();
-    cycles_ = *cycles;
+    now_ = {.cycles = *cycles, .predicted = predicted};
     if (const auto advised = advise(profile_, rules_); !advised) return advised.error();
     advice_ = ranked(profile_);
     if (!advice_.empty() && report_.bottlenecks.empty()) name_bottleneck(advice_.front().rule);
@@ -279,11 +280,11 @@ class Loop {
     std::erase_if(candidates, [this](const Candidate& candidate) {
       const Counted& counted = counted_[candidate.change.commit];
       const auto& foretold = candidate.proposal.predicted;
-      if (counted.cycles == 0 || counted.cycles > (1 - least_improvement) * cycles_) return true;
+      if (counted.cycles == 0 || factor(now_, counted) > 1 - least_improvement) return true;
       return foretold && !moved_as_foretold(*foretold, counted.counters.at(foretold->name));
     });
     std::stable_sort(candidates.begin(), candidates.end(), [this](const Candidate& a, const Candidate& b) {
-      return counted_[a.change.commit].cycles < counted_[b.change.commit].cycles;
+      return factor(now_, counted_[a.change.commit]) < factor(now_, counted_[b.change.commit]);
     });
     for (Candidate& candidate : candidates) {
       if (!candidate.proposal.predicted)
@@ -332,11 +333,13 @@ class Loop {
     current_ = candidate.change.commit;
     if (has_clock(device_)) return look();
     if (const auto out = check_out(); !out) return out.error();
-    return use(std::move(tried->comparison->counters->candidate));
+    CounterComparison& counters = *tried->comparison->counters;
+    return use(std::move(counters.candidate),
+               counters.predicted ? std::optional(counters.predicted->candidate_cycles) : std::nullopt);
   }
 
   // Advance where it was measured to be worth it; without a clock, where the counter moved as far as foretold and the
-  // busiest SM has less to do.
+  // predicted gain is worth it, or, where nothing is predicted, the busiest SM has less to do.
   TrialDecision decide(const Proposal& proposal, const CompareReport& compared) {
     if (!compared.counters) {
       const auto& measured = std::get<CompareRecord>(compared.record.body);
@@ -350,9 +353,11 @@ class Loop {
     const auto before = least_cycles(counters.base, rules_);
     const auto after = least_cycles(counters.candidate, rules_);
     if (!before || !after) return {.advance = false, .ground = "the rules could not be evaluated"};
-    const bool better = *after < (1 - least_improvement) * *before;
+    const auto& gain = counters.predicted;
+    const bool better = gain ? gain->is_worth_keeping() : *after < (1 - least_improvement) * *before;
     std::string ground =
-        fmt::format("busiest SM {:.4g} -> {:.4g} cycles at least (estimated from counts)", *before, *after);
+        gain ? text_of(*gain)
+             : fmt::format("busiest SM {:.4g} -> {:.4g} cycles at least (estimated from counts)", *before, *after);
     if (!proposal.predicted) return {.advance = better, .ground = ground};
     const double seen = counter_of(counters.candidate, proposal.predicted->name);
     const bool foretold = moved_as_foretold(*proposal.predicted, seen);
@@ -367,7 +372,8 @@ class Loop {
 
   Result<OptimizeReport> finish() {
     report_.end = current_;
-    report_.cycles_at_end = cycles_;
+    report_.cycles_at_end = now_.cycles;
+    report_.predicted_at_end = now_.predicted;
     report_.busiest_sm_at_end = busiest_sm_instructions(profile_);
     report_.ratio_at_end = ratio_;
     const bool kept = report_.end != report_.start;
@@ -402,7 +408,7 @@ class Loop {
   Version version_{};  // of it
   ProfileRun profile_{};
   std::vector<Advice> advice_{};
-  double cycles_ = 0;
+  Counted now_{};  // of the current version
   std::optional<double> ratio_{};
   std::set<std::string> tried_{};
   CountedVersions counted_{};

@@ -51,11 +51,12 @@ struct OptimizeReport {
   std::string device{};
   std::string start{}, end{};  // commits; end is under refs/cudadent unless nothing was kept
   std::vector<Iteration> iterations{};
-  std::string stopped{};                                   // why
-  std::vector<std::string> bottlenecks{};                  // that were named, in order
-  double cycles_at_start = 0, cycles_at_end = 0;           // virtual: of the busiest SM at least, estimated from counts
-  double busiest_sm_at_start = 0, busiest_sm_at_end = 0;   // virtual: instructions it executed
-  std::string baseline{};                                  // its name; empty: none, or no clock
+  std::string stopped{};                          // why
+  std::vector<std::string> bottlenecks{};         // that were named, in order
+  double cycles_at_start = 0, cycles_at_end = 0;  // virtual: of the busiest SM at least, estimated from counts
+  std::optional<double> predicted_at_start{}, predicted_at_end{};  // virtual: cycles of a call; unset: not predicted
+  double busiest_sm_at_start = 0, busiest_sm_at_end = 0;           // virtual: instructions it executed
+  std::string baseline{};                                          // its name; empty: none, or no clock
   std::optional<double> ratio_at_start{}, ratio_at_end{};  // measured: times the baseline's speed, target workload
   std::vector<Elsewhere> elsewhere{};                      // when something was kept
   double seconds = 0;

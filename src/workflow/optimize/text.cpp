@@ -23,9 +23,14 @@ std::string optimize_text(const OptimizeReport& report) {
   if (report.cycles_at_start > 0 && report.cycles_at_end > 0) {
     text += fmt::format(
         "  busiest SM: {:.0f} -> {:.0f} instructions of warps, counted ({:.1f}x fewer); {:.4g} -> {:.4g} cycles at "
-        "least, estimated from exact counts ({:.1f}x); no time is claimed\n",
+        "least, estimated from exact counts ({:.1f}x)\n",
         report.busiest_sm_at_start, report.busiest_sm_at_end, report.busiest_sm_at_start / report.busiest_sm_at_end,
         report.cycles_at_start, report.cycles_at_end, report.cycles_at_start / report.cycles_at_end);
+  }
+  if (report.predicted_at_start && report.predicted_at_end) {
+    text += fmt::format("  predicted: {:.0f} -> {:.0f} cycles a call on {} ({:.1f}x); not measured on a card\n",
+                        *report.predicted_at_start, *report.predicted_at_end, report.device,
+                        *report.predicted_at_start / *report.predicted_at_end);
   }
   if (report.ratio_at_start && report.ratio_at_end) {
     text += fmt::format("  against {}: {:.2f}x -> {:.2f}x, measured on {}\n", report.baseline, *report.ratio_at_start,

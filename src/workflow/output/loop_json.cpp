@@ -14,6 +14,10 @@ Json to_json(const std::optional<CounterChange>& change) {
   return change ? to_json(*change) : Json();
 }
 
+Json number_or_null(const std::optional<double>& number) {
+  return number ? Json(*number) : Json();
+}
+
 }  // namespace
 
 Json list_of(const std::vector<Advice>& advice) {
@@ -69,11 +73,13 @@ std::string optimize_json(const Answer& answer, const OptimizeReport& report) {
                           {"bottlenecks", report.bottlenecks},
                           {"cycles_at_start", report.cycles_at_start},
                           {"cycles_at_end", report.cycles_at_end},
+                          {"predicted_at_start", number_or_null(report.predicted_at_start)},
+                          {"predicted_at_end", number_or_null(report.predicted_at_end)},
                           {"busiest_sm_at_start", report.busiest_sm_at_start},
                           {"busiest_sm_at_end", report.busiest_sm_at_end},
                           {"baseline", report.baseline},
-                          {"ratio_at_start", report.ratio_at_start ? Json(*report.ratio_at_start) : Json()},
-                          {"ratio_at_end", report.ratio_at_end ? Json(*report.ratio_at_end) : Json()},
+                          {"ratio_at_start", number_or_null(report.ratio_at_start)},
+                          {"ratio_at_end", number_or_null(report.ratio_at_end)},
                           {"elsewhere", elsewhere},
                           {"stopped", report.stopped},
                           {"seconds", report.seconds},

@@ -32,11 +32,13 @@ std::string next_command(const TrialReport& report, const TrialRequest& request,
   const std::string project = project_argument(tried.directory);
   const std::string at = project.empty() ? "" : " -C" + project;
   const std::string device = request.device.empty() ? "" : " --device " + request.device;
-  if (report.word == name_of(Decision::keep)) {
+  const bool predicted = report.word == predicted_word;
+  const bool promises = predicted && report.comparison->counters->predicted->is_worth_keeping();
+  if (promises || report.word == name_of(Decision::keep)) {
     return fmt::format("git{} add --all . && git{} commit -m {}", at, at,
                        shell_word(request.because.empty() ? "say what it is" : request.because));
   }
-  if (report.word == counters_moved || report.word == counters_not_moved) {
+  if (predicted || report.word == counters_moved || report.word == counters_not_moved) {
     return fmt::format("cudadent profile{}{}", project, device);
   }
   if (report.word == name_of(Decision::revert)) {
@@ -69,6 +71,7 @@ Record record_of(const TrialRequest& request, const Project& project, const Tria
     iteration.seen = compared.counters;
     iteration.summary = report.word;
     if (compared.gain) iteration.summary += " " + gain_text(*compared.gain);
+    if (compared.predicted) iteration.summary += " " + text_of(*compared.predicted);
     if (!compared.problem.empty()) iteration.summary = compared.problem;
     iteration.fix = compared.fix;
   }

@@ -48,7 +48,7 @@ struct TrialReport {
   std::optional<CompareReport> comparison{};  // unset: a gate did not hold
   Record record{};
   std::vector<std::string> notes{};
-  std::string word{};  // KEEP, REVERT, INCONCLUSIVE, COUNTERS MOVED, COUNTERS NOT MOVED
+  std::string word{};  // KEEP, REVERT, INCONCLUSIVE, PREDICTED, COUNTERS MOVED, COUNTERS NOT MOVED
   Outcome outcome = Outcome::could_not_run;
   std::string code{};  // why it does not hold; empty: it does
   std::string next{};  // the command to type now
