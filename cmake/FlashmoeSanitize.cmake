@@ -2,6 +2,11 @@
 set(FLASHMOE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
 # Tests run several at once and one of them starts 64 threads: waiting threads must not hold the cores.
 set(FLASHMOE_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive" "XDG_STATE_HOME=${CMAKE_BINARY_DIR}/state")
+# What predictions are made from; .ci/setup brings it.
+file(GLOB FLASHMOE_NVDISASM ${PROJECT_SOURCE_DIR}/build/venv-clients/lib/python3*/site-packages/nvidia/cu13/bin/nvdisasm)
+if(FLASHMOE_NVDISASM)
+  list(APPEND FLASHMOE_TEST_ENVIRONMENT "NVDISASM=${FLASHMOE_NVDISASM}")
+endif()
 
 if(FLASHMOE_SANITIZE)
   # Line tables are all that a report needs.

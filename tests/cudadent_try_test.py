@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 RIGHT = "c[i] = a[i] + b[i];"
@@ -145,13 +147,31 @@ def named() -> dict[str, str]:
             "GIT_COMMITTER_EMAIL": "t@example.org"}
 
 
+@contextlib.contextmanager
+def without_nvdisasm() -> Iterator[None]:
+    """What a machine without the toolkit's disassembler says: counters, and no time."""
+    before = os.environ.get("NVDISASM")
+    os.environ["NVDISASM"] = "/nowhere/nvdisasm"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["NVDISASM"]
+        else:
+            os.environ["NVDISASM"] = before
+
+
 def check_virtual(repository: Repository) -> None:
     on_l4 = ("--device", "virtual:l4")
     repository.edit("kernel.cu", "if (i + 4 <= n) {", "if (i + 4 <= n) {  // whole")
     expect(repository.attempt(*on_l4), 3, "COUNTERS NOT MOVED", "a comment")
     repository.edit("kernel.cu", "if (i + 4 <= n) {  // whole", "if (false) {")
     repository.edit("kernel.cu", "j < n; ++j)", "j < n && j < i + 4; ++j)")
-    moved = expect(repository.attempt(*on_l4), 0, "COUNTERS MOVED", "no vectors")
+    predicted = expect(repository.attempt(*on_l4), 3, "PREDICTED", "no vectors")
+    if "% predicted" not in predicted["summary"] or predicted["evidence"]["kind"] != "predicted":
+        fail(f"no prediction: {predicted['summary']} {predicted['evidence']}")
+    with without_nvdisasm():
+        moved = expect(repository.attempt(*on_l4), 0, "COUNTERS MOVED", "no vectors, no SASS")
     seen = {change["name"]: change for change in moved["seen"]}
     instructions = seen["vgpu__ptx_inst_executed.sum"]
     if instructions["to"] <= instructions["from"] or moved["evidence"]["kind"] != "virtual":

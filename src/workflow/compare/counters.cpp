@@ -26,8 +26,8 @@ bool CounterComparison::moved() const {
 std::string CounterComparison::word() const {
   if (correctness.outcome == Outcome::fails) return name_of(Decision::revert);
   if (correctness.outcome != Outcome::holds) return name_of(Decision::inconclusive);
-  if (predicted) return predicted_word;
-  return moved() ? counters_moved : counters_not_moved;
+  if (!moved()) return counters_not_moved;
+  return predicted ? predicted_word : counters_moved;
 }
 
 Outcome CounterComparison::outcome() const {
@@ -38,8 +38,8 @@ Outcome CounterComparison::outcome() const {
 std::string CounterComparison::code() const {
   if (correctness.outcome == Outcome::fails) return codes::compare_candidate_failed;
   if (correctness.outcome != Outcome::holds) return correctness.code;
-  if (predicted) return codes::compare_predicted;
-  return moved() ? "" : codes::compare_counters_not_moved;
+  if (!moved()) return codes::compare_counters_not_moved;
+  return predicted ? codes::compare_predicted : "";
 }
 
 namespace {
