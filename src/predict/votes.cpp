@@ -20,8 +20,10 @@ double majority(const std::map<std::uint64_t, std::uint32_t>& ballots) {
   return best;
 }
 
-// What steers warps stands where ptxas put it, whatever line it names.
-bool is_steering(const SassInstruction& instruction) {
+// What steers warps, and copies between registers, which join the ends of loops: they stand where ptxas put them,
+// whatever line they name.
+bool is_of_ptxas(const SassInstruction& instruction) {
+  if (instruction.base() == "MOV" || instruction.base() == "UMOV" || instruction.has("MOV")) return true;
   constexpr std::array names{"BSSY", "BSYNC", "BRA", "BRX", "CALL", "RET", "EXIT", "NOP", "WARPSYNC", "BREAK", "YIELD"};
   return std::find(names.begin(), names.end(), instruction.base()) != names.end();
 }
@@ -39,7 +41,7 @@ std::vector<double> votes_of(const SassKernel& kernel, const std::vector<Block>&
     std::map<std::uint64_t, std::uint32_t> free, guarded;
     for (std::uint32_t i = block.first; i < block.end; ++i) {
       const SassInstruction& instruction = kernel.instructions[i];
-      if (instruction.ptx_line == 0 || is_steering(instruction)) continue;
+      if (instruction.ptx_line == 0 || is_of_ptxas(instruction)) continue;
       const auto found = warp.executed.find(instruction.ptx_line);
       const std::uint64_t count = found == warp.executed.end() ? 0 : found->second;
       ++(instruction.guard.empty() ? free : guarded)[count];

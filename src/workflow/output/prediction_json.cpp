@@ -1,5 +1,6 @@
 #include "workflow/output/prediction_json.hpp"
 
+#include "support/json.hpp"
 #include "workflow/journal/json.hpp"
 
 namespace flashmoe::workflow {
