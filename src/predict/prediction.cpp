@@ -14,7 +14,8 @@ constexpr double short_interval = 0.30;  // below short_us
 constexpr double short_us = 10;
 constexpr double interval_per_doubt = 0.15;
 constexpr double most_interval = 0.9;
-constexpr double most_unmatched = 0.02;  // of what is executed
+constexpr double doubted_unmatched = 0.02;  // of what is executed
+constexpr double most_unmatched = 0.10;
 constexpr double most_unknown = 0.02;
 constexpr double most_l2_use = 0.8;
 constexpr double most_not_affine = 0.05;
@@ -54,8 +55,9 @@ void judge_instructions(const Launch& launch, Prediction& answer) {
 }
 
 void judge_machine(const Launch& launch, const Machine& machine, const Sample& heaviest, Prediction& answer) {
-  if (launch.unmatched_weight > most_unmatched)
-    answer.refusals.push_back(percent(launch.unmatched_weight) + " of what ran has no known place in the SASS");
+  if (launch.unmatched_weight > doubted_unmatched)
+    (launch.unmatched_weight > most_unmatched ? answer.refusals : answer.doubts)
+        .push_back(percent(launch.unmatched_weight) + " of what ran has no known place in the SASS");
   const int sm = machine.architecture.sm();
   if (sm != 80 && sm != 86 && sm != 89)
     answer.doubts.push_back("nothing measured on " + std::string(machine.architecture.name) +
