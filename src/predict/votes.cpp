@@ -122,7 +122,9 @@ Votes::Votes(const SassKernel& kernel, const std::vector<Block>& blocks, const L
   std::map<std::uint32_t, std::uint32_t> by_line;
   for (std::uint32_t at = 0; at < blocks.size(); ++at) {
     rounds_.push_back(rounds_of(kernel, blocks[at], copies[at], warp));
-    const auto choice = reachable[at] ? speaker(kernel, blocks[at], copies[at], warp, places) : std::optional<Choice>{};
+    const auto choice = reachable[at] && !blocks[at].is_subroutine
+                            ? speaker(kernel, blocks[at], copies[at], warp, places)
+                            : std::optional<Choice>{};
     of_block_.emplace_back();
     if (!choice) continue;
     const auto [known, is_new] = by_line.emplace(choice->line, static_cast<std::uint32_t>(speakers_.size()));

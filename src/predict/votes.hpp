@@ -37,7 +37,8 @@ class Votes {
   Votes(const SassKernel& kernel, const std::vector<Block>& blocks, const LineCopies& copies, const PtxWarp& warp);
 
   [[nodiscard]] const std::vector<Speaker>& speakers() const { return speakers_; }
-  // Whoever speaks for the block, with its copies there; none: no line of it can tell.
+  // Whoever speaks for the block, with its copies there; none: no line of it can tell, as in subroutines, whose lines
+  // are no one's.
   [[nodiscard]] const std::optional<Share>& speaker_of(std::uint32_t block) const { return of_block_[block]; }
   // Who is heard when the block has run.
   [[nodiscard]] const std::vector<Share>& shares(std::uint32_t block) const { return shares_[block]; }

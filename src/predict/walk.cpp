@@ -197,9 +197,9 @@ class Walker {
     if (block.ending == Ending::exits) return next == ended || left(next) <= 0;
     const double of_target = left(*block.target), of_next = next == ended ? -1 : left(next);
     if (*block.target <= at) return of_target > 0;
-    // The rare case of a division is called, and has the line of the usual one.
+    // What calls a subroutine is the rare case, of a division or a root.
     const auto calls = [&](std::uint32_t to) { return to != ended && blocks_[to].ending == Ending::calls; };
-    if (of_target == of_next) return calls(next) && !calls(*block.target);
+    if (calls(next) != calls(*block.target)) return calls(next);
     return of_target > of_next;
   }
 
