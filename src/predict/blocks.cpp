@@ -43,6 +43,27 @@ End end_of(const SassInstruction& instruction) {
   return {};
 }
 
+// A kernel ends in EXIT: what leads to a RET, other than by a call, belongs to a subroutine.
+void mark_subroutines(std::vector<Block>& blocks) {
+  bool has_changed = true;
+  while (has_changed) {
+    has_changed = false;
+    for (std::size_t i = blocks.size(); i-- > 0;) {
+      Block& block = blocks[i];
+      if (block.is_subroutine) continue;
+      const bool falls = block.is_conditional || block.ending == Ending::falls || block.ending == Ending::opens ||
+                         block.ending == Ending::meets;
+      const bool leads = (block.ending == Ending::returns) ||
+                         (falls && i + 1 < blocks.size() && blocks[i + 1].is_subroutine) ||
+                         (block.ending == Ending::jumps && block.target && blocks[*block.target].is_subroutine);
+      block.is_subroutine = leads;
+      has_changed = has_changed || leads;
+    }
+  }
+  for (Block& block : blocks)
+    if (block.ending == Ending::calls && !blocks[*block.target].is_subroutine) block.ending = Ending::jumps;
+}
+
 }  // namespace
 
 std::vector<Block> blocks_of(const SassKernel& kernel) {
@@ -68,7 +89,10 @@ std::vector<Block> blocks_of(const SassKernel& kernel) {
     block.ending = ends[block.last()].ending;
     block.is_conditional = ends[block.last()].is_conditional;
     if (block.ending != Ending::falls && last.target && *last.target < count) block.target = block_at[*last.target];
+    const bool needs_target = block.ending == Ending::jumps || block.ending == Ending::calls;
+    if (needs_target && !block.target) block.ending = Ending::lost;
   }
+  mark_subroutines(blocks);
   return blocks;
 }
 

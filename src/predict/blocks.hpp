@@ -15,7 +15,7 @@ enum class Ending : std::uint8_t {
   falls,    // into the next block
   jumps,    // BRA
   exits,    // EXIT
-  calls,    // CALL: the target's RET comes back to the next block
+  calls,    // CALL of a subroutine, whose RET comes back to the next block. One that leads to no RET is a jump
   returns,  // RET
   opens,    // BSSY: lanes that part now meet again at the BSYNC of the same register
   meets,    // BSYNC
@@ -27,6 +27,7 @@ struct Block {
   Ending ending = Ending::falls;
   bool is_conditional = false;            // of jumps, exits and calls
   std::optional<std::uint32_t> target{};  // block
+  bool is_subroutine = false;             // it leads to a RET: the rare case of a division, a function
 
   [[nodiscard]] std::uint32_t last() const { return end - 1; }
   [[nodiscard]] std::uint32_t size() const { return end - first; }

@@ -2,23 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 namespace flashmoe::predict {
 namespace {
-
-// The count that most instructions name; of equals the larger one: a line may run less often than its block, under a
-// guard of its own, and never more often.
-double majority(const std::map<std::uint64_t, std::uint32_t>& ballots) {
-  double best = no_vote;
-  std::uint32_t most = 0;
-  for (const auto& [count, instructions] : ballots) {
-    if (instructions < most) continue;
-    most = instructions;
-    best = static_cast<double>(count);
-  }
-  return best;
-}
 
 // What steers warps, and copies between registers, which join the ends of loops: they stand where ptxas put them,
 // whatever line they name.
@@ -28,27 +14,140 @@ bool is_of_ptxas(const SassInstruction& instruction) {
   return std::find(names.begin(), names.end(), instruction.base()) != names.end();
 }
 
+bool can_vote(const SassInstruction& instruction) {
+  return instruction.ptx_line != 0 && !is_of_ptxas(instruction);
+}
+
+std::uint64_t count_of(const PtxWarp& warp, std::uint32_t line) {
+  const auto found = warp.executed.find(line);
+  return found == warp.executed.end() ? 0 : found->second;
+}
+
+struct Choice {
+  std::uint32_t line = 0;
+  std::uint32_t copies = 1;
+};
+
+// The line that speaks for the block: of those that name the number of runs that most instructions name, the first. Of
+// two such numbers the larger: under a guard of its own a line may run less often than its block, never more often.
+template <class IsAsked>
+std::optional<Choice> speaker_among(const SassKernel& kernel, const Block& block,
+                                    const std::map<std::uint32_t, std::uint32_t>& copies, const PtxWarp& warp,
+                                    const IsAsked& is_asked) {
+  struct Ballot {
+    std::uint32_t instructions = 0, line = 0;
+  };
+  std::map<double, Ballot> ballots;  // by number of runs
+  for (std::uint32_t i = block.first; i < block.end; ++i) {
+    const SassInstruction& one = kernel.instructions[i];
+    if (!can_vote(one) || !is_asked(one)) continue;
+    Ballot& ballot = ballots[static_cast<double>(count_of(warp, one.ptx_line)) / copies.at(one.ptx_line)];
+    ballot.line = ballot.instructions == 0 ? one.ptx_line : std::min(ballot.line, one.ptx_line);
+    ++ballot.instructions;
+  }
+  if (ballots.empty()) return {};
+  const auto best = std::max_element(ballots.begin(), ballots.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second.instructions, a.first) < std::pair(b.second.instructions, b.first);
+  });
+  return Choice{best->second.line, copies.at(best->second.line)};
+}
+
+// Lines that stand nowhere else are asked first. Instructions under a guard last: ptxas turns short branches into
+// guards, and what such a line did is not what its block did.
+std::optional<Choice> speaker(const SassKernel& kernel, const Block& block,
+                              const std::map<std::uint32_t, std::uint32_t>& copies, const PtxWarp& warp,
+                              const std::map<std::uint32_t, std::uint32_t>& places) {
+  for (const bool guarded : {false, true}) {
+    for (const bool shared : {false, true}) {
+      const auto choice = speaker_among(kernel, block, copies, warp, [&](const SassInstruction& one) {
+        return one.guard.empty() != guarded && (places.at(one.ptx_line) > 1) == shared;
+      });
+      if (choice) return choice;
+    }
+  }
+  return {};
+}
+
+// The copies that most lines have which run as often as the block's branch: those of its own loop, not of one inside
+// it.
+std::uint32_t rounds_of(const SassKernel& kernel, const Block& block,
+                        const std::map<std::uint32_t, std::uint32_t>& copies, const PtxWarp& warp) {
+  if (!block.is_conditional) return 1;
+  const std::uint64_t count = count_of(warp, kernel.instructions[block.last()].ptx_line);
+  std::map<std::uint32_t, std::uint32_t> ballots;
+  for (std::uint32_t i = block.first; i < block.end; ++i) {
+    const SassInstruction& one = kernel.instructions[i];
+    if (can_vote(one) && count_of(warp, one.ptx_line) == count) ++ballots[copies.at(one.ptx_line)];
+  }
+  const auto most = std::max_element(ballots.begin(), ballots.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == ballots.end() ? 1 : most->first;
+}
+
 }  // namespace
 
-std::vector<double> votes_of(const SassKernel& kernel, const std::vector<Block>& blocks, const PtxWarp& warp) {
-  std::vector<double> votes;
-  const std::vector<bool> reachable = reachable_blocks(blocks);
+LineCopies line_copies(const SassKernel& kernel, const std::vector<Block>& blocks) {
+  LineCopies all;
   for (const Block& block : blocks) {
-    if (!reachable[votes.size()]) {
-      votes.push_back(no_vote);
-      continue;
-    }
-    std::map<std::uint64_t, std::uint32_t> free, guarded;
+    std::map<std::uint32_t, std::map<std::string_view, std::uint32_t>> by_opcode;
     for (std::uint32_t i = block.first; i < block.end; ++i) {
-      const SassInstruction& instruction = kernel.instructions[i];
-      if (instruction.ptx_line == 0 || is_of_ptxas(instruction)) continue;
-      const auto found = warp.executed.find(instruction.ptx_line);
-      const std::uint64_t count = found == warp.executed.end() ? 0 : found->second;
-      ++(instruction.guard.empty() ? free : guarded)[count];
+      const SassInstruction& one = kernel.instructions[i];
+      if (can_vote(one)) ++by_opcode[one.ptx_line][one.opcode];
     }
-    votes.push_back(majority(free.empty() ? guarded : free));
+    std::map<std::uint32_t, std::uint32_t>& copies = all.emplace_back();
+    std::map<std::uint32_t, std::uint32_t> lines_with;
+    for (const auto& [line, opcodes] : by_opcode) {
+      copies[line] = std::min_element(opcodes.begin(), opcodes.end(), [](const auto& a, const auto& b) {
+                       return a.second < b.second;
+                     })->second;
+      ++lines_with[copies[line]];
+    }
+    if (copies.empty()) continue;
+    // Lines that became several instructions of one opcode are not copies: most lines say how many there are.
+    const std::uint32_t usual =
+        std::max_element(lines_with.begin(), lines_with.end(), [](const auto& a, const auto& b) {
+          return a.second < b.second;
+        })->first;
+    for (auto& [line, times] : copies) times = std::min(times, usual);
   }
-  return votes;
+  return all;
+}
+
+Votes::Votes(const SassKernel& kernel, const std::vector<Block>& blocks, const LineCopies& copies,
+             const PtxWarp& warp) {
+  const std::vector<bool> reachable = reachable_blocks(blocks);
+  std::map<std::uint32_t, std::uint32_t> places;  // by line: blocks that hold it
+  for (const auto& lines : copies)
+    for (const auto& [line, times] : lines) ++places[line];
+  std::map<std::uint32_t, std::uint32_t> by_line;
+  for (std::uint32_t at = 0; at < blocks.size(); ++at) {
+    rounds_.push_back(rounds_of(kernel, blocks[at], copies[at], warp));
+    const auto choice = reachable[at] && !blocks[at].is_subroutine
+                            ? speaker(kernel, blocks[at], copies[at], warp, places)
+                            : std::optional<Choice>{};
+    of_block_.emplace_back();
+    if (!choice) continue;
+    const auto [known, is_new] = by_line.emplace(choice->line, static_cast<std::uint32_t>(speakers_.size()));
+    if (is_new)
+      speakers_.push_back(
+          {.line = choice->line, .count = static_cast<double>(count_of(warp, choice->line)), .weight = 0, .block = at});
+    Speaker& one = speakers_[known->second];
+    const double weight = static_cast<double>(blocks[at].size()) / choice->copies;
+    if (weight > one.weight) one.block = at;
+    one.weight = std::max(one.weight, weight);
+    of_block_.back() = Share{known->second, static_cast<double>(choice->copies)};
+  }
+  for (const auto& lines : copies) {
+    std::vector<Share>& heard = shares_.emplace_back();
+    for (const auto& [line, times] : lines)
+      if (const auto found = by_line.find(line); found != by_line.end())
+        heard.push_back({found->second, static_cast<double>(times)});
+  }
+}
+
+std::optional<double> Votes::alone(std::uint32_t block) const {
+  if (!of_block_[block]) return {};
+  return speakers_[of_block_[block]->speaker].count / of_block_[block]->copies;
 }
 
 }  // namespace flashmoe::predict

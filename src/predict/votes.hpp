@@ -1,7 +1,13 @@
 // How often the blocks of a kernel ran, by the lines of PTX that their instructions were made of.
+//
+// A line that stands in a block once says that the block ran as often as the line did. ptxas makes copies of lines: it
+// unrolls loops, with what is left over in a loop of its own, and puts the rare case of a division beside the usual
+// one. So one line speaks for each block, and all blocks that hold a copy of it share its count.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "predict/blocks.hpp"
@@ -10,12 +16,42 @@
 
 namespace flashmoe::predict {
 
-inline constexpr double no_vote = -1;  // of a block without a line that could tell
+// By block: how many copies of a line it holds. An instruction of PTX may have become several; copies are counted by
+// the rarest opcode of the line, and there are not more than most lines of the block have.
+using LineCopies = std::vector<std::map<std::uint32_t, std::uint32_t>>;
+[[nodiscard]] LineCopies line_copies(const SassKernel& kernel, const std::vector<Block>& blocks);
 
-// By block; none of those that no way leads to. A line votes for every block that it stands in. Instructions under a
-// guard are asked only where there are no others: ptxas turns short branches into guards, and what such a line did is
-// not what its block did.
-[[nodiscard]] std::vector<double> votes_of(const SassKernel& kernel, const std::vector<Block>& blocks,
-                                           const PtxWarp& warp);
+class Votes {
+ public:
+  struct Speaker {  // a line that speaks for blocks
+    std::uint32_t line = 0;
+    double count = 0;         // how often it ran
+    double weight = 0;        // SASS instructions of an execution
+    std::uint32_t block = 0;  // the largest that it speaks for
+  };
+  struct Share {
+    std::uint32_t speaker = 0;
+    double copies = 1;
+  };
+
+  Votes(const SassKernel& kernel, const std::vector<Block>& blocks, const LineCopies& copies, const PtxWarp& warp);
+
+  [[nodiscard]] const std::vector<Speaker>& speakers() const { return speakers_; }
+  // Whoever speaks for the block, with its copies there; none: no line of it can tell, as in subroutines, whose lines
+  // are no one's.
+  [[nodiscard]] const std::optional<Share>& speaker_of(std::uint32_t block) const { return of_block_[block]; }
+  // Who is heard when the block has run.
+  [[nodiscard]] const std::vector<Share>& shares(std::uint32_t block) const { return shares_[block]; }
+  // How often it would have run if no other block had a part in it.
+  [[nodiscard]] std::optional<double> alone(std::uint32_t block) const;
+  // Rounds of the PTX loop that one pass of the block's own branch stands for.
+  [[nodiscard]] std::uint32_t rounds(std::uint32_t block) const { return rounds_[block]; }
+
+ private:
+  std::vector<Speaker> speakers_{};
+  std::vector<std::optional<Share>> of_block_{};
+  std::vector<std::vector<Share>> shares_{};
+  std::vector<std::uint32_t> rounds_{};
+};
 
 }  // namespace flashmoe::predict

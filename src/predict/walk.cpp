@@ -33,6 +33,10 @@ struct Cursor {
     }
     return outcome;
   }
+  // How often it is still taken in a row.
+  [[nodiscard]] std::uint32_t taken_now() const {
+    return at_end() || (*runs)[run].outcome != Outcome::taken ? 0 : (*runs)[run].times - used;
+  }
 };
 
 // Lanes that parted inside a BSSY and are still to run, by the block where they go on.
@@ -43,18 +47,18 @@ struct Scope {
 
 struct WarpWalk {
   std::vector<std::uint32_t> order{};  // blocks
-  std::vector<double> walked{};        // by block: how often
+  std::vector<double> heard{};         // by speaker: how often its line ran
   bool is_complete = true;             // false: it did not come to an end
 };
 
 class Walker {
  public:
   Walker(const SassKernel& kernel, const std::vector<Block>& blocks, const std::vector<Reading>& readings,
-         const PtxWarp& warp, const std::vector<double>& votes)
+         const PtxWarp& warp, const Votes& votes)
       : kernel_(kernel), blocks_(blocks), readings_(readings), warp_(warp), votes_(votes) {
-    walk_.walked.resize(blocks.size(), 0);
+    walk_.heard.resize(votes.speakers().size(), 0);
     double steps = 0;
-    for (const double vote : votes) steps += std::max(vote, 1.0);
+    for (std::uint32_t at = 0; at < blocks.size(); ++at) steps += std::max(votes.alone(at).value_or(1), 1.0);
     most_steps_ = 1000 + 4 * static_cast<std::size_t>(steps);
   }
 
@@ -66,7 +70,7 @@ class Walker {
         break;
       }
       walk_.order.push_back(at);
-      ++walk_.walked[at];
+      for (const Votes::Share& share : votes_.shares(at)) walk_.heard[share.speaker] += share.copies;
       at = after(at);
     }
     return std::move(walk_);
@@ -145,10 +149,18 @@ class Walker {
     const Reading reading = readings_[at];
     Cursor* const cursor = reading == Reading::by_votes ? nullptr : cursor_of(at);
     if (cursor == nullptr || cursor->at_end()) return by_votes(at) ? taken(at) : next_of(at);
-    const Outcome outcome = cursor->next();
     const bool is_inverted = reading == Reading::inverted;
+    const std::uint32_t rounds = votes_.rounds(at);
+    const Outcome outcome = rounds > 1 ? after_rounds(*cursor, rounds) : cursor->next();
     if (outcome == Outcome::both) return both(at, is_inverted);
     return (outcome == Outcome::taken) != is_inverted ? taken(at) : next_of(at);
+  }
+
+  // An unrolled loop does several rounds a pass, and is left for another one when there are not enough for the next.
+  static Outcome after_rounds(Cursor& cursor, std::uint32_t rounds) {
+    for (std::uint32_t i = 0; i < rounds && !cursor.at_end(); ++i)
+      if (cursor.next() != Outcome::taken) return Outcome::not_taken;
+    return cursor.taken_now() + 1 >= rounds ? Outcome::taken : Outcome::not_taken;
   }
 
   // Those that do not take the PTX branch go first, as on the virtual GPU.
@@ -169,10 +181,13 @@ class Walker {
     return &cursor;
   }
 
-  // What is left of a block's vote, as a share of it.
+  // What is left of a block's vote, as a share of it; not even one pass: nothing.
   double left(std::uint32_t block) const {
-    if (votes_[block] == no_vote) return 0.25;
-    return votes_[block] < 0.5 ? -1 : (votes_[block] - walk_.walked[block]) / votes_[block];
+    const auto& speaker = votes_.speaker_of(block);
+    if (!speaker) return 0.25;
+    const double count = votes_.speakers()[speaker->speaker].count;
+    const double rest = count - walk_.heard[speaker->speaker];
+    return rest < speaker->copies ? -1 : rest / count;
   }
 
   // Without a record: the way of which more is left; round a loop first.
@@ -182,6 +197,9 @@ class Walker {
     if (block.ending == Ending::exits) return next == ended || left(next) <= 0;
     const double of_target = left(*block.target), of_next = next == ended ? -1 : left(next);
     if (*block.target <= at) return of_target > 0;
+    // What calls a subroutine is the rare case, of a division or a root.
+    const auto calls = [&](std::uint32_t to) { return to != ended && blocks_[to].ending == Ending::calls; };
+    if (calls(next) != calls(*block.target)) return calls(next);
     return of_target > of_next;
   }
 
@@ -204,7 +222,7 @@ class Walker {
   const std::vector<Block>& blocks_;
   const std::vector<Reading>& readings_;
   const PtxWarp& warp_;
-  const std::vector<double>& votes_;
+  const Votes& votes_;
   std::map<std::uint32_t, Cursor> cursors_{};  // by PTX line
   std::vector<Scope> scopes_{};
   std::vector<std::uint32_t> calls_{};
@@ -215,26 +233,29 @@ class Walker {
 // Warps that did the same are walked once.
 struct Distinct {
   const PtxWarp* warp = nullptr;
-  std::vector<double> votes{};
+  Votes votes;
   double times = 0;
   WarpWalk walk{};
-};
 
-double distance(const std::vector<Block>& blocks, const WarpWalk& walk, const std::vector<double>& votes) {
-  double sum = 0;
-  for (std::size_t i = 0; i < blocks.size(); ++i)
-    if (votes[i] != no_vote) sum += blocks[i].size() * std::abs(walk.walked[i] - votes[i]);
-  return walk.is_complete ? sum : 10 * sum + 1;
-}
+  // Executed instructions by which walk and votes differ.
+  [[nodiscard]] double distance() const {
+    double sum = 0;
+    for (std::size_t i = 0; i < walk.heard.size(); ++i)
+      sum += votes.speakers()[i].weight * std::abs(walk.heard[i] - votes.speakers()[i].count);
+    return walk.is_complete ? sum : 10 * sum + 1;
+  }
+};
 
 class Reader {
  public:
   Reader(const SassKernel& kernel, const PtxRun& run) : kernel_(kernel), blocks_(blocks_of(kernel)) {
+    const LineCopies copies = line_copies(kernel, blocks_);
     for (const PtxCta& cta : run.ctas) {
       for (const PtxWarp& warp : cta.warps) {
         auto same = std::find_if(all_.begin(), all_.end(), [&](const Distinct& one) { return *one.warp == warp; });
         if (same == all_.end())
-          same = all_.insert(same, {.warp = &warp, .votes = votes_of(kernel, blocks_, warp), .times = 0, .walk = {}});
+          same =
+              all_.insert(same, {.warp = &warp, .votes = Votes(kernel, blocks_, copies, warp), .times = 0, .walk = {}});
         ++same->times;
       }
     }
@@ -306,6 +327,7 @@ class Reader {
         if (run.outcome != Outcome::not_taken) taken += run.times;
         if (run.outcome != Outcome::taken) not_taken += run.times;
       }
+      taken /= one.votes.rounds(at);
       if (is_inverted) std::swap(taken, not_taken);
       if (blocks_[at].target) sum += one.times * misfit_of_way(one, *blocks_[at].target, taken);
       if (at + 1 < blocks_.size()) sum += one.times * misfit_of_way(one, at + 1, not_taken);
@@ -315,7 +337,7 @@ class Reader {
 
   double misfit_of_way(const Distinct& one, std::uint32_t to, double times) const {
     bool is_only_way = entries_[to] == 1;
-    while (one.votes[to] == no_vote) {  // a jump of its own says nothing; what it leads to may
+    while (!one.votes.speaker_of(to)) {  // a jump of its own says nothing; what it leads to may
       const Block& block = blocks_[to];
       const bool leads_on = !block.is_conditional && (block.ending == Ending::falls || block.ending == Ending::jumps);
       const std::uint32_t next = block.ending == Ending::jumps && block.target ? *block.target : to + 1;
@@ -323,7 +345,8 @@ class Reader {
       to = next;
       is_only_way = is_only_way && entries_[to] == 1;
     }
-    return is_only_way ? std::abs(times - one.votes[to]) : std::max(0.0, times - one.votes[to]);
+    const double vote = *one.votes.alone(to);
+    return is_only_way ? std::abs(times - vote) : std::max(0.0, times - vote);
   }
 
   double walk_all() {
@@ -331,7 +354,7 @@ class Reader {
     for (Distinct& one : all_) {
       one.walk = Walker(kernel_, blocks_, readings_, *one.warp, one.votes).run();
       steps_ += one.walk.order.size();
-      sum += one.times * distance(blocks_, one.walk, one.votes);
+      sum += one.times * one.distance();
     }
     return sum;
   }
@@ -346,21 +369,24 @@ class Reader {
 };
 
 void weigh(const Reader& reader, SassPaths& paths) {
-  const std::vector<Block>& blocks = reader.blocks();
   double apart = 0, whole = 0;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    Unmatched one{.first = blocks[i].first, .end = blocks[i].end};
-    double block_apart = 0;
-    for (const Distinct& warp : reader.all()) {
-      const double vote = warp.votes[i] == no_vote ? warp.walk.walked[i] : warp.votes[i];
-      one.walked += warp.times * warp.walk.walked[i];
-      one.voted += warp.times * vote;
-      block_apart += warp.times * std::abs(warp.walk.walked[i] - vote);
+  std::map<std::uint32_t, Unmatched> by_block;
+  for (const Distinct& warp : reader.all()) {
+    for (std::size_t i = 0; i < warp.walk.heard.size(); ++i) {
+      const Votes::Speaker& speaker = warp.votes.speakers()[i];
+      const double copies = warp.votes.speaker_of(speaker.block)->copies;
+      const double difference = std::abs(warp.walk.heard[i] - speaker.count);
+      apart += warp.times * speaker.weight * difference;
+      whole += warp.times * speaker.weight * speaker.count;
+      if (difference == 0) continue;
+      Unmatched& one = by_block[speaker.block];
+      one.first = reader.blocks()[speaker.block].first;
+      one.end = reader.blocks()[speaker.block].end;
+      one.walked += warp.times * warp.walk.heard[i] / copies;
+      one.voted += warp.times * speaker.count / copies;
     }
-    apart += block_apart * blocks[i].size();
-    whole += one.voted * blocks[i].size();
-    if (block_apart > 0) paths.unmatched.push_back(one);
   }
+  for (const auto& [block, one] : by_block) paths.unmatched.push_back(one);
   paths.unmatched_weight = whole > 0 ? apart / whole : 1;
   const auto weight = [](const Unmatched& one) { return std::abs(one.walked - one.voted) * (one.end - one.first); };
   std::stable_sort(paths.unmatched.begin(), paths.unmatched.end(),

@@ -109,8 +109,8 @@ TEST(Walk, TwoInvertedBranchesAreFoundTogether) {
                               {"IADD3", 2},           // 1: outer
                               {"BRA", 3, "@P0", 8},   // 2: skips the inner loop
                               {"FFMA", 4},            // 3: inner
-                              {"FFMA", 4},            // 4
-                              {"FFMA", 4},            // 5
+                              {"FFMA", 14},           // 4
+                              {"FFMA", 24},           // 5
                               {"BRA", 5, "@P1", 8},   // 6: leaves it
                               {"BRA", 5, "", 3},      // 7
                               {"IADD3", 6},           // 8
@@ -120,7 +120,7 @@ TEST(Walk, TwoInvertedBranchesAreFoundTogether) {
   const PtxWarp warp{.branches = {{3, {{Outcome::taken, 1}, {Outcome::not_taken, 1}, {Outcome::taken, 1}}},
                                   {5, {{Outcome::taken, 2}, {Outcome::not_taken, 1}}},
                                   {7, {{Outcome::taken, 2}, {Outcome::not_taken, 1}}}},
-                     .executed = {{1, 1}, {2, 3}, {3, 3}, {4, 3}, {5, 3}, {6, 3}, {7, 3}, {8, 1}}};
+                     .executed = {{1, 1}, {2, 3}, {3, 3}, {4, 3}, {14, 3}, {24, 3}, {5, 3}, {6, 3}, {7, 3}, {8, 1}}};
   const SassPaths paths = walked(rows, warp);
   EXPECT_EQ(paths.unmatched_weight, 0);
   EXPECT_EQ(path_of(paths),
@@ -136,6 +136,49 @@ TEST(Walk, WhatDoesNotFitIsWeighed) {
   EXPECT_EQ(paths.unmatched[0].walked, 1);
   EXPECT_EQ(paths.unmatched[0].voted, 3);
   EXPECT_GT(paths.unmatched_weight, most_unmatched_weight);
+}
+
+// Ten rounds of a PTX loop, twice: two passes of four rounds each, then two rounds of what is left over.
+TEST(Walk, AnUnrolledLoopAndItsRest) {
+  const std::vector<Row> rows{{"IADD3", 1},          // 0: outer
+                              {"LDS", 2},            // 1: four rounds a pass
+                              {"LDS", 2},            // 2
+                              {"LDS", 2},            // 3
+                              {"LDS", 2},            // 4
+                              {"BRA", 3, "@P0", 1},  // 5
+                              {"LDS", 2},            // 6: one
+                              {"BRA", 3, "@P1", 6},  // 7
+                              {"IADD3", 4},          // 8
+                              {"BRA", 5, "@P2", 0},  // 9
+                              {"EXIT", 6}};
+  const PtxWarp warp{
+      .branches = {{3, {{Outcome::taken, 9}, {Outcome::not_taken, 1}, {Outcome::taken, 9}, {Outcome::not_taken, 1}}},
+                   {5, {{Outcome::taken, 1}, {Outcome::not_taken, 1}}}},
+      .executed = {{1, 2}, {2, 20}, {3, 20}, {4, 2}, {5, 2}}};
+  const SassPaths paths = walked(rows, warp);
+  const Path pass{1, 2, 3, 4, 5}, rest{6, 7};
+  Path expected;
+  const auto add = [&](const Path& part) { expected.insert(expected.end(), part.begin(), part.end()); };
+  for (int outer = 0; outer < 2; ++outer) {
+    add({0});
+    add(pass);
+    add(pass);
+    add(rest);
+    add(rest);
+    add({8, 9});
+  }
+  add({10});
+  EXPECT_EQ(path_of(paths), expected);
+  EXPECT_EQ(paths.unmatched_weight, 0);
+}
+
+// The rare case of a division has the division's line, too, and did not run.
+TEST(Walk, ARareCaseThatDidNotRunIsNotMissed) {
+  const std::vector<Row> rows{{"MUFU.RCP", 1}, {"FFMA", 1}, {"FCHK", 1},  {"BRA", 1, "@!P0", 6},
+                              {"IADD3", 1},    {"FMUL", 1}, {"STG.E", 2}, {"EXIT", 3}};
+  const SassPaths paths = walked(rows, {.branches = {}, .executed = {{1, 1}, {2, 1}}});
+  EXPECT_EQ(path_of(paths), (Path{0, 1, 2, 3, 6, 7}));
+  EXPECT_EQ(paths.unmatched_weight, 0);
 }
 
 TEST(Walk, AWayWithoutAnEndIsRefused) {
@@ -165,9 +208,9 @@ TEST(Blocks, WhatNoWholeWarpRunsIsNotReachable) {
   const SassKernel kernel =
       kernel_of({{"BRA.DIV", 1, "", 3}, {"SHFL", 1}, {"EXIT", 2}, {"WARPSYNC", 1}, {"SHFL", 1}, {"BRA", 1, "", 2}});
   const auto blocks = blocks_of(kernel);
-  const auto votes = votes_of(kernel, blocks, {.branches = {}, .executed = {{1, 1}}});
-  EXPECT_EQ(votes.front(), 1);
-  EXPECT_EQ(votes.back(), no_vote);
+  const Votes votes(kernel, blocks, line_copies(kernel, blocks), {.branches = {}, .executed = {{1, 1}}});
+  EXPECT_EQ(votes.alone(0), 1);
+  EXPECT_FALSE(votes.speaker_of(static_cast<std::uint32_t>(blocks.size()) - 1));
 }
 
 }  // namespace
