@@ -34,7 +34,6 @@ class Repository:
         self.project = root / "repository" / "project"
         self.trace = root / "a hook ran"
         shutil.copytree(example, self.project, ignore=shutil.ignore_patterns(".cudadent"))
-        (self.project / ".gitignore").write_text(".cudadent/\n")
         self.git("init", "-q", "..")
         for hook in ("post-checkout", "pre-commit", "reference-transaction", "post-index-change"):
             script = self.project.parent / ".git" / "hooks" / hook

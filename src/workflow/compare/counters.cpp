@@ -48,11 +48,13 @@ namespace {
 void predict_both(const Version& base, const Version& candidate, const CountersRequest& request, Progress& progress,
                   CounterComparison& comparison) {
   const PredictionRequest one{.device = request.device.to_string(), .workload = request.workload, .seed = request.seed};
+  progress.step("prediction", 4);
+  Progress silent(prediction_steps, true);
   PredictedGain gain{.needed = std::max(request.least_gain, predict::least_believed_gain)};
   for (const auto& [version, cycles, limiter] :
        {std::tuple{&base, &gain.base_cycles, &gain.base_limiter},
         std::tuple{&candidate, &gain.candidate_cycles, &gain.candidate_limiter}}) {
-    const auto run = predict_project(version->project, one, progress);
+    const auto run = predict_project(version->project, one, silent);
     if (!run || !run->is_predicted()) {
       comparison.not_predicted = version->name + ": " + (run ? prediction_summary(*run) : run.error().message);
       return;

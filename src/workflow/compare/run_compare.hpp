@@ -45,7 +45,7 @@ struct CompareReport {
   [[nodiscard]] std::string code() const;  // why it does not hold; empty: it does
 };
 
-inline constexpr int compare_steps = 6;
+inline constexpr int compare_steps = 7;
 
 [[nodiscard]] Result<CompareReport> run_compare(const CompareRequest& request, Progress& progress);
 

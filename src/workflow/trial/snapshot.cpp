@@ -121,12 +121,12 @@ Result<Snapshot> take_snapshot(const Project& project) {
                       .code = codes::usage_nothing_to_try};
   }
   const PrivateIndex index(state_directory(directory));
-  const auto read = run_steps(
-      directory, index,
-      {{"read-tree", *head},
-       {"add", "--update", ":/"},
-       {"add", "--all", "--", "."},
-       {"rm", "-r", "--cached", "--quiet", "--ignore-unmatch", "--", ".cudadent"}});  // where nobody ignores it
+  const auto read = run_steps(directory, index,
+                              {{"read-tree", *head},
+                               {"add", "--update", ":/"},
+                               {"add", "--all", "--", "."},
+                               {"rm", "-r", "--force", "--cached", "--quiet", "--ignore-unmatch", "--",
+                                ".cudadent"}});  // where nobody ignores it
   if (!read) return read.error();
   return committed(directory, index, {.base = *head});
 }

@@ -89,6 +89,7 @@ Record record_of(const TrialRequest& request, const Project& project, const Tria
   record.dirty = false;
   record.device = report.gates.device;
   record.verdict = report.word;
+  if (report.comparison) record.evidence = report.comparison->record.evidence;
   record.seconds = seconds;
   record.body = std::move(iteration);
   return record;
