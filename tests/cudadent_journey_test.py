@@ -18,6 +18,7 @@ from cudadent_try_test import fail
 DEVICE = ("--device", "virtual:l4")
 MOST_MINUTES = 20
 LEAST_FEWER = 10  # times fewer instructions on the busiest SM
+LEAST_FASTER = 10  # times fewer cycles of a call, as predicted
 
 
 def copy(repository: Path, to: Path) -> Path:
@@ -47,6 +48,10 @@ def check_way(said: dict) -> None:
             fail(f"a rule that foretells nothing: {one}")
     fewer = said["busiest_sm_at_start"] / said["busiest_sm_at_end"]
     print(f"{said['bottlenecks']}\n{fewer:.1f} times fewer instructions on the busiest SM, {said['seconds']:.0f} s")
+    faster = said["predicted_at_start"] / said["predicted_at_end"]
+    print(f"{said['predicted_at_start']:.0f} -> {said['predicted_at_end']:.0f} cycles predicted, {faster:.1f} times fewer")
+    if faster < LEAST_FASTER:
+        fail(f"predicted to be {faster:.1f} times faster")
     if said["bottlenecks"][0] != "the grid is too small" or len(said["bottlenecks"]) < 3:
         fail(f"the bottlenecks are not those: {said['bottlenecks']}")
     if len(said["iterations"]) > 20 or said["seconds"] > 60 * MOST_MINUTES or fewer < LEAST_FEWER:

@@ -14,6 +14,7 @@
 #include "workflow/gates/record.hpp"
 #include "workflow/gates/runnable.hpp"
 #include "workflow/gates/stopped.hpp"
+#include "workflow/predict/prediction.hpp"
 #include "workflow/runner/contest.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/statistics/sequential.hpp"
@@ -299,13 +300,18 @@ GateResult run_performance_gate(const Project& project, const Runnable& kernel, 
 
 namespace {
 
-// Its time would be a prediction; this version makes none.
+// Without a clock there is a prediction at best, and that is no verdict.
 GateResult not_timed(const GateContext& context) {
+  Progress silent(prediction_steps, true);
+  const auto predicted = predict_project(
+      context.project, {.device = context.device.to_string(), .seed = mix_seed(context.seed, 2)}, silent);
   GateResult result;
   result.gate = PerformanceFacts::gate;
   result.outcome = Outcome::inconclusive;
   result.code = codes::performance_not_timed;
-  result.summary = fmt::format("not timed: {} is no device with a clock", context.device.to_string());
+  result.summary =
+      fmt::format("not timed: {} is no device with a clock; {}", context.device.to_string(),
+                  predicted ? prediction_summary(*predicted) : "not predicted: " + predicted.error().message);
   result.findings.push_back({.severity = Severity::warning,
                              .group = result.gate,
                              .what = result.summary,
