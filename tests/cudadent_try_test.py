@@ -166,7 +166,7 @@ def check_virtual(repository: Repository) -> None:
     expect(repository.attempt(*on_l4), 3, "COUNTERS NOT MOVED", "a comment")
     repository.edit("kernel.cu", "if (i + 4 <= n) {  // whole", "if (false) {")
     repository.edit("kernel.cu", "j < n; ++j)", "j < n && j < i + 4; ++j)")
-    predicted = expect(repository.attempt(*on_l4, "--workload", "small"), 3, "PREDICTED", "no vectors")
+    predicted = expect(repository.attempt(*on_l4, "--workload", "tiny"), 3, "PREDICTED", "no vectors")
     if "% predicted" not in predicted["summary"] or predicted["evidence"]["kind"] != "predicted":
         fail(f"no prediction: {predicted['summary']} {predicted['evidence']}")
     with without_nvdisasm():

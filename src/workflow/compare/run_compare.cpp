@@ -329,6 +329,7 @@ Result<CompareReport> count_both(const CompareRequest& request, const Project& p
                                 fmt::format("{}", *least_gain), "--seed", std::to_string(seed)}},
       .counters = report.counters->changes,
       .predicted = report.counters->predicted,
+      .not_predicted = report.counters->not_predicted,
       .problem = report.counters->correctness.outcome == Outcome::holds ? "" : report.counters->correctness.summary};
   auto written = Journal(project.directory).append(std::move(record));
   if (!written) return written.error();

@@ -98,6 +98,7 @@ void describe(Io& io, Of<CompareRecord> auto& record) {
   io("calibration_samples", record.calibration_samples);
   io.if_any("counters", record.counters);
   io.if_any("predicted", record.predicted);
+  io.if_any("not_predicted", record.not_predicted);
   io.if_any("problem", record.problem);
   if (!record.problem.empty()) io("fix", record.fix);
 }

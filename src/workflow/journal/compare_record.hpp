@@ -65,6 +65,7 @@ struct CompareRecord {
   std::vector<PairSample> samples{}, calibration_samples{};
   std::vector<CounterChange> counters{};     // where there is no clock: the only figures
   std::optional<PredictedGain> predicted{};  // there too, where the model has an answer
+  std::string not_predicted{};               // why it has none
   std::string problem{}, fix{};              // when it was not decided, or not for want of a finer machine
   bool operator==(const CompareRecord&) const = default;
 
