@@ -109,17 +109,20 @@ def flat(groups: Groups) -> Ranges:
 class Step:
     """What the walk has to know of an instruction."""
 
-    opcode: str
+    full_opcode: str  # "HMMA.16816.F32"
     always: bool  # without a guard
-    target: int | None
-    reconverges: int | None = None  # where the BSSY before a BSYNC points
+    target: int | None  # of a branch
+
+    @property
+    def opcode(self) -> str:
+        return self.full_opcode.partition(".")[0]
 
 
 def _follows(code: Sequence[Step], last: int, first: int) -> bool:
     step = code[last]
     if first == last + 1 and not (step.always and step.opcode in ("BRA", "EXIT", "RET")):
         return True
-    return step.opcode in ("BRA", "CALL") and step.target == first or step.reconverges == first
+    return step.opcode in ("BRA", "CALL") and step.target == first
 
 
 def faults(kernel: DeclaredKernel, code: Sequence[Step], key_blocks: int) -> list[str]:
