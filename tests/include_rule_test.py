@@ -88,7 +88,7 @@ MAY_INCLUDE: dict[str, frozenset[str]] = {
     "src/api": frozenset({"src/plan", "src/kernels/cpu", "src/kernels/cuda", "src/runtime"}),
     "src/vgpu": frozenset(),
     **ROOMS,
-    "src/predict": frozenset({"src/vgpu"}),
+    "src/predict": frozenset({"src/devices"}),
     "tools": frozenset({folder for folder in ROOMS if folder.startswith("src/workflow/")} | {"src/devices"}),
     "python": frozenset(),
     "include": frozenset(),

@@ -1,0 +1,179 @@
+// Many simulations in one process, for validation and for the oracle of the simulator: a JSON request a line on stdin, a JSON
+// answer a line on stdout, in order; {"error": ...} for a request that cannot be answered.
+//
+//   {"sass": FILE of `nvdisasm -c -hex`, "kernel": NAME (may be left out if the file has one),
+//    "gpu": "a100", or {"like": "a10", "sm_count": 84, ...}: facts of a GPU of src/devices replaced,
+//    "threads": 128, "resident": 2,
+//    "paths": [CTA, ...]    a kind of CTA: [[times, [[first, last], ...]], ...], inclusive ranges of instructions, all warps alike;
+//                           or {"warps": [[index, ...], ...]}, each warp's own
+//    "grid": {"pattern": [kind, ...], "times": n}     optional: kinds of CTA in grid order, the pattern n times
+//    "run": {"ctas": 4, "offset": 61}}                optional: one simulation of all paths in turn instead, cycle for cycle
+//
+// Answer: "ctas": [{"alone", "shared", "spread"}], "steady" (uses in the loop of the last path, R resident), "use" (of the
+// whole last path), with "grid" "launch_cycles"; with "run" "cycles", "ends" and "busy".
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <string>
+
+#include "predict/cta_cost.hpp"
+#include "predict/device.hpp"
+#include "predict/sass.hpp"
+#include "support/json.hpp"
+
+namespace {
+
+using namespace flashmoe;
+using namespace flashmoe::predict;
+
+Diagnostic problem(std::string message) {
+  return {.message = std::move(message)};
+}
+
+Result<SassKernel> read_kernel(const std::string& file, const std::string& name) {
+  std::ifstream in(file);
+  if (!in) return problem("cannot read " + file);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  auto kernels = parse_sass(text, file);
+  if (!kernels) return kernels.error();
+  if (name.empty() && kernels->size() == 1) return kernels->front();
+  for (SassKernel& kernel : *kernels)
+    if (kernel.name == name) return std::move(kernel);
+  return problem(file + " has " + std::to_string(kernels->size()) + " kernels, and none of the name \"" + name + "\"");
+}
+
+Result<Gpu> read_gpu(const Json& request) {
+  if (request.is_string()) return find_gpu(request.get<std::string>());
+  auto gpu = find_gpu(request.value("like", ""));
+  if (!gpu) return gpu;
+  for (const auto& [key, value] : request.items()) {
+    if (key == "like") continue;
+    const auto facts = gpu_facts();
+    const auto fact = std::find_if(facts.begin(), facts.end(), [&](const GpuFact& one) { return one.name == key; });
+    if (fact == facts.end()) return problem("no fact of a GPU is called " + key);
+    (*gpu).*(fact->fact) = {value.get<double>(), "the request"};
+  }
+  return gpu;
+}
+
+CtaPath read_path(const Json& request, std::size_t warps) {
+  CtaPath path;
+  if (request.is_object()) {
+    for (const Json& warp : request.at("warps")) path.warps.push_back({warp.get<std::vector<std::uint32_t>>()});
+    return path;
+  }
+  WarpPath warp;
+  for (const Json& group : request)
+    for (int i = group.at(0).get<int>(); i > 0; --i)
+      for (const Json& range : group.at(1))
+        for (auto k = range.at(0).get<std::uint32_t>(); k <= range.at(1).get<std::uint32_t>(); ++k)
+          warp.instructions.push_back(k);
+  path.warps.assign(warps, warp);
+  return path;
+}
+
+Json uses(const CtaCost& cost) {
+  Json all{{"issue", cost.issue_use()}};
+  for (std::size_t i = 0; i < pipes; ++i) all[std::string(name_of(static_cast<Pipe>(i)))] = cost.use(static_cast<Pipe>(i));
+  return all;
+}
+
+Json one_run(const Program& program, const std::vector<CtaPath>& paths, int resident, const Json& request) {
+  const auto run = simulate(program, paths,
+                            {.resident = resident,
+                             .ctas = request.value("ctas", resident),
+                             .offset = request.value("offset", std::uint32_t{0})});
+  if (!run) return {{"error", run.error().to_string()}};
+  Json answer{{"cycles", run->cycles}, {"instructions", run->instructions}, {"forced_barriers", run->forced_barriers}};
+  for (const CtaTime& cta : run->ctas) answer["ends"].push_back(cta.end);
+  for (std::size_t i = 0; i < pipes; ++i) answer["busy"][std::string(name_of(static_cast<Pipe>(i)))] = run->busy[i];
+  return answer;
+}
+
+// What was simulated before is not simulated again: grids of many sizes share their CTAs.
+class Points {
+ public:
+  Json answer(const Json& request) {
+    const auto gpu = read_gpu(request.at("gpu"));
+    if (!gpu) return {{"error", gpu.error().to_string()}};
+    const std::string key = request.at("sass").get<std::string>() + '\n' + request.value("kernel", "");
+    if (!kernels_.contains(key)) {
+      auto kernel = read_kernel(request.at("sass").get<std::string>(), request.value("kernel", ""));
+      if (!kernel) return {{"error", kernel.error().to_string()}};
+      kernels_.emplace(key, std::move(*kernel));
+    }
+    const std::string program_key = key + '\n' + request.at("gpu").dump();
+    const auto machine = machine_of(*gpu);
+    if (!machine) return {{"error", machine.error().to_string()}};
+    if (!programs_.contains(program_key)) programs_.emplace(program_key, make_program(kernels_.at(key), {}, *machine));
+    const Program& program = programs_.at(program_key);
+
+    const int resident = request.value("resident", 1);
+    const auto warps = static_cast<std::size_t>((request.value("threads", 32) + 31) / 32);
+    std::vector<CtaPath> paths;
+    for (const Json& path : request.at("paths")) paths.push_back(read_path(path, warps));
+    if (request.contains("run")) return one_run(program, paths, resident, request.at("run"));
+
+    Json answer{{"ctas", Json::array()}};
+    std::vector<CtaCycles> kinds;
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      const std::string path_key = program_key + '\n' + std::to_string(warps) + request.at("paths").at(i).dump();
+      const auto* alone = cost(program, paths[i], 1, path_key);
+      const auto* shared = alone == nullptr ? nullptr : cost(program, paths[i], resident, path_key);
+      if (shared == nullptr) return {{"error", error_}};
+      kinds.push_back({alone->cycles, shared->cycles});
+      answer["ctas"].push_back({{"alone", alone->cycles}, {"shared", shared->cycles}, {"spread", shared->spread}});
+      answer["use"] = uses(*shared);
+    }
+    if (request.value("steady", false)) {
+      const auto steady = iteration_cost(program, paths.back(), resident);
+      answer["steady"] = steady ? uses(*steady) : Json{{"error", steady.error().to_string()}};
+      if (steady) answer["steady"]["not_affine"] = steady->not_affine;
+    }
+    if (request.contains("grid")) answer["launch_cycles"] = launch(request.at("grid"), kinds, *gpu, *machine, resident);
+    return answer;
+  }
+
+ private:
+  const CtaCost* cost(const Program& program, const CtaPath& path, int resident, const std::string& path_key) {
+    const std::string key = path_key + '\n' + std::to_string(resident);
+    if (const auto known = costs_.find(key); known != costs_.end()) return &known->second;
+    auto made = cta_cost(program, path, resident);
+    if (!made) {
+      error_ = made.error().to_string();
+      return nullptr;
+    }
+    made->stalled.clear();
+    return &costs_.emplace(key, std::move(*made)).first->second;
+  }
+
+  static double launch(const Json& grid, const std::vector<CtaCycles>& kinds, const Gpu& gpu, const Machine& machine,
+                       int resident) {
+    std::vector<CtaCycles> ctas;
+    for (int i = grid.value("times", 1); i > 0; --i)
+      for (const Json& kind : grid.at("pattern")) ctas.push_back(kinds.at(kind.get<std::size_t>()));
+    return grid_cycles(ctas, static_cast<int>(gpu.sm_count.value), resident, machine.parameters.cta_gap.value);
+  }
+
+  std::map<std::string, SassKernel> kernels_{};
+  std::map<std::string, Program> programs_{};
+  std::map<std::string, CtaCost> costs_{};
+  std::string error_{};
+};
+
+}  // namespace
+
+int main() {
+  Points points;
+  for (std::string line; std::getline(std::cin, line);) {
+    Json answer;
+    try {
+      answer = points.answer(Json::parse(line));
+    } catch (const std::exception& error) {  // what the JSON library throws at a request of another form
+      answer = {{"error", error.what()}};
+    }
+    std::cout << answer.dump() << '\n' << std::flush;
+  }
+}
