@@ -3,14 +3,15 @@
 //
 //   {"sass": FILE of `nvdisasm -c -hex`, "kernel": NAME (may be left out if the file has one),
 //    "gpu": "a100", or {"like": "a10", "sm_count": 84, ...}: facts of a GPU of src/devices replaced,
-//    "threads": 128, "resident": 2,
+//    "threads": 128, "resident": 2, "steady": true,
 //    "paths": [CTA, ...]    a kind of CTA: [[times, [[first, last], ...]], ...], inclusive ranges of instructions, all warps alike;
 //                           or {"warps": [[index, ...], ...]}, each warp's own
 //    "grid": {"pattern": [kind, ...], "times": n}     optional: kinds of CTA in grid order, the pattern n times
 //    "run": {"ctas": 4, "offset": 61}}                optional: one simulation of all paths in turn instead, cycle for cycle
 //
-// Answer: "ctas": [{"alone", "shared", "spread"}], "steady" (uses in the loop of the last path, R resident), "use" (of the
-// whole last path), with "grid" "launch_cycles"; with "run" "cycles", "ends" and "busy".
+// Answer: "ctas": [{"alone", "shared"}] and "use" (of the last path, R resident); with "steady" the same in the middle of its
+// loop; with "grid" "launch_cycles"; with "run" "cycles", "ends" and "busy". Of many kinds of CTA some are simulated, and the
+// others lie between them by their number of instructions. A request of a "gpu" alone: its "facts".
 #include <algorithm>
 #include <fstream>
 #include <iostream>
@@ -80,6 +81,20 @@ Json uses(const CtaCost& cost) {
   return all;
 }
 
+Json facts(const Gpu& gpu) {
+  Json all{{"name", gpu.name}, {"architecture", gpu.architecture}};
+  for (const GpuFact& fact : gpu_facts()) all[std::string(fact.name)] = (gpu.*(fact.fact)).value;
+  return {{"facts", all}};
+}
+
+// Which of so many kinds are simulated: the first few, where a loop has not yet its rhythm, then fewer and fewer.
+std::vector<std::size_t> simulated_of(std::size_t kinds) {
+  std::vector<std::size_t> some;
+  for (std::size_t i = 0; i < kinds; i += i < 4 ? 1 : i / 2) some.push_back(i);
+  if (some.back() + 1 != kinds) some.push_back(kinds - 1);
+  return some;
+}
+
 Json one_run(const Program& program, const std::vector<CtaPath>& paths, int resident, const Json& request) {
   const auto run = simulate(program, paths,
                             {.resident = resident,
@@ -98,6 +113,7 @@ class Points {
   Json answer(const Json& request) {
     const auto gpu = read_gpu(request.at("gpu"));
     if (!gpu) return {{"error", gpu.error().to_string()}};
+    if (!request.contains("sass")) return facts(*gpu);
     const std::string key = request.at("sass").get<std::string>() + '\n' + request.value("kernel", "");
     if (!kernels_.contains(key)) {
       auto kernel = read_kernel(request.at("sass").get<std::string>(), request.value("kernel", ""));
@@ -117,15 +133,19 @@ class Points {
     if (request.contains("run")) return one_run(program, paths, resident, request.at("run"));
 
     Json answer{{"ctas", Json::array()}};
-    std::vector<CtaCycles> kinds;
-    for (std::size_t i = 0; i < paths.size(); ++i) {
+    std::vector<CurvePoint> curve;
+    for (const std::size_t i : simulated_of(paths.size())) {
       const std::string path_key = program_key + '\n' + std::to_string(warps) + request.at("paths").at(i).dump();
       const auto* alone = cost(program, paths[i], 1, path_key);
       const auto* shared = alone == nullptr ? nullptr : cost(program, paths[i], resident, path_key);
       if (shared == nullptr) return {{"error", error_}};
-      kinds.push_back({alone->cycles, shared->cycles});
-      answer["ctas"].push_back({{"alone", alone->cycles}, {"shared", shared->cycles}, {"spread", shared->spread}});
+      curve.push_back({static_cast<double>(paths[i].instructions()), {alone->cycles, shared->cycles}});
       answer["use"] = uses(*shared);
+    }
+    std::vector<CtaCycles> kinds;
+    for (const CtaPath& path : paths) {
+      kinds.push_back(cycles_at(curve, static_cast<double>(path.instructions())));
+      answer["ctas"].push_back({{"alone", kinds.back().alone}, {"shared", kinds.back().resident}});
     }
     if (request.value("steady", false)) {
       const auto steady = iteration_cost(program, paths.back(), resident);

@@ -79,6 +79,22 @@ const GpuTimes* times_of(const Gpu& gpu) {
 
 }  // namespace
 
+CtaCycles cycles_at(std::span<const CurvePoint> curve, double instructions) {
+  if (curve.empty()) return {};
+  if (curve.size() == 1) {
+    const double share = curve[0].instructions > 0 ? instructions / curve[0].instructions : 1;
+    return {curve[0].cycles.alone * share, curve[0].cycles.resident * share};
+  }
+  std::size_t right = 1;
+  while (right + 1 < curve.size() && curve[right].instructions < instructions) ++right;
+  const CurvePoint& a = curve[right - 1];
+  const CurvePoint& b = curve[right];
+  const double width = b.instructions - a.instructions;
+  const double share = width > 0 ? (instructions - a.instructions) / width : 0;
+  return {std::max(1.0, a.cycles.alone + share * (b.cycles.alone - a.cycles.alone)),
+          std::max(1.0, a.cycles.resident + share * (b.cycles.resident - a.cycles.resident))};
+}
+
 double grid_cycles(std::span<const CtaCycles> ctas, int sms, int resident, double gap) {
   if (ctas.empty() || sms < 1) return 0;
   std::vector<SharedSm> all(static_cast<std::size_t>(sms), SharedSm(std::max(1, resident), gap));

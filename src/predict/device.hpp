@@ -15,6 +15,14 @@ struct CtaCycles {
   double resident = 0;
 };
 
+// CTAs of a kernel that differ in their number of (warp) instructions cost in proportion to what they have more: cycles
+// between points that were simulated, in ascending order; beyond them along the nearest two, or in proportion to the only one.
+struct CurvePoint {
+  double instructions = 0;
+  CtaCycles cycles{};
+};
+[[nodiscard]] CtaCycles cycles_at(std::span<const CurvePoint> curve, double instructions);
+
 // CTAs in grid order, one to each SM in turn and again until `resident` are on each; later ones where a place becomes
 // free, one at a time where several do. An SM's CTAs share it: with k of R resident one takes
 // alone + (resident - alone) * (k - 1) / (R - 1) cycles, and `gap` more if it follows another.
