@@ -1,17 +1,19 @@
-// Many simulations in one process, for validation and for the oracle of the simulator: a JSON request a line on stdin, a JSON
-// answer a line on stdout, in order; {"error": ...} for a request that cannot be answered.
+// Many simulations in one process, for validation and for the oracle of the simulator: a JSON request a line on stdin,
+// a JSON answer a line on stdout, in order; {"error": ...} for a request that cannot be answered.
 //
 //   {"sass": FILE of `nvdisasm -c -hex`, "kernel": NAME (may be left out if the file has one),
 //    "gpu": "a100", or {"like": "a10", "sm_count": 84, ...}: facts of a GPU of src/devices replaced,
 //    "threads": 128, "resident": 2, "steady": true,
-//    "paths": [CTA, ...]    a kind of CTA: [[times, [[first, last], ...]], ...], inclusive ranges of instructions, all warps alike;
+//    "paths": [CTA, ...]    a kind of CTA: [[times, [[first, last], ...]], ...], inclusive ranges of instructions, all
+//    warps alike;
 //                           or {"warps": [[index, ...], ...]}, each warp's own
 //    "grid": {"pattern": [kind, ...], "times": n}     optional: kinds of CTA in grid order, the pattern n times
-//    "run": {"ctas": 4, "offset": 61}}                optional: one simulation of all paths in turn instead, cycle for cycle
+//    "run": {"ctas": 4, "offset": 61}}                optional: one simulation of all paths in turn instead, cycle for
+//    cycle
 //
-// Answer: "ctas": [{"alone", "shared"}] and "use" (of the last path, R resident); with "steady" the same in the middle of its
-// loop; with "grid" "launch_cycles"; with "run" "cycles", "ends" and "busy". Of many kinds of CTA some are simulated, and the
-// others lie between them by their number of instructions. A request of a "gpu" alone: its "facts".
+// Answer: "ctas": [{"alone", "shared"}] and "use" (of the last path, R resident); with "steady" the same in the middle
+// of its loop; with "grid" "launch_cycles"; with "run" "cycles", "ends" and "busy". Of many kinds of CTA some are
+// simulated, and the others lie between them by their number of instructions. A request of a "gpu" alone: its "facts".
 #include <algorithm>
 #include <fstream>
 #include <iostream>
@@ -77,7 +79,8 @@ CtaPath read_path(const Json& request, std::size_t warps) {
 
 Json uses(const CtaCost& cost) {
   Json all{{"issue", cost.issue_use()}};
-  for (std::size_t i = 0; i < pipes; ++i) all[std::string(name_of(static_cast<Pipe>(i)))] = cost.use(static_cast<Pipe>(i));
+  for (std::size_t i = 0; i < pipes; ++i)
+    all[std::string(name_of(static_cast<Pipe>(i)))] = cost.use(static_cast<Pipe>(i));
   return all;
 }
 

@@ -57,9 +57,8 @@ Result<Mean> mean_over_offsets(const Program& program, const CtaPath& path, int 
   Mean mean;
   double squares = 0;
   for (std::uint32_t k = 0; k < start_offsets; ++k) {
-    const auto run =
-        simulate(program, {&path, 1},
-                 {.resident = resident, .ctas = generations * resident, .offset = k * offset_step});
+    const auto run = simulate(program, {&path, 1},
+                              {.resident = resident, .ctas = generations * resident, .offset = k * offset_step});
     if (!run) return run.error();
     const Sums sums = per_cta(*run);
     mean.sums.add(sums, 1.0 / start_offsets);

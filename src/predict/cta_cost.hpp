@@ -12,19 +12,20 @@
 
 namespace flashmoe::predict {
 
-// One offset between CTAs alone is noise of about a percent: which warp happens to be in front decides for a whole loop.
+// One offset between CTAs alone is noise of about a percent: which warp happens to be in front decides for a whole
+// loop.
 inline constexpr int start_offsets = 8;
 
 struct CtaCost {
-  double cycles = 0;         // from its first instruction to its last
-  double spread = 0;         // relative standard deviation of the cycles over the offsets
-  double instructions = 0;   // of its warps
-  double sm_cycles = 0;      // of the SM for each CTA: `cycles` over those that overlap it
-  std::array<double, pipes> busy{};  // cycles; of the pipes of sub-partitions the sum of four
+  double cycles = 0;                                  // from its first instruction to its last
+  double spread = 0;                                  // relative standard deviation of the cycles over the offsets
+  double instructions = 0;                            // of its warps
+  double sm_cycles = 0;                               // of the SM for each CTA: `cycles` over those that overlap it
+  std::array<double, pipes> busy{};                   // cycles; of the pipes of sub-partitions the sum of four
   std::vector<std::array<double, stalls>> stalled{};  // warp cycles by instruction
   double forced_barriers = 0;
-  bool extended = false;   // a loop was simulated in part
-  double not_affine = 0;   // then: how far its last iterations were from costing the same, relative
+  bool extended = false;  // a loop was simulated in part
+  double not_affine = 0;  // then: how far its last iterations were from costing the same, relative
 
   // 0..1 of the SM's cycles.
   [[nodiscard]] double use(Pipe pipe) const;
@@ -36,8 +37,8 @@ struct CtaCost {
 [[nodiscard]] Result<CtaCost> cta_cost(const Program& program, const CtaPath& path, int resident,
                                        std::uint64_t most_instructions = 12'000'000);
 
-// The same of one iteration of the path's longest loop, in the middle of it: what a long kernel tends to. An error where
-// there is no loop.
+// The same of one iteration of the path's longest loop, in the middle of it: what a long kernel tends to. An error
+// where there is no loop.
 [[nodiscard]] Result<CtaCost> iteration_cost(const Program& program, const CtaPath& path, int resident);
 
 // The run of equal stretches of a path that covers most of it.

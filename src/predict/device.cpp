@@ -73,7 +73,8 @@ constexpr std::array gpu_times{
 };
 
 const GpuTimes* times_of(const Gpu& gpu) {
-  const auto found = std::find_if(gpu_times.begin(), gpu_times.end(), [&](const GpuTimes& one) { return one.id == gpu.id; });
+  const auto found =
+      std::find_if(gpu_times.begin(), gpu_times.end(), [&](const GpuTimes& one) { return one.id == gpu.id; });
   return found == gpu_times.end() ? nullptr : &*found;
 }
 

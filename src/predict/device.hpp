@@ -16,7 +16,8 @@ struct CtaCycles {
 };
 
 // CTAs of a kernel that differ in their number of (warp) instructions cost in proportion to what they have more: cycles
-// between points that were simulated, in ascending order; beyond them along the nearest two, or in proportion to the only one.
+// between points that were simulated, in ascending order; beyond them along the nearest two, or in proportion to the
+// only one.
 struct CurvePoint {
   double instructions = 0;
   CtaCycles cycles{};
@@ -29,8 +30,8 @@ struct CurvePoint {
 // Cycles until the last one ends.
 [[nodiscard]] double grid_cycles(std::span<const CtaCycles> ctas, int sms, int resident, double gap);
 
-// Seconds that DRAM needs for the bytes; 0 while what the launch touches fits into L2, which then holds it from the launch
-// before. A launch takes the longer of this and of its cycles.
+// Seconds that DRAM needs for the bytes; 0 while what the launch touches fits into L2, which then holds it from the
+// launch before. A launch takes the longer of this and of its cycles.
 [[nodiscard]] double dram_seconds(const Gpu& gpu, double dram_bytes, double working_set_bytes);
 [[nodiscard]] Fact dram_efficiency(const Gpu& gpu);  // of the bandwidth that clock and bus give
 

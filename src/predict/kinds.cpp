@@ -12,9 +12,9 @@ struct Row {
   std::string_view opcodes;  // separated by blanks
 };
 
-// Opcodes without their modifiers. Which pipe executes what: Nsight Compute's documentation ("Pipelines"); opcodes: "CUDA
-// Binary Utilities", instruction set reference. That conversions F2FP, I2FP, F2IP and I2I are the ALU's follows from their
-// fixed latency (tests/vgpu/conversion_pipes_test.py).
+// Opcodes without their modifiers. Which pipe executes what: Nsight Compute's documentation ("Pipelines"); opcodes:
+// "CUDA Binary Utilities", instruction set reference. That conversions F2FP, I2FP, F2IP and I2I are the ALU's follows
+// from their fixed latency (tests/vgpu/conversion_pipes_test.py).
 constexpr std::array rows{
     Row{Kind::control,
         "BRA BRX BRXU JMP JMX JMXU CALL RET EXIT NOP BSSY BSYNC BREAK WARPSYNC YIELD BMOV BPT KILL RPCMOV ERRBAR "
@@ -76,9 +76,9 @@ std::string_view name_of(Pipe pipe) {
 
 std::string_view name_of(Kind kind) {
   static constexpr std::array<std::string_view, kinds> names{
-      "control",      "tensor",        "fma",     "fma heavy",   "fp16",    "fp64",   "alu",   "add",
-      "conversion",   "transcendental", "uniform", "special",     "constant", "shared", "shuffle", "global",
-      "local",        "async copy",    "async commit", "wait", "barrier", "unsupported", "unknown"};
+      "control",    "tensor",         "fma",          "fma heavy", "fp16",     "fp64",        "alu",     "add",
+      "conversion", "transcendental", "uniform",      "special",   "constant", "shared",      "shuffle", "global",
+      "local",      "async copy",     "async commit", "wait",      "barrier",  "unsupported", "unknown"};
   return names[static_cast<std::size_t>(kind)];
 }
 

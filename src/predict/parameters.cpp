@@ -100,16 +100,26 @@ std::span<const ParameterFact> parameter_facts() {
 double Machine::interval(Kind kind) const {
   const PipeRates& rates = architecture.rates;
   switch (kind) {
-    case Kind::fma: return architecture.issue_interval(rates.fp32_multiply_add);
-    case Kind::fma_heavy: return architecture.issue_interval(rates.int32_multiply_add);
-    case Kind::fp16: return 2 * architecture.issue_interval(parameters.packed_half_results);
-    case Kind::fp64: return architecture.issue_interval(rates.fp64_multiply_add);
-    case Kind::alu: return architecture.issue_interval(rates.int32_logic);
-    case Kind::add: return architecture.issue_interval(rates.int32_add);
-    case Kind::conversion: return architecture.issue_interval(rates.conversion);
-    case Kind::transcendental: return architecture.issue_interval(rates.transcendental);
-    case Kind::uniform: return parameters.uniform_interval.value;
-    default: return 1;
+    case Kind::fma:
+      return architecture.issue_interval(rates.fp32_multiply_add);
+    case Kind::fma_heavy:
+      return architecture.issue_interval(rates.int32_multiply_add);
+    case Kind::fp16:
+      return 2 * architecture.issue_interval(parameters.packed_half_results);
+    case Kind::fp64:
+      return architecture.issue_interval(rates.fp64_multiply_add);
+    case Kind::alu:
+      return architecture.issue_interval(rates.int32_logic);
+    case Kind::add:
+      return architecture.issue_interval(rates.int32_add);
+    case Kind::conversion:
+      return architecture.issue_interval(rates.conversion);
+    case Kind::transcendental:
+      return architecture.issue_interval(rates.transcendental);
+    case Kind::uniform:
+      return parameters.uniform_interval.value;
+    default:
+      return 1;
   }
 }
 
@@ -124,15 +134,15 @@ Result<Machine> machine_of(const Gpu& gpu) {
     return Diagnostic{.message = "the tensor rate or the clock of " + std::string(gpu.name) + " is not known"};
   Machine machine{.architecture = *architecture, .parameters = parameters_of(*family)};
   machine.tensor_interval = gpu.mma_sync_clocks.value;
-  machine.tensor_interval_full_rate =
-      family->full_rate_tensor_interval > 0 ? std::min(machine.tensor_interval, family->full_rate_tensor_interval)
-                                            : machine.tensor_interval;
+  machine.tensor_interval_full_rate = family->full_rate_tensor_interval > 0
+                                          ? std::min(machine.tensor_interval, family->full_rate_tensor_interval)
+                                          : machine.tensor_interval;
   const double clocks_per_ns = gpu.boost_clock_mhz.value / 1000;
   machine.global_latency = machine.parameters.global_latency_ns.value * clocks_per_ns;
   machine.dram_latency = machine.parameters.dram_latency_ns.value * clocks_per_ns;
   machine.l2_share_is_known = gpu.l2_bytes_per_clock_per_sm.known();
-  machine.l2_bytes_per_clock = machine.l2_share_is_known ? gpu.l2_bytes_per_clock_per_sm.value
-                                                         : family->assumed_l2_bytes_per_clock;
+  machine.l2_bytes_per_clock =
+      machine.l2_share_is_known ? gpu.l2_bytes_per_clock_per_sm.value : family->assumed_l2_bytes_per_clock;
   return machine;
 }
 

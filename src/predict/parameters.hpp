@@ -29,8 +29,8 @@ struct Parameters {
   Fact shared_store_sources{};  // and per register stored:
   Fact global_store_sources{};
   Fact store_register_sources{};
-  Fact memory_queue{};     // memory instructions that wait in a sub-partition
-  Fact memory_interval{};  // a sub-partition hands on one in so many cycles
+  Fact memory_queue{};       // memory instructions that wait in a sub-partition
+  Fact memory_interval{};    // a sub-partition hands on one in so many cycles
   Fact global_wavefronts{};  // the least that a global access holds the port for
   Fact uniform_interval{};
   Fact packed_half_results{};  // a clock and SM: halves, two in an instruction's lane

@@ -39,8 +39,8 @@ bool is_store(const SassInstruction& instruction) {
   return base.starts_with("ST") || base.starts_with("RED") || base.starts_with("ATOM");
 }
 
-// Per m16n8k16 with fp32 accumulation, by type: half the multiply-adds for TF32; twice as many with 8-bit and four times as
-// many with 4-bit operands, and again twice where half the operands are zero.
+// Per m16n8k16 with fp32 accumulation, by type: half the multiply-adds for TF32; twice as many with 8-bit and four
+// times as many with 4-bit operands, and again twice where half the operands are zero.
 double tensor_interval(const SassInstruction& instruction, const Machine& machine) {
   const std::string_view base = instruction.base();
   const bool wide_sum = base != "IMMA" && instruction.has("F32");
@@ -67,17 +67,19 @@ void set_memory(Operation& operation, const SassInstruction& instruction, const 
   switch (operation.kind) {
     case Kind::shuffle:
       // As many results a clock as the table says hold the port as long.
-      operation.wavefronts = static_cast<std::uint32_t>(
-          std::lround(std::max(1.0, warp_lanes / machine.architecture.rates.shuffle.value)));
+      operation.wavefronts =
+          static_cast<std::uint32_t>(std::lround(std::max(1.0, warp_lanes / machine.architecture.rates.shuffle.value)));
       latency = facts.shuffle_latency.value;
       break;
-    case Kind::local: latency = facts.local_latency.value; break;
+    case Kind::local:
+      latency = facts.local_latency.value;
+      break;
     case Kind::global:
     case Kind::async_copy:
       latency = machine.global_latency;
       sources = operation.kind == Kind::global ? facts.global_load_sources.value : facts.async_copy_sources.value;
-      operation.l2_clocks = (shape.l2_bytes >= 0 ? shape.l2_bytes : static_cast<double>(bytes) * warp_lanes) /
-                            machine.l2_bytes_per_clock;
+      operation.l2_clocks =
+          (shape.l2_bytes >= 0 ? shape.l2_bytes : static_cast<double>(bytes) * warp_lanes) / machine.l2_bytes_per_clock;
       break;
     default:
       if (instruction.base() == "LDSM") latency = facts.matrix_load_latency.value;
@@ -99,15 +101,22 @@ void set_barrier(Operation& operation, const SassInstruction& instruction) {
 
 Pipe pipe_of(Kind kind) {
   switch (kind) {
-    case Kind::tensor: return Pipe::tensor;
+    case Kind::tensor:
+      return Pipe::tensor;
     case Kind::fma:
-    case Kind::fp16: return Pipe::fma;
-    case Kind::fma_heavy: return Pipe::fma_heavy;
-    case Kind::fp64: return Pipe::fp64;
+    case Kind::fp16:
+      return Pipe::fma;
+    case Kind::fma_heavy:
+      return Pipe::fma_heavy;
+    case Kind::fp64:
+      return Pipe::fp64;
     case Kind::conversion:
-    case Kind::transcendental: return Pipe::xu;
-    case Kind::uniform: return Pipe::uniform;
-    default: return Pipe::alu;
+    case Kind::transcendental:
+      return Pipe::xu;
+    case Kind::uniform:
+      return Pipe::uniform;
+    default:
+      return Pipe::alu;
   }
 }
 
@@ -122,24 +131,35 @@ Operation make_operation(const SassInstruction& instruction, const MemoryShape& 
   operation.read_counter = std::min(control.read_barrier, Operation::no_counter);
   operation.interval = machine.interval(operation.kind);
   switch (operation.kind) {
-    case Kind::tensor: operation.interval = tensor_interval(instruction, machine); break;
+    case Kind::tensor:
+      operation.interval = tensor_interval(instruction, machine);
+      break;
     case Kind::conversion:
     case Kind::transcendental:
       operation.latency = static_cast<std::uint32_t>(facts.transcendental_latency.value);
       operation.source_latency = static_cast<std::uint32_t>(facts.transcendental_sources.value);
       break;
-    case Kind::special: operation.latency = static_cast<std::uint32_t>(facts.special_latency.value); break;
-    case Kind::constant: operation.latency = static_cast<std::uint32_t>(facts.constant_latency.value); break;
+    case Kind::special:
+      operation.latency = static_cast<std::uint32_t>(facts.special_latency.value);
+      break;
+    case Kind::constant:
+      operation.latency = static_cast<std::uint32_t>(facts.constant_latency.value);
+      break;
     case Kind::shared:
     case Kind::shuffle:
     case Kind::global:
     case Kind::local:
-    case Kind::async_copy: set_memory(operation, instruction, shape, machine); break;
+    case Kind::async_copy:
+      set_memory(operation, instruction, shape, machine);
+      break;
     case Kind::wait_counters:
       operation.groups = static_cast<std::uint16_t>(hex_operand(instruction, 1).value_or(0));
       break;
-    case Kind::barrier: set_barrier(operation, instruction); break;
-    default: break;
+    case Kind::barrier:
+      set_barrier(operation, instruction);
+      break;
+    default:
+      break;
   }
   return operation;
 }

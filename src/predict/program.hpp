@@ -18,10 +18,10 @@ struct Operation {
   std::uint8_t wait_mask = 0;
   std::uint8_t write_counter = no_counter;
   std::uint8_t read_counter = no_counter;
-  bool arrives_only = false;         // BAR.ARV
-  std::uint8_t barrier = 0;          // its number; 16 where a register names it
-  std::uint16_t barrier_warps = 0;   // 0: all of the CTA
-  std::uint16_t groups = 0;          // DEPBAR: as many may be incomplete
+  bool arrives_only = false;        // BAR.ARV
+  std::uint8_t barrier = 0;         // its number; 16 where a register names it
+  std::uint16_t barrier_warps = 0;  // 0: all of the CTA
+  std::uint16_t groups = 0;         // DEPBAR: as many may be incomplete
   std::uint32_t wavefronts = 0;
   std::uint32_t latency = 1;         // to the result, from where the rules of sm.hpp count
   std::uint32_t source_latency = 1;  // until the sources were read

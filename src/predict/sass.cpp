@@ -116,6 +116,13 @@ class Parser {
       target_ = without_blanks(text);
       return Done{};
     }
+    if (starts_with_take(text, ".headerflags")) {  // cubins from before CUDA 13: "... EF_CUDA_SM86 ..."
+      constexpr std::string_view word = "EF_CUDA_SM";
+      text.remove_prefix(std::min(text.find(word), text.size()));
+      if (starts_with_take(text, word))
+        target_ = "sm_" + std::string(text.substr(0, text.find_first_not_of("0123456789")));
+      return Done{};
+    }
     if (starts_with_take(text, ".section\t") || starts_with_take(text, ".section ")) {  // .sectioninfo is another one
       if (const auto done = end_section(); !done) return done;
       text = without_blanks_before(text);
@@ -134,7 +141,7 @@ class Parser {
     if (name.empty()) return failure("a code section without a name");
     if (target_.empty())
       return failure("no .target before the code", "print the whole cubin: nvdisasm -c -hex FILE.cubin");
-    kernels_.push_back({.name = std::string(name), .architecture = std::string(target_)});
+    kernels_.push_back({.name = std::string(name), .architecture = target_});
     labels_.clear();
     in_code_ = true;
     ptx_line_ = 0;
@@ -232,7 +239,7 @@ class Parser {
   const std::string& file_;
   std::string_view line_text_{};
   int line_ = 0;
-  std::string_view target_{};
+  std::string target_{};
   bool in_code_ = false;
   bool half_read_ = false;      // the first word of an instruction was read, the second comes on the next line
   bool line_is_fresh_ = false;  // a source line was read and no instruction since

@@ -111,7 +111,10 @@ struct SubPartition {
 class Sm {
  public:
   Sm(const Program& program, std::span<const CtaPath> paths, const SmSetup& setup)
-      : program_(program), operations_(program.operations.data()), paths_(paths), setup_(setup),
+      : program_(program),
+        operations_(program.operations.data()),
+        paths_(paths),
+        setup_(setup),
         barrier_latency_(whole_cycles(program.machine.parameters.barrier_latency)),
         memory_interval_(whole_cycles(program.machine.parameters.memory_interval)),
         cta_gap_(whole_cycles(program.machine.parameters.cta_gap)),
@@ -177,17 +180,21 @@ class Sm {
       case Kind::fp64:
       case Kind::alu:
       case Kind::add:
-      case Kind::uniform: return partition.pipe[index(operation.pipe)].from;
+      case Kind::uniform:
+        return partition.pipe[index(operation.pipe)].from;
       case Kind::fma_heavy:
         return std::max(partition.pipe[index(Pipe::fma_heavy)].from, partition.pipe[index(Pipe::fma)].from);
       case Kind::conversion:
-      case Kind::transcendental: return partition.xu.room_at();
+      case Kind::transcendental:
+        return partition.xu.room_at();
       case Kind::shared:
       case Kind::shuffle:
       case Kind::global:
       case Kind::local:
-      case Kind::async_copy: return partition.memory.room_at();
-      default: return 0;
+      case Kind::async_copy:
+        return partition.memory.room_at();
+      default:
+        return 0;
     }
   }
 
@@ -295,7 +302,8 @@ class Sm {
         holder = Stall::async_copy;
         break;
       }
-      default: break;
+      default:
+        break;
     }
     raise(warp, operation.write_counter, result, holder);
     raise(warp, operation.read_counter, begin + operation.source_latency, holder);
@@ -431,9 +439,16 @@ Result<Done> check(const Program& program, std::span<const CtaPath> paths, const
 }  // namespace
 
 std::string_view name_of(Stall stall) {
-  static constexpr std::array<std::string_view, stalls> names{
-      "issue",   "fixed latency", "global memory", "shared memory and special", "asynchronous copy",
-      "barrier", "tensor pipe",   "math pipe",     "memory queue",              "not selected"};
+  static constexpr std::array<std::string_view, stalls> names{"issue",
+                                                              "fixed latency",
+                                                              "global memory",
+                                                              "shared memory and special",
+                                                              "asynchronous copy",
+                                                              "barrier",
+                                                              "tensor pipe",
+                                                              "math pipe",
+                                                              "memory queue",
+                                                              "not selected"};
   return names[index(stall)];
 }
 
