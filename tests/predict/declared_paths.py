@@ -1,11 +1,12 @@
 """The paths that kernels take whose PTX nobody has: declared in paths/*.toml, and held against their SASS here.
 
-A path is written in pieces: "0-438 462-1626" are instructions by their number in the SASS, both ends included, "(n-2) x"
-before some says how often for n blocks of keys, and a word names a piece of the table [pieces].
+A path is written in pieces: "0-438 462-1626" are instructions by their number in the SASS, both ends included;
+"(n-2) x" before some says how often for n blocks of keys; a word names a piece of the table [pieces].
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from collections.abc import Sequence
@@ -136,7 +137,7 @@ def faults(kernel: DeclaredKernel, code: Sequence[Step], key_blocks: int) -> lis
             return [f"{kernel.name}: no range {first}-{last}"]
         inside = [at for at in range(first, last) if not _follows(code, at, at + 1)]
         found += [f"{kernel.name}: {first}-{last} leaves at {at} ({code[at].opcode})" for at in inside]
-    for (_, last), (first, _) in zip(ranges, ranges[1:], strict=False):
+    for (_, last), (first, _) in itertools.pairwise(ranges):
         if not _follows(code, last, first):
             found.append(f"{kernel.name}: {first} does not follow {last} ({code[last].opcode})")
     if ranges[0][0] != 0:

@@ -67,9 +67,7 @@ class EventTimes:
         return self.gap_ms + kernel
 
 
-def fitted_event_times(
-    cycles: Cycles, points: Sequence[Point], boost_mhz: float, dram_gb_per_s: float
-) -> EventTimes:
+def fitted_event_times(cycles: Cycles, points: Sequence[Point], boost_mhz: float, dram_gb_per_s: float) -> EventTimes:
     """The gap from the short calls, the other two given it, each from the rows of its regime."""
 
     def of(gap: float, clock: float, efficiency: float, regime: str) -> float:

@@ -83,7 +83,7 @@ def _events(times: EventTimes, cycles: Cycles) -> Milliseconds:
 
 @dataclass(frozen=True)
 class NeverFitted:
-    """A card without any row of its own: its boost clock alone, or that clock times the share of it that others keep."""
+    """A card without any row of its own: at its boost clock, or at the share of it that others keep of theirs."""
 
     card: str
     at_boost: float  # mean error, 0..1
@@ -154,7 +154,7 @@ class SignRow:
 
 
 def signs(points: Sequence[Point], model: Cycles, same_shape: bool) -> list[SignRow]:
-    """Pairs of rows of a card: whether the one that is predicted to reach more FLOP a second did. Equal ones are no pair.
+    """Pairs of rows of a card: whether the one predicted to reach more FLOP a second did. Equal ones are no pair.
 
     `same_shape`: only pairs that differ in the kernel alone.
     """

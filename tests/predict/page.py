@@ -22,42 +22,45 @@ INTRODUCTION = """\
 
 What `src/predict` says of kernels that others have timed on cards that are not here. Written by the target
 `predict_validation` (`tests/predict/validate.py`). Labels: *published* is somebody's measurement (who and how:
-`tests/predict/sources.toml`, row by row: `tests/predict/published.csv`), *predicted* is the model's, *fitted* is chosen so
-that predictions meet some of the published rows. Nothing on this page was measured by this project.
+`tests/predict/sources.toml`, row by row: `tests/predict/published.csv`), *predicted* is the model's, *fitted* is
+chosen so that predictions meet some of the published rows. Nothing on this page was measured by this project.
 
 The kernels are those that were measured, as far as that is known: FlashAttention-2 and CUTLASS's memory-efficient
-attention, cut out of the wheel of torch 2.2.1 (CUDA 12.1) when the validation runs. That wheel ran on the L4; what version
-ran on the other cards is not told by their sources, and it stands in for them. These cubins carry no PTX, so the virtual GPU
-cannot give their paths: those are declared (`tests/predict/paths`), and the validation checks that each is a path of the
-SASS and multiplies exactly what attention has to.
+attention, cut out of the wheel of torch 2.2.1 (CUDA 12.1) when the validation runs. That wheel ran on the L4; what
+version ran on the other cards is not told by their sources, and it stands in for them. These cubins carry no PTX, so
+the virtual GPU cannot give their paths: those are declared (`tests/predict/paths`), and the validation checks that
+each is a path of the SASS and multiplies exactly what attention has to.
 
-Fitted is one number for each card, its sustained SM clock, and on the L4, whose rows are times between events, two more: the
-gap between the events and the kernel, and the share of DRAM's bandwidth that is reached. Nothing is fitted for a kernel.
+Fitted is one number for each card, its sustained SM clock, and on the L4, whose rows are times between events, two
+more: the gap between the events and the kernel, and the share of DRAM's bandwidth that is reached. Nothing is fitted
+for a kernel.
 """
 
 RULES = """\
 ## How it is counted
 
-- **Clock-free**: cycles in which a pipe is busy over cycles, which no clock enters. FlashAttention-2's is of its main loop
-  with two CTAs on an SM; that of CUTLASS's kernel is of the whole launch, 64 CTAs on 58 SMs.
-- **Held out**: a random half of a card's shapes is fitted on, the error is that of the other half; 20 such splits, whose seeds
-  are 0 to 19 (`fitted_shapes()` in `tests/predict/published.py`). On the L4 each regime is halved by itself. The error is
-  predicted over published time, less 1, and its mean is over the absolute values of all held-out rows of all splits.
-- **Rivals**, fitted on the same rows: *one efficiency a card* (FLOP over a constant); *tensor pipe, waves, one constant* (CTAs
-  in grid order that take as long as their HMMAs, over a fitted clock). On the L4, too, they have one number each.
-- **Never fitted**: a card whose rows nothing was fitted on. "at boost": at its nominal boost clock. "at the others' share": at
-  the share of boost that the clocks of the other cards are of theirs. The rival: its tensor peak times the mean efficiency
-  of the others.
-- **Pairs**: two rows of one card; right is a pair whose predicted order, by FLOP a second, is the published one. Charts print
-  whole TFLOPS, so that small gaps are also small gaps of rounding. It is the same clock for both, unless power says otherwise.
+- **Clock-free**: cycles in which a pipe is busy over cycles, which no clock enters. FlashAttention-2's is of its main
+  loop with two CTAs on an SM; that of CUTLASS's kernel is of the whole launch, 64 CTAs on 58 SMs.
+- **Held out**: a random half of a card's shapes is fitted on, the error is that of the other half; 20 such splits,
+  whose seeds are 0 to 19 (`fitted_shapes()` in `tests/predict/published.py`). On the L4 each regime is halved by
+  itself. The error is predicted over published time, less 1, and its mean is over the absolute values of all held-out
+  rows of all splits.
+- **Rivals**, fitted on the same rows: *one efficiency a card* (FLOP over a constant); *tensor pipe, waves, one
+  constant* (CTAs in grid order that take as long as their HMMAs, over a fitted clock). On the L4, too, they have one
+  number each.
+- **Never fitted**: a card whose rows nothing was fitted on. "at boost": at its nominal boost clock. "at the others'
+  share": at the share of boost that the clocks of the other cards are of theirs. The rival: its tensor peak times the
+  mean efficiency of the others.
+- **Pairs**: two rows of one card; right is a pair whose predicted order, by FLOP a second, is the published one.
+  Charts print whole TFLOPS, so that small gaps are also small gaps of rounding. It is the same clock for both, unless
+  power says otherwise.
 """
 
 REGIMES = """\
-The rows of the L4 are in three regimes, labelled before anything was fitted: *boost* (S up to 512, short calls), at the boost clock;
-*dram* (S = 512 with 256 or more heads in all: Q, K, V and O exceed 48 MB of L2); *throttled* (S of 1024 and more, long calls
-at the cap of 72 W), at the fitted clock.
+The rows of the L4 are in three regimes, labelled before anything was fitted: *boost* (S up to 512, short calls), at
+the boost clock; *dram* (S = 512 with 256 or more heads in all: Q, K, V and O exceed 48 MB of L2); *throttled* (S of
+1024 and more, long calls at the cap of 72 W), at the fitted clock.
 """
-
 
 
 @dataclass
@@ -87,7 +90,9 @@ def _signed(value: float) -> str:
 
 
 def _must(checks: Sequence[Check]) -> str:
-    rows = [(check.what, check.figure, check.bound, "holds" if check.holds else "**does not hold**") for check in checks]
+    rows = [
+        (check.what, check.figure, check.bound, "holds" if check.holds else "**does not hold**") for check in checks
+    ]
     return "## What must hold\n\n" + table(("what", "figure", "bound", ""), rows)
 
 
@@ -116,17 +121,19 @@ def _held_out(result: HeldOut, facts: dict[str, Facts], points: Sequence[Point])
             ]
         rows.append((name, str(count), *means, _percent(worst, 0), *clocks))
     head = (
-        "card", "rows", "model", EFFICIENCY, PIPE, "model, worst row", "fitted clock of the model", "of the tensor pipe",
+        "card", "rows", MODEL, EFFICIENCY, PIPE, "model, worst row", "fitted clock of the model", "of the tensor pipe",
     )  # fmt: skip
     text = "## Held out\n\nMean error of rows that were not fitted on, 20 splits.\n\n" + table(head, rows)
     gap = statistics.fmean(times.gap_ms for times in result.event_times)
     efficiency = statistics.fmean(times.dram_efficiency for times in result.event_times)
-    text += f"\n{REGIMES}Fitted there, mean of the splits: gap {1000 * gap:.0f} us, {_percent(efficiency, 0)} of DRAM's bandwidth.\n"
-    return text
+    fitted = f"gap {1000 * gap:.0f} us, {_percent(efficiency, 0)} of DRAM's bandwidth"
+    return f"{text}\n{REGIMES}Fitted there, mean of the splits: {fitted}.\n"
 
 
 def _never_fitted(page: Page) -> str:
-    rows = [(one.card, _percent(one.at_boost), _percent(one.at_share), _percent(one.rival)) for one in page.never_fitted]
+    rows = [
+        (one.card, _percent(one.at_boost), _percent(one.at_share), _percent(one.rival)) for one in page.never_fitted
+    ]
     rows.append(
         (
             "mean of the cards",
@@ -160,7 +167,9 @@ def _ratios(page: Page) -> str:
             )
         )  # fmt: skip
     head = ("card", "D", "mask", "shapes", "published, median", "predicted, median", "deviation, median", "from, to")
-    text = "## FlashAttention-2 over the memory-efficient kernel\n\nTimes faster, at one clock for both.\n\n" + table(head, rows)
+    text = "## FlashAttention-2 over the memory-efficient kernel\n\nTimes faster, at one clock for both.\n\n" + table(
+        head, rows
+    )
     outliers = [ratio for ratio in page.ratios if abs(ratio.deviation) > 0.15]
     if outliers:
         text += "\nMore than 15 % off:\n\n" + table(
@@ -186,7 +195,9 @@ def _signs(page: Page) -> str:
 
 
 def _rows(points: Sequence[Point]) -> str:
-    counts = Counter((point.card, point.kernel, point.use, point.why if point.use == "excluded" else "") for point in points)
+    counts = Counter(
+        (point.card, point.kernel, point.use, point.why if point.use == "excluded" else "") for point in points
+    )
     rows = [(card, kernel, use, why, str(count)) for (card, kernel, use, why), count in counts.items()]
     return "## The rows\n\n" + table(("card", "kernel", "use", "why", "rows"), rows)
 

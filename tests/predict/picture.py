@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT = 920, 380
 _LEFT, _TOP, _RIGHT, _BOTTOM = 60, 50, 16, 44
 _LOW, _HIGH = -0.3, 0.3
 _COLOURS = {(64, False): "#1b6ca8", (64, True): "#7fb3dd", (128, False): "#c0561a", (128, True): "#e9a86b"}
-_TITLE = "Predicted over published time, FlashAttention-2 forward (predicted at one fitted clock a card; across: published time)"
+_TITLE = "FlashAttention-2 forward, predicted over published time (one fitted clock a card; across: published time)"
 
 
 def _text(x: float, y: float, words: str, anchor: str = "middle", size: int = 11) -> str:

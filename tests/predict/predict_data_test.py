@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import tomllib
 import unittest
@@ -120,7 +121,7 @@ class Paths(unittest.TestCase):
             lengths = [
                 sum(last - begin + 1 for begin, last in flat(kernel.groups(n))) for n in range(first + 3, first + 7)
             ]
-            growth = {after - before for before, after in zip(lengths, lengths[1:], strict=False)}
+            growth = {after - before for before, after in itertools.pairwise(lengths)}
             self.assertEqual(len(growth), 1, kernel.name)  # affine in the blocks of keys
         with self.assertRaises(PathError):
             kernels["fa2_d128_causal_sm80"].groups(1)

@@ -143,7 +143,9 @@ def checks_of(page: Page, facts: dict[str, Facts], cards: dict[str, Card]) -> li
     for what, group, bound in (("cards other than the L4", others, HELD_OUT), ("L4", [EVENTS_CARD], HELD_OUT_EVENTS)):
         error = page.held_out.mean(MODEL, group)
         found.append(
-            Check(f"held out, mean error, {what}", f"{100 * error:.1f} %", f"at most {100 * bound:.0f} %", error <= bound)
+            Check(
+                f"held out, mean error, {what}", f"{100 * error:.1f} %", f"at most {100 * bound:.0f} %", error <= bound
+            )
         )
     return found + clock_checks(page.held_out, facts, cards)
 
@@ -164,9 +166,7 @@ def validated(model: Model, points: Sequence[Point], cards: dict[str, Card], qui
         key = (point.card, name, point.seqlen, heads)
         if key not in pipe:
             own = facts[point.card]
-            pipe[key] = tensor_pipe_cycles(
-                model.declared[name], point.seqlen, heads, own.sm_count, own.mma_sync_clocks
-            )
+            pipe[key] = tensor_pipe_cycles(model.declared[name], point.seqlen, heads, own.sm_count, own.mma_sync_clocks)
         return pipe[key]
 
     split = [point for point in points if point.use == "split"]
