@@ -92,8 +92,9 @@ def read(file: Path) -> DeclaredKernel:
     text = tomllib.loads(file.read_text())
     pieces = text.get("pieces", {})
     paths = [(*path["key_blocks"], [_piece(run, pieces, file.name) for run in path["run"]]) for path in text["path"]]
+    rows, keys = text["tile"]
     return DeclaredKernel(
-        file.stem, text["symbol"], *text["tile"], text["head_dim"], text["causal"], text["warps"], text["resident"],
+        file.stem, text["symbol"], rows, keys, text["head_dim"], text["causal"], text["warps"], text["resident"],
         text["instructions"], paths,
     )  # fmt: skip
 

@@ -131,18 +131,10 @@ def _held_out(result: HeldOut, facts: dict[str, Facts], points: Sequence[Point])
 
 
 def _never_fitted(page: Page) -> str:
-    rows = [
-        (one.card, _percent(one.at_boost), _percent(one.at_share), _percent(one.rival)) for one in page.never_fitted
-    ]
-    rows.append(
-        (
-            "mean of the cards",
-            *(
-                _percent(statistics.fmean(getattr(one, name) for one in page.never_fitted))
-                for name in ("at_boost", "at_share", "rival")
-            ),
-        )
-    )
+    columns = ("at_boost", "at_share", "rival")
+    rows = [[one.card, *(_percent(getattr(one, name)) for name in columns)] for one in page.never_fitted]
+    means = [statistics.fmean(getattr(one, name) for one in page.never_fitted) for name in columns]
+    rows.append(["mean of the cards", *map(_percent, means)])
     head = ("card", "model at boost", "model at the others' share", "peak times the others' efficiency")
     return "## A card that was never fitted\n\nMean error.\n\n" + table(head, rows)
 
