@@ -46,11 +46,15 @@ class DeclaredKernel:
     causal: bool
     warps: int
     resident: int  # CTAs an SM holds
+    resident_sm_80: int  # whose shared memory is larger
     instructions: int
     paths: list[tuple[int, int, list[Piece]]]  # from so many blocks of keys to so many
 
     def fits(self, symbol: str) -> bool:
         return fnmatchcase(symbol, f"*{self.symbol}*")
+
+    def resident_on(self, architecture: str) -> int:
+        return self.resident_sm_80 if architecture == "sm_80" else self.resident
 
     def groups(self, key_blocks: int) -> Groups:
         """What a warp executes that works on this many blocks of keys."""
@@ -95,7 +99,7 @@ def read(file: Path) -> DeclaredKernel:
     rows, keys = text["tile"]
     return DeclaredKernel(
         file.stem, text["symbol"], rows, keys, text["head_dim"], text["causal"], text["warps"], text["resident"],
-        text["instructions"], paths,
+        text.get("resident_sm_80", text["resident"]), text["instructions"], paths,
     )  # fmt: skip
 
 

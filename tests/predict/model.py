@@ -71,7 +71,9 @@ class Model:
             declared = self.declared[name]
             blocks = declared.key_blocks(point.seqlen)
             kinds = sorted(set(blocks))
-            request = self.request(name, card, declared.resident, [declared.groups(number) for number in kinds])
+            request = self.request(
+                name, card, declared.resident_on(card.sass), [declared.groups(number) for number in kinds]
+            )
             request["grid"] = {"pattern": [kinds.index(number) for number in blocks], "times": heads}
             self._known[key] = self.ask(request)["launch_cycles"]
         return self._known[key]

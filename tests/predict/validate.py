@@ -70,7 +70,7 @@ def path_faults(model: Model, files: Programs) -> list[str]:
 
 def steady_use(model: Model, name: str, card: Card, key_blocks: int) -> dict[str, float]:
     declared = model.declared[name]
-    request = model.request(name, card, declared.resident, [declared.groups(key_blocks)])
+    request = model.request(name, card, declared.resident_on(card.sass), [declared.groups(key_blocks)])
     answer: dict[str, float] = model.ask({**request, "steady": True})["steady"]
     return answer
 
