@@ -63,6 +63,10 @@ class Card:
     facts: dict[str, float]  # that replace its
     power_capped: str = ""
 
+    def gpu(self) -> dict[str, str | float]:
+        """As predict_points wants it."""
+        return {"like": self.like, **self.facts}
+
 
 def read_points(file: Path = HERE / "published.csv") -> list[Point]:
     with file.open(newline="") as text:

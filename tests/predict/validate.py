@@ -107,7 +107,7 @@ def clock_free(model: Model, cards: dict[str, Card], facts: dict[str, Facts]) ->
 def read_facts(model: Model, cards: dict[str, Card]) -> dict[str, Facts]:
     found = {}
     for name, card in cards.items():
-        facts = model.ask({"gpu": {"like": card.like, **card.facts}})["facts"]
+        facts = model.ask({"gpu": card.gpu()})["facts"]
         found[name] = Facts(
             int(facts["sm_count"]), facts["boost_clock_mhz"], facts["mma_sync_clocks"], facts["dram_gb_per_s"]
         )
