@@ -103,7 +103,8 @@ Json one_run(const Program& program, const std::vector<CtaPath>& paths, int resi
   const auto run = simulate(program, paths,
                             {.resident = resident,
                              .ctas = request.value("ctas", resident),
-                             .offset = request.value("offset", std::uint32_t{0})});
+                             .offset = request.value("offset", std::uint32_t{0}),
+                             .gap = static_cast<std::uint32_t>(program.machine.parameters.cta_gap.value)});
   if (!run) return {{"error", run.error().to_string()}};
   Json answer{{"cycles", run->cycles}, {"instructions", run->instructions}, {"forced_barriers", run->forced_barriers}};
   for (const CtaTime& cta : run->ctas) answer["ends"].push_back(cta.end);

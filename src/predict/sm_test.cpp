@@ -163,7 +163,7 @@ TEST(Sm, ABarrierThatNobodyElseReachesIsForcedAndCounted) {
 
 TEST(Sm, CtasFollowEachOtherInASlot) {
   const std::vector<SassInstruction> code{make("NOP", {.stall = 9}), make("EXIT")};
-  const SmRun two = run(code, 1, machine(), {.resident = 1, .ctas = 2});
+  const SmRun two = run(code, 1, machine(), {.resident = 1, .ctas = 2, .gap = 300});
   ASSERT_EQ(two.ctas.size(), 2U);
   EXPECT_EQ(two.ctas[0].end, 10U);
   EXPECT_EQ(two.ctas[1].begin, 9 + 300U);
