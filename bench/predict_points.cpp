@@ -8,8 +8,9 @@
 //    warps alike;
 //                           or {"warps": [[index, ...], ...]}, each warp's own
 //    "grid": {"pattern": [kind, ...], "times": n}     optional: kinds of CTA in grid order, the pattern n times
-//    "run": {"ctas": 4, "offset": 61}}                optional: one simulation of all paths in turn instead, cycle for
-//    cycle
+//    "kinds": [[alone, shared], ...]                  instead of "sass" and "paths": the cycles of kinds of CTA, for
+//    "grid" "run": {"ctas": 4, "offset": 61}}                optional: one simulation of all paths in turn instead,
+//    cycle for cycle
 //
 // Answer: "ctas": [{"alone", "shared"}] and "use" (of the last path, R resident); with "steady" the same in the middle
 // of its loop; with "grid" "launch_cycles"; with "run" "cycles", "ends" and "busy". Of many kinds of CTA some are
@@ -102,7 +103,8 @@ Json one_run(const Program& program, const std::vector<CtaPath>& paths, int resi
   const auto run = simulate(program, paths,
                             {.resident = resident,
                              .ctas = request.value("ctas", resident),
-                             .offset = request.value("offset", std::uint32_t{0})});
+                             .offset = request.value("offset", std::uint32_t{0}),
+                             .gap = static_cast<std::uint32_t>(program.machine.parameters.cta_gap.value)});
   if (!run) return {{"error", run.error().to_string()}};
   Json answer{{"cycles", run->cycles}, {"instructions", run->instructions}, {"forced_barriers", run->forced_barriers}};
   for (const CtaTime& cta : run->ctas) answer["ends"].push_back(cta.end);
@@ -116,6 +118,7 @@ class Points {
   Json answer(const Json& request) {
     const auto gpu = read_gpu(request.at("gpu"));
     if (!gpu) return {{"error", gpu.error().to_string()}};
+    if (request.contains("kinds")) return launch_of_kinds(request, *gpu);
     if (!request.contains("sass")) return facts(*gpu);
     const std::string key = request.at("sass").get<std::string>() + '\n' + request.value("kernel", "");
     if (!kernels_.contains(key)) {
@@ -170,6 +173,14 @@ class Points {
     }
     made->stalled.clear();
     return &costs_.emplace(key, std::move(*made)).first->second;
+  }
+
+  static Json launch_of_kinds(const Json& request, const Gpu& gpu) {
+    const auto machine = machine_of(gpu);
+    if (!machine) return {{"error", machine.error().to_string()}};
+    std::vector<CtaCycles> kinds;
+    for (const Json& kind : request.at("kinds")) kinds.push_back({kind.at(0).get<double>(), kind.at(1).get<double>()});
+    return {{"launch_cycles", launch(request.at("grid"), kinds, gpu, *machine, request.value("resident", 1))}};
   }
 
   static double launch(const Json& grid, const std::vector<CtaCycles>& kinds, const Gpu& gpu, const Machine& machine,

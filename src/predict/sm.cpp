@@ -117,7 +117,7 @@ class Sm {
         setup_(setup),
         barrier_latency_(whole_cycles(program.machine.parameters.barrier_latency)),
         memory_interval_(whole_cycles(program.machine.parameters.memory_interval)),
-        cta_gap_(whole_cycles(program.machine.parameters.cta_gap)),
+        cta_gap_(std::max<std::uint64_t>(1, setup.gap)),
         fma_interval_(program.machine.interval(Kind::fma)) {
     const Parameters& facts = program.machine.parameters;
     for (int i = 0; i < sub_partitions; ++i)
