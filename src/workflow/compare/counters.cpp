@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "predict/belief.hpp"
 #include "workflow/device/capabilities.hpp"
 #include "workflow/gates/correctness.hpp"
 #include "workflow/gpu/counters.hpp"
@@ -50,7 +49,7 @@ void predict_both(const Version& base, const Version& candidate, const CountersR
   const PredictionRequest one{.device = request.device.to_string(), .workload = request.workload, .seed = request.seed};
   progress.step("prediction", 4);
   Progress silent(prediction_steps, true);
-  PredictedGain gain{.needed = std::max(request.least_gain, predict::least_believed_gain)};
+  PredictedGain gain{.needed = std::max(request.least_gain, least_believed_gain)};
   for (const auto& [version, cycles, limiter] :
        {std::tuple{&base, &gain.base_cycles, &gain.base_limiter},
         std::tuple{&candidate, &gain.candidate_cycles, &gain.candidate_limiter}}) {

@@ -20,6 +20,7 @@
 #include "workflow/optimize/allowed.hpp"
 #include "workflow/optimize/candidates.hpp"
 #include "workflow/optimize/stop.hpp"
+#include "workflow/predict/prediction.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/trial/trial.hpp"
 #include "workflow/verdict/codes.hpp"
@@ -39,6 +40,10 @@ double busiest_sm_instructions(const ProfileRun& run) {
   double sum = 0;
   for (const LaunchProfile& launch : run.launches) sum += counter->of(launch.report);
   return sum;
+}
+
+std::string phase_of(const Proposal& proposal) {
+  return proposal.phase.empty() ? "tuning" : proposal.phase;
 }
 
 bool moved_as_foretold(const CounterChange& predicted, double seen) {
@@ -274,13 +279,21 @@ class Loop {
     return changes_.emplace(files, snapshot_of(project_, current_, files)).first->second;
   }
 
+  // What a candidate may take at most of what the current version takes, to be worth a trial.
+  [[nodiscard]] double most_of(const Proposal& proposal, const Counted& counted) const {
+    if (!now_.predicted || !counted.predicted) return 1 - least_improvement;
+    const auto& gains = project_.thresholds.least_gain;
+    const auto gain = gains.find(phase_of(proposal));
+    return 1 / (1 + std::max(gain == gains.end() ? 0 : gain->second, least_believed_gain));
+  }
+
   // Those that promise something, the most promising first. A neighbour foretells what was counted of it.
   void screen(std::vector<Candidate>& candidates) {
     count_candidates(counting(), candidates, counted_);
     std::erase_if(candidates, [this](const Candidate& candidate) {
       const Counted& counted = counted_[candidate.change.commit];
       const auto& foretold = candidate.proposal.predicted;
-      if (counted.cycles == 0 || factor(now_, counted) > 1 - least_improvement) return true;
+      if (counted.cycles == 0 || factor(now_, counted) > most_of(candidate.proposal, counted)) return true;
       return foretold && !moved_as_foretold(*foretold, counted.counters.at(foretold->name));
     });
     std::stable_sort(candidates.begin(), candidates.end(), [this](const Candidate& a, const Candidate& b) {
@@ -318,7 +331,7 @@ class Loop {
         .project = project_.directory,
         .device = report_.device,
         .because = proposal.hypothesis,
-        .phase = proposal.phase.empty() ? "tuning" : proposal.phase,
+        .phase = phase_of(proposal),
         .run = report_.run,
         .seed = has_clock(device_) ? std::nullopt : std::optional(request_.seed),
         .proposer = proposal.proposer,

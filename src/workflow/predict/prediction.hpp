@@ -19,6 +19,12 @@
 
 namespace flashmoe::workflow {
 
+// How large a predicted difference between two versions of a kernel must be before it is acted on. A judgement until a
+// card has spoken: published points are of different kernels and shapes, none is "the same kernel, one change". Over
+// those the sign is right in nine of ten cases from here on (docs/predict-validation.md, "Sign right, by predicted
+// gap").
+inline constexpr double least_believed_gain = 0.10;
+
 // Where the warps' cycles go, by line of the CUDA source.
 struct LinePressure {
   std::string file{};
