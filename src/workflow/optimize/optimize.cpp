@@ -19,6 +19,7 @@
 #include "workflow/journal/listing.hpp"
 #include "workflow/optimize/allowed.hpp"
 #include "workflow/optimize/candidates.hpp"
+#include "workflow/optimize/decision.hpp"
 #include "workflow/optimize/stop.hpp"
 #include "workflow/predict/prediction.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -29,7 +30,6 @@ namespace flashmoe::workflow {
 namespace {
 
 constexpr std::size_t screened_at_once = 12;  // proposals of one bottleneck that are counted before one is tried
-constexpr double least_improvement = 0.01;    // of the estimate; a counter that moved by less has not
 constexpr int most_failures_in_a_row = 3;     // of a proposer, before the loop gives up on it
 constexpr const char* word_of_refused = "REFUSED";
 constexpr const char* advance = "advance";
@@ -44,10 +44,6 @@ double busiest_sm_instructions(const ProfileRun& run) {
 
 std::string phase_of(const Proposal& proposal) {
   return proposal.phase.empty() ? "tuning" : proposal.phase;
-}
-
-bool moved_as_foretold(const CounterChange& predicted, double seen) {
-  return predicted.to >= predicted.from ? seen >= predicted.to : seen <= predicted.to;
 }
 
 // What busies an SM, the most relieved of it; nothing when none has a hundredth less.
@@ -281,7 +277,7 @@ class Loop {
 
   // What a candidate may take at most of what the current version takes, to be worth a trial.
   [[nodiscard]] double most_of(const Proposal& proposal, const Counted& counted) const {
-    if (!now_.predicted || !counted.predicted) return 1 - least_improvement;
+    if (!proposal.rule.empty() || !now_.predicted || !counted.predicted) return 1 - least_improvement;
     const auto& gains = project_.thresholds.least_gain;
     const auto gain = gains.find(phase_of(proposal));
     return 1 / (1 + std::max(gain == gains.end() ? 0 : gain->second, least_believed_gain));
@@ -337,7 +333,7 @@ class Loop {
         .proposer = proposal.proposer,
         .rule = proposal.rule,
         .predicted = proposal.predicted,
-        .decide = [this, &proposal](const CompareReport& compared) { return decide(proposal, compared); }};
+        .decide = [this, &proposal](const CompareReport& compared) { return decide(proposal, compared, rules_); }};
     auto tried = try_change(project_, candidate.change, request, progress);
     if (!tried) return tried.error();
     const auto& iteration = std::get<IterationRecord>(tried->record.body);
@@ -349,36 +345,6 @@ class Loop {
     CounterComparison& counters = *tried->comparison->counters;
     return use(std::move(counters.candidate),
                counters.predicted ? std::optional(counters.predicted->candidate_cycles) : std::nullopt);
-  }
-
-  // Advance where it was measured to be worth it; without a clock, where the counter moved as far as foretold and the
-  // predicted gain is worth it, or, where nothing is predicted, the busiest SM has less to do.
-  TrialDecision decide(const Proposal& proposal, const CompareReport& compared) {
-    if (!compared.counters) {
-      const auto& measured = std::get<CompareRecord>(compared.record.body);
-      std::string ground = compared.word();
-      if (measured.gain) ground += " " + gain_text(*measured.gain);
-      if (!measured.problem.empty()) ground += ": " + measured.problem;
-      return {.advance = compared.word() == name_of(Decision::keep), .ground = std::move(ground)};
-    }
-    const CounterComparison& counters = *compared.counters;
-    if (counters.changes.empty()) return {.advance = false, .ground = counters.correctness.summary};
-    const auto before = least_cycles(counters.base, rules_);
-    const auto after = least_cycles(counters.candidate, rules_);
-    if (!before || !after) return {.advance = false, .ground = "the rules could not be evaluated"};
-    const auto& gain = counters.predicted;
-    const bool better = gain ? gain->is_worth_keeping() : *after < (1 - least_improvement) * *before;
-    std::string ground =
-        gain ? text_of(*gain)
-             : fmt::format("busiest SM {:.4g} -> {:.4g} cycles at least (estimated from counts)", *before, *after);
-    if (!proposal.predicted) return {.advance = better, .ground = ground};
-    const double seen = counter_of(counters.candidate, proposal.predicted->name);
-    const bool foretold = moved_as_foretold(*proposal.predicted, seen);
-    ground = fmt::format("{} {:.4g} -> {:.4g}, foretold {:.4g}; {}", proposal.predicted->name, proposal.predicted->from,
-                         seen, proposal.predicted->to, ground);
-    return {.advance = better && foretold,
-            .ground = ground,
-            .seen = CounterChange{.name = proposal.predicted->name, .from = proposal.predicted->from, .to = seen}};
   }
 
   // ---- the end --------------------------------------------------------------------------------------------------
