@@ -76,7 +76,7 @@ def sass(code: list[Code]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
-    parser.add_argument("--programs", type=int, default=120)
+    parser.add_argument("--programs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     differ = 0
