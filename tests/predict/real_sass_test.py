@@ -26,7 +26,7 @@ KERNELS = {
 }
 FIRST = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(.*?);\s+/\* 0x[0-9a-f]{16} \*/$")
 SECOND = re.compile(r"^\s+/\* 0x([0-9a-f]{16}) \*/$")
-LABEL = re.compile(r"^(\.L_x_\d+):$")
+LABEL = re.compile(r"^([.$\w]+):$")  # of branches, and of functions that are called
 LINE = re.compile(r'//## File "[^"]*", line (\d+)')
 
 
@@ -58,7 +58,7 @@ def expected(text: str) -> tuple[list[int], list[int], list[int]]:
             line, fresh = int(match.group(1)), True
     targets = []
     for one in code:
-        match = re.search(r"`\((\.L_x_\d+)\)", one)
+        match = re.search(r"`\(([^)]+)\)", one)
         found = labels.get(match.group(1), -1) if match else -1
         targets.append(found if found < len(code) else -1)
     return control, targets, lines
