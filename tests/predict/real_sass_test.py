@@ -2,8 +2,8 @@
 
     real_sass_test.py PREDICT_POINTS FOLDER_OF_CUBINS
 
-One kernel in each architecture and one cubin with lines of PTX; no opcode may be unknown. Needs nvdisasm on PATH, in the CUDA
-toolkit or in build/venv-clients: without it, it has failed.
+One kernel in each architecture and one cubin with lines of PTX; no opcode may be unknown. Needs nvdisasm on PATH, in
+the CUDA toolkit or in build/venv-clients: without it, it has failed.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def with_lines(folder: Path) -> Path:
     ptx = folder / "lines.ptx"
     ptx.write_text(
         ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry add(.param .u64 p, .param .u32 n)\n{\n"
-        ".reg .b64 %a;\n.reg .b32 %n, %i;\n.reg .f32 %f;\n.reg .pred %p;\nld.param.u64 %a, [p];\nld.param.u32 %n, [n];\n"
-        "mov.u32 %i, 0;\nLOOP:\nld.global.f32 %f, [%a];\nadd.f32 %f, %f, 0f3F800000;\nst.global.f32 [%a], %f;\n"
+        ".reg .b64 %a;\n.reg .b32 %n, %i;\n.reg .f32 %f;\n.reg .pred %p;\nld.param.u64 %a, [p];\n"
+        "ld.param.u32 %n, [n];\nmov.u32 %i, 0;\nLOOP:\nld.global.f32 %f, [%a];\nadd.f32 %f, %f, 0f3F800000;\nst.global.f32 [%a], %f;\n"
         "bar.sync 0;\nadd.u32 %i, %i, 1;\nsetp.lt.u32 %p, %i, %n;\n@%p bra LOOP;\nret;\n}\n"
     )
     ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
@@ -86,7 +86,9 @@ def main() -> int:
         folder = Path(name)
         cubins = {sm: images / f"{kernel}.sm_{sm}.cubin" for sm, kernel in KERNELS.items()}
         for sm, cubin in [*cubins.items(), (89, with_lines(folder))]:
-            done = subprocess.run([nvdisasm(), "-c", "-hex", "-gp", str(cubin)], capture_output=True, text=True, check=True)
+            done = subprocess.run(
+                [nvdisasm(), "-c", "-hex", "-gp", str(cubin)], capture_output=True, text=True, check=True
+            )
             file = folder / "sass.txt"
             file.write_text(done.stdout)
             request = json.dumps({"sass": str(file)}) + "\n"

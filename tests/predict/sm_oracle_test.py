@@ -1,6 +1,6 @@
 """Random programs on the simulator of src/predict and on its oracle: the same cycle for the end of every CTA.
 
-    sm_oracle_test.py PREDICT_POINTS [--programs N] [--seed N]
+sm_oracle_test.py PREDICT_POINTS [--programs N] [--seed N]
 """
 
 from __future__ import annotations
@@ -91,7 +91,13 @@ def main() -> int:
             run = {"ctas": choose.randint(1, 2 * resident), "offset": choose.choice([0, 1, 61, 122])}
             cases.append((choose.choice(list(CARDS)), code, file, random_paths(choose, code), resident, run))
         requests = [
-            {"sass": str(file), "gpu": card, "resident": resident, "run": run, "paths": [{"warps": cta} for cta in paths]}
+            {
+                "sass": str(file),
+                "gpu": card,
+                "resident": resident,
+                "run": run,
+                "paths": [{"warps": cta} for cta in paths],
+            }
             for card, _, file, paths, resident, run in cases
         ]
         text = "\n".join(map(json.dumps, requests)) + "\n"
