@@ -70,7 +70,8 @@ def with_lines(folder: Path) -> Path:
     ptx.write_text(
         ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry add(.param .u64 p, .param .u32 n)\n{\n"
         ".reg .b64 %a;\n.reg .b32 %n, %i;\n.reg .f32 %f;\n.reg .pred %p;\nld.param.u64 %a, [p];\n"
-        "ld.param.u32 %n, [n];\nmov.u32 %i, 0;\nLOOP:\nld.global.f32 %f, [%a];\nadd.f32 %f, %f, 0f3F800000;\nst.global.f32 [%a], %f;\n"
+        "ld.param.u32 %n, [n];\nmov.u32 %i, 0;\nLOOP:\nld.global.f32 %f, [%a];\n"
+        "add.f32 %f, %f, 0f3F800000;\nst.global.f32 [%a], %f;\n"
         "bar.sync 0;\nadd.u32 %i, %i, 1;\nsetp.lt.u32 %p, %i, %n;\n@%p bra LOOP;\nret;\n}\n"
     )
     ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
