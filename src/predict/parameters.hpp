@@ -29,9 +29,10 @@ struct Parameters {
   Fact shared_store_sources{};  // and per register stored:
   Fact global_store_sources{};
   Fact store_register_sources{};
-  Fact memory_queue{};       // memory instructions that wait in a sub-partition
-  Fact memory_interval{};    // a sub-partition hands on one in so many cycles
-  Fact global_wavefronts{};  // the least that a global access holds the port for
+  Fact memory_queue{};           // memory instructions that wait in a sub-partition
+  Fact memory_interval{};        // a sub-partition hands on one in so many cycles
+  Fact global_wavefronts{};      // the least that a global access holds the port for
+  Fact sm_l2_bytes_per_clock{};  // the most that one SM takes from L2
   Fact uniform_interval{};
   Fact packed_half_results{};  // a clock and SM: halves, two in an instruction's lane
   Fact barrier_latency{};      // from the last arrival

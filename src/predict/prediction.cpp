@@ -159,6 +159,13 @@ Time time_of(const Prediction& answer, double dram_seconds, double clock_mhz) {
           .most_us = us * (1 + either_side) + answer.cold_start_cycles.most / clock_mhz};
 }
 
+// What all SMs have together, for those that a small grid keeps at work; at most what one can take.
+double l2_share(const Machine& machine, const Gpu& gpu, std::int64_t ctas) {
+  const double at_work = std::min(gpu.sm_count.value, static_cast<double>(ctas));
+  const double share = machine.l2_bytes_per_clock * gpu.sm_count.value / at_work;
+  return std::max(machine.l2_bytes_per_clock, std::min(share, machine.parameters.sm_l2_bytes_per_clock.value));
+}
+
 Result<Done> check(const Launch& launch) {
   if (launch.samples.empty()) return Diagnostic{.message = "no path of a CTA is known"};
   if (launch.ctas < 1) return Diagnostic{.message = "a launch without CTAs"};
@@ -178,7 +185,7 @@ Result<Done> check(const Launch& launch) {
 
 Result<Prediction> predict(const Launch& launch, const Gpu& gpu) {
   if (const auto checked = check(launch); !checked) return checked.error();
-  const auto machine = machine_of(gpu);
+  auto machine = machine_of(gpu);
   if (!machine) return machine.error();
   Prediction answer{.occupancy = occupancy(machine->architecture, launch.resources)};
   if (answer.occupancy.ctas_per_sm < 1)
@@ -189,6 +196,7 @@ Result<Prediction> predict(const Launch& launch, const Gpu& gpu) {
       std::min(answer.occupancy.ctas_per_sm, static_cast<int>(std::ceil(static_cast<double>(launch.ctas) / sms)));
   answer.waves = static_cast<double>(launch.ctas) / (sms * answer.occupancy.ctas_per_sm);
 
+  machine->l2_bytes_per_clock = l2_share(*machine, gpu, launch.ctas);
   const Program program = make_program(launch.kernel, launch.memory, *machine);
   const auto samples = cost_samples(launch, program, resident);
   if (!samples) return samples.error();

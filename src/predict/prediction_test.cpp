@@ -113,6 +113,21 @@ TEST(Prediction, L2AsTheLimit) {
   EXPECT_FALSE(known_share.doubts.empty());
 }
 
+// The share of an SM is stated for all SMs reading: few of them have more, up to what one can take.
+TEST(Prediction, FewSmsHaveMoreOfL2) {
+  const auto cycles = [](std::int64_t ctas) {
+    Launch launch = tensor_launch(ctas, 50, "LDG.E.128");
+    for (SassInstruction& load : launch.kernel.instructions) load.control.write_barrier = 0;
+    launch.kernel.instructions.back().control.wait_mask = 1;
+    return predicted(launch, "a100").cycles;
+  };
+  const double few = cycles(4);
+  const double all = cycles(108);
+  // 1600 instructions of 512 bytes, at 64 and at 35.5 a clock.
+  EXPECT_NEAR(few, 1600 * 512 / 64.0, 0.05 * all);
+  EXPECT_NEAR(all, 1600 * 512 / 35.5, 0.05 * all);
+}
+
 TEST(Prediction, RefusesNonsense) {
   Launch launch = tensor_launch(10);
   launch.samples.clear();

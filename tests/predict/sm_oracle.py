@@ -1,7 +1,7 @@
 """One SM a second time, slowly: every cycle is looked at, every counter counted.
 
-Written from the rules at the head of src/predict/sm.hpp and from the figures of docs/predict.md, and shares nothing with the
-simulator that it judges. It knows a few instructions, by name.
+Written from the rules at the head of src/predict/sm.hpp and from the figures of docs/predict.md, and shares nothing
+with the simulator that it judges. It knows a few instructions, by name.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ class Part:
 
 
 class Oracle:
-    def __init__(self, card: Card, code: list[Code], paths: list[list[list[int]]], resident: int, ctas: int, offset: int):
+    def __init__(
+        self, card: Card, code: list[Code], paths: list[list[list[int]]], resident: int, ctas: int, offset: int
+    ) -> None:
         self.card, self.code, self.paths, self.ctas, self.offset = card, code, paths, ctas, offset
         self.parts = [Part() for _ in range(4)]
         self.port = 0

@@ -1,6 +1,6 @@
 """Random programs on the simulator of src/predict and on its oracle: the same cycle for the end of every CTA.
 
-    sm_oracle_test.py PREDICT_POINTS [--programs N] [--seed N]
+sm_oracle_test.py PREDICT_POINTS [--programs N] [--seed N]
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def sass(code: list[Code]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
-    parser.add_argument("--programs", type=int, default=120)
+    parser.add_argument("--programs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     differ = 0
@@ -91,7 +91,13 @@ def main() -> int:
             run = {"ctas": choose.randint(1, 2 * resident), "offset": choose.choice([0, 1, 61, 122])}
             cases.append((choose.choice(list(CARDS)), code, file, random_paths(choose, code), resident, run))
         requests = [
-            {"sass": str(file), "gpu": card, "resident": resident, "run": run, "paths": [{"warps": cta} for cta in paths]}
+            {
+                "sass": str(file),
+                "gpu": card,
+                "resident": resident,
+                "run": run,
+                "paths": [{"warps": cta} for cta in paths],
+            }
             for card, _, file, paths, resident, run in cases
         ]
         text = "\n".join(map(json.dumps, requests)) + "\n"
