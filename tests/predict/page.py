@@ -59,9 +59,9 @@ RULES = """\
 FAILURES = """\
 ## What is known to be wrong
 
-- CUTLASS's kernel at D = 64 comes out too fast, by Nsight Compute's counters and by its ratio to FlashAttention-2
-  alike. The conflicts of its shared-memory accesses and of its atomic maxima are not known here, since the virtual GPU
-  has not run it, and are taken to be none: a likely cause, not an established one.
+- CUTLASS's kernel, alone on an SM, comes out too fast by Nsight Compute's counters. The conflicts of its shared-memory
+  accesses and of its atomic maxima are not known here, since the virtual GPU has not run it, and are taken to be none:
+  a likely cause, not an established one.
 - Ratios assume one clock for two kernels. A card at its power limit gives the kernel that keeps the tensor pipe less
   busy a higher one; the RTX A6000 departs most, and FlashAttention-2 runs it well below its boost clock.
 - The rows of all cards but the L4 are of a version that their sources do not tell.
@@ -192,7 +192,7 @@ def _signs(page: Page) -> str:
         gap = f"{100 * every.least_gap:.0f} to {100 * every.most_gap:.0f} %" if every.most_gap < 9 else "above 15 %"
         cells = [gap]
         for one in (every, kernels):
-            cells += [str(one.pairs), _percent(one.right / one.pairs, 0) if one.pairs else "-"]
+            cells += [str(one.pairs), _percent(one.right / one.pairs) if one.pairs else "-"]
         rows.append(cells)
     head = ("predicted gap", "pairs of rows", "sign right", "pairs of kernels on one shape", "sign right")
     return "## Sign right, by predicted gap\n\n" + table(head, rows)
