@@ -11,6 +11,7 @@
 #include "support/progress.hpp"
 #include "workflow/predict/nvdisasm.hpp"
 #include "workflow/predict/ptx_run_json.hpp"
+#include "workflow/project/point.hpp"
 #include "workflow/runner/worker_for_test.hpp"
 #include "workflow/verdict/codes.hpp"
 
@@ -68,14 +69,26 @@ TEST(Prediction, SoftmaxAndMatmul) {
   expect_sound(predicted(example("cudadent/matmul")));
 }
 
-// The first design of the journey, and one with tensor cores, asynchronous copies and a swizzle.
+// The first design of the journey, and its end: tensor cores, asynchronous copies, a swizzle, split keys.
 TEST(Prediction, StartAndEndOfTheJourneyInThisOrder) {
   Project project = example("attention_journey");
   const PredictionRun start = predicted(project);
   expect_sound(start);
-  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, double>>{
-           {"rows", 16}, {"warps", 4}, {"load_bytes", 16}, {"layout", 2}, {"mma", 1}, {"async", 1}, {"stages", 2}})
-    project.point[name] = value;
+  const auto point = parse_point(project, R"(rows = 16
+splits = 2
+warps = 1
+load_bytes = 16
+async = true
+stages = 2
+layout = 2
+q_home = 2
+mma = true
+exp_form = 2
+keys = 64
+)",
+                                 "point.toml");
+  ASSERT_TRUE(point) << point.error().to_string();
+  project.point = *point;
   const PredictionRun end = predicted(project);
   expect_sound(end);
   EXPECT_LT(end.cycles(), start.cycles());
