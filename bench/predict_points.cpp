@@ -13,7 +13,8 @@
 //
 // Answer: "ctas": [{"alone", "shared"}] and "use" (of the last path, R resident); with "steady" the same in the middle
 // of its loop; with "grid" "launch_cycles"; with "run" "cycles", "ends" and "busy". Of many kinds of CTA some are
-// simulated, and the others lie between them by their number of instructions. A request of a "gpu" alone: its "facts".
+// simulated, and the others lie between them by their number of instructions. A request of a "gpu" alone: its "facts";
+// of a "sass" alone: its "kernels" as they were read.
 #include <algorithm>
 #include <fstream>
 #include <iostream>
@@ -90,6 +91,32 @@ Json facts(const Gpu& gpu) {
   return {{"facts", all}};
 }
 
+// The control bits as they stand in the instruction, from the stall count on; and what the table of kinds does not
+// know.
+Json described(const SassKernel& kernel) {
+  Json all{{"name", kernel.name}, {"architecture", kernel.architecture}, {"control", Json::array()}};
+  all["targets"] = all["lines"] = Json::array();
+  all["unknown"] = Json::object();
+  for (const SassInstruction& one : kernel.instructions) {
+    const Control& bits = one.control;
+    all["control"].push_back(bits.stall | (bits.yield ? 0 : 1) << 4 | bits.write_barrier << 5 | bits.read_barrier << 8 |
+                             bits.wait_mask << 11 | bits.reuse << 17);
+    all["targets"].push_back(one.target ? static_cast<int>(*one.target) : -1);
+    all["lines"].push_back(one.ptx_line);
+    if (kind_of(one) == Kind::unknown) all["unknown"][std::string(one.base())] = one.opcode;
+  }
+  return all;
+}
+
+Json described_file(const std::string& file) {
+  std::ifstream in(file);
+  const auto kernels = parse_sass(std::string{std::istreambuf_iterator<char>(in), {}}, file);
+  if (!kernels) return {{"error", kernels.error().to_string()}};
+  Json answer;
+  for (const SassKernel& kernel : *kernels) answer["kernels"].push_back(described(kernel));
+  return answer;
+}
+
 // Which of so many kinds are simulated: the first few, where a loop has not yet its rhythm, then fewer and fewer.
 std::vector<std::size_t> simulated_of(std::size_t kinds) {
   std::vector<std::size_t> some;
@@ -102,7 +129,8 @@ Json one_run(const Program& program, const std::vector<CtaPath>& paths, int resi
   const auto run = simulate(program, paths,
                             {.resident = resident,
                              .ctas = request.value("ctas", resident),
-                             .offset = request.value("offset", std::uint32_t{0})});
+                             .offset = request.value("offset", std::uint32_t{0}),
+                             .gap = static_cast<std::uint32_t>(program.machine.parameters.cta_gap.value)});
   if (!run) return {{"error", run.error().to_string()}};
   Json answer{{"cycles", run->cycles}, {"instructions", run->instructions}, {"forced_barriers", run->forced_barriers}};
   for (const CtaTime& cta : run->ctas) answer["ends"].push_back(cta.end);
@@ -114,6 +142,7 @@ Json one_run(const Program& program, const std::vector<CtaPath>& paths, int resi
 class Points {
  public:
   Json answer(const Json& request) {
+    if (!request.contains("gpu")) return described_file(request.at("sass").get<std::string>());
     const auto gpu = read_gpu(request.at("gpu"));
     if (!gpu) return {{"error", gpu.error().to_string()}};
     if (!request.contains("sass")) return facts(*gpu);

@@ -8,8 +8,8 @@ namespace flashmoe::predict {
 namespace {
 
 constexpr int generations = 2;  // of CTAs that follow each other in a slot
-// Cycles between the starts of two resident CTAs, times 0..7: without a common factor with the periods of the pipes.
-constexpr std::uint32_t offset_step = 61;
+// Cycles between the starts of two resident CTAs, times 0..7: no multiple of a pipe's interval, and small beside a CTA.
+constexpr std::uint32_t offset_step = 23;
 // Iterations that are simulated of a long loop: the first ones fill the pipeline, the differences of the others count.
 constexpr std::array<std::size_t, 3> simulated_iterations{6, 9, 12};
 
@@ -35,12 +35,14 @@ struct Sums {
   }
 };
 
+// Warps of the youngest CTA go first, so that CTAs which share an SM do not end together, and how long one was there
+// says little. What an SM takes for all of them does.
 Sums per_cta(const SmRun& run) {
   const auto ctas = static_cast<double>(run.ctas.size());
-  Sums sums{.sm_cycles = static_cast<double>(run.cycles) / ctas,
+  Sums sums{.cycles = static_cast<double>(run.cycles) / generations,
+            .sm_cycles = static_cast<double>(run.cycles) / ctas,
             .instructions = static_cast<double>(run.instructions) / ctas,
             .forced_barriers = static_cast<double>(run.forced_barriers) / ctas};
-  for (const CtaTime& cta : run.ctas) sums.cycles += static_cast<double>(cta.end - cta.begin) / ctas;
   for (std::size_t i = 0; i < pipes; ++i) sums.busy[i] = run.busy[i] / ctas;
   sums.stalled.resize(run.stalled.size());
   for (std::size_t i = 0; i < run.stalled.size(); ++i)

@@ -17,10 +17,10 @@ namespace flashmoe::predict {
 inline constexpr int start_offsets = 8;
 
 struct CtaCost {
-  double cycles = 0;                                  // from its first instruction to its last
-  double spread = 0;                                  // relative standard deviation of the cycles over the offsets
-  double instructions = 0;                            // of its warps
-  double sm_cycles = 0;                               // of the SM for each CTA: `cycles` over those that overlap it
+  double cycles = 0;        // while `resident` CTAs share the SM: what the SM takes for one of them, times their number
+  double spread = 0;        // relative standard deviation of the cycles over the offsets
+  double instructions = 0;  // of its warps
+  double sm_cycles = 0;     // what the SM takes for one
   std::array<double, pipes> busy{};                   // cycles; of the pipes of sub-partitions the sum of four
   std::vector<std::array<double, stalls>> stalled{};  // warp cycles by instruction
   double forced_barriers = 0;
@@ -41,7 +41,8 @@ struct CtaCost {
 // where there is no loop.
 [[nodiscard]] Result<CtaCost> iteration_cost(const Program& program, const CtaPath& path, int resident);
 
-// The run of equal stretches of a path that covers most of it.
+// The run of equal stretches of a path that covers most of it, each from the first instruction of the loop to the next
+// time that one is reached; so the last iteration is not among them.
 struct Loop {
   std::size_t begin = 0;
   std::size_t period = 0;  // instructions; 0: there is none

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <queue>
 #include <utility>
 #include <vector>
@@ -10,43 +11,47 @@ namespace flashmoe::predict {
 namespace {
 
 struct Running {
-  double left = 0;  // of its work, 1 at the start
+  double left = 1;  // of its work
+  double from = 0;
   const CtaCycles* cta = nullptr;
 };
 
 // CTAs that share one SM.
 class SharedSm {
  public:
-  SharedSm(int places, double gap) : places_(places), gap_(gap) {}
+  explicit SharedSm(int places) : places_(places) {}
 
   [[nodiscard]] bool has_room() const { return running_.size() < static_cast<std::size_t>(places_); }
   [[nodiscard]] bool is_idle() const { return running_.empty(); }
-  void start(const CtaCycles& cta, bool follows) {
-    running_.push_back({1 + (follows ? gap_ / std::max(1.0, cta.alone) : 0), &cta});
-  }
-  [[nodiscard]] double next_end() const {
-    double end = -1;
-    for (const Running& one : running_) {
-      const double its = now_ + one.left * cycles_of(*one.cta);
-      if (end < 0 || its < end) end = its;
-    }
-    return end;
+  void start(const CtaCycles& cta, double from) { running_.push_back({.from = from, .cta = &cta}); }
+
+  // When one ends, or one that was awaited begins and slows the others.
+  [[nodiscard]] double next_event() const {
+    const auto at_work = active();
+    double next = std::numeric_limits<double>::infinity();
+    for (const Running& one : running_)
+      next = std::min(next, one.from > now_ ? one.from : now_ + one.left * cycles_of(*one.cta, at_work));
+    return next;
   }
   void advance(double to) {
-    for (Running& one : running_) one.left -= (to - now_) / cycles_of(*one.cta);
+    const auto at_work = active();
+    for (Running& one : running_)
+      if (one.from <= now_) one.left -= (to - now_) / cycles_of(*one.cta, at_work);
     now_ = to;
     std::erase_if(running_, [](const Running& one) { return one.left < 1e-9; });
   }
 
  private:
-  [[nodiscard]] double cycles_of(const CtaCycles& cta) const {
+  [[nodiscard]] std::ptrdiff_t active() const {
+    return std::count_if(running_.begin(), running_.end(), [&](const Running& one) { return one.from <= now_; });
+  }
+  [[nodiscard]] double cycles_of(const CtaCycles& cta, std::ptrdiff_t at_work) const {
     if (places_ == 1) return std::max(1.0, cta.alone);
-    const double share = static_cast<double>(running_.size() - 1) / (places_ - 1);
+    const double share = static_cast<double>(at_work - 1) / (places_ - 1);
     return std::max(1.0, cta.alone + (cta.resident - cta.alone) * share);
   }
 
   int places_;
-  double gap_;
   double now_ = 0;
   std::vector<Running> running_{};
 };
@@ -98,15 +103,15 @@ CtaCycles cycles_at(std::span<const CurvePoint> curve, double instructions) {
 
 double grid_cycles(std::span<const CtaCycles> ctas, int sms, int resident, double gap) {
   if (ctas.empty() || sms < 1) return 0;
-  std::vector<SharedSm> all(static_cast<std::size_t>(sms), SharedSm(std::max(1, resident), gap));
+  std::vector<SharedSm> all(static_cast<std::size_t>(sms), SharedSm(std::max(1, resident)));
   std::size_t next = 0;
   for (int round = 0; round < resident; ++round)
     for (SharedSm& sm : all)
-      if (next < ctas.size()) sm.start(ctas[next++], false);
+      if (next < ctas.size()) sm.start(ctas[next++], 0);
   using Event = std::pair<double, std::size_t>;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (!all[i].is_idle()) events.emplace(all[i].next_end(), i);
+    if (!all[i].is_idle()) events.emplace(all[i].next_event(), i);
   double end = 0;
   while (!events.empty()) {
     const auto [time, i] = events.top();
@@ -114,11 +119,11 @@ double grid_cycles(std::span<const CtaCycles> ctas, int sms, int resident, doubl
     SharedSm& sm = all[i];
     sm.advance(time);
     end = std::max(end, time);
-    if (sm.has_room() && next < ctas.size()) sm.start(ctas[next++], true);
+    if (sm.has_room() && next < ctas.size()) sm.start(ctas[next++], time + gap);
     if (sm.is_idle()) continue;
     // SMs that become free together share what is left: a second place waits until the others have had their turn.
-    const double ends = sm.next_end();
-    events.emplace(sm.has_room() && next < ctas.size() ? std::min(ends, time + 1) : ends, i);
+    const double soonest = sm.next_event();
+    events.emplace(sm.has_room() && next < ctas.size() ? std::min(soonest, time + 1) : soonest, i);
   }
   return end;
 }

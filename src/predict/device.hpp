@@ -25,8 +25,8 @@ struct CurvePoint {
 [[nodiscard]] CtaCycles cycles_at(std::span<const CurvePoint> curve, double instructions);
 
 // CTAs in grid order, one to each SM in turn and again until `resident` are on each; later ones where a place becomes
-// free, one at a time where several do. An SM's CTAs share it: with k of R resident one takes
-// alone + (resident - alone) * (k - 1) / (R - 1) cycles, and `gap` more if it follows another.
+// free, one at a time where several do. An SM's CTAs share it: with k of R at work one takes
+// alone + (resident - alone) * (k - 1) / (R - 1) cycles; one that follows another begins `gap` cycles after its end.
 // Cycles until the last one ends.
 [[nodiscard]] double grid_cycles(std::span<const CtaCycles> ctas, int sms, int resident, double gap);
 
