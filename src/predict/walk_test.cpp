@@ -172,12 +172,13 @@ TEST(Walk, AnUnrolledLoopAndItsRest) {
   EXPECT_EQ(paths.unmatched_weight, 0);
 }
 
-// The rare case of a division has the division's line, too, and did not run.
+// The rare case of a division is a subroutine, whose lines are no one's, and did not run.
 TEST(Walk, ARareCaseThatDidNotRunIsNotMissed) {
-  const std::vector<Row> rows{{"MUFU.RCP", 1}, {"FFMA", 1}, {"FCHK", 1},  {"BRA", 1, "@!P0", 6},
-                              {"IADD3", 1},    {"FMUL", 1}, {"STG.E", 2}, {"EXIT", 3}};
+  const std::vector<Row> rows{{"LOP3.LUT", 1},   {"BRA", 1, "@P1", 4}, {"CALL.REL.NOINC", 1, "", 7},
+                              {"BRA", 1, "", 5}, {"MUFU.RCP", 1},      {"STG.E", 2},
+                              {"EXIT", 3},       {"FMUL", 2},          {"RET.REL.NODEC", 3}};
   const SassPaths paths = walked(rows, {.branches = {}, .executed = {{1, 1}, {2, 1}}});
-  EXPECT_EQ(path_of(paths), (Path{0, 1, 2, 3, 6, 7}));
+  EXPECT_EQ(path_of(paths), (Path{0, 1, 4, 5, 6}));
   EXPECT_EQ(paths.unmatched_weight, 0);
 }
 

@@ -28,6 +28,8 @@ Project example(const std::string& name) {
            fs::copy_options::recursive | fs::copy_options::overwrite_existing | fs::copy_options::skip_symlinks);
   auto project = load_project((to / name).string());
   EXPECT_TRUE(project) << project.error().to_string();
+  for (std::string& directory : project->include_directories)  // of this repository, as seen from the original
+    directory = (fs::path(PREDICTION_EXAMPLES) / name / directory).lexically_normal().string();
   return *project;
 }
 
