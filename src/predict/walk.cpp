@@ -85,6 +85,18 @@ class Reader {
     walk_all();
   }
 
+  // Arithmetic to which only a recorded branch leads: ptxas sinks it from before the branch to where it is used, so its
+  // lines may have run more often than it, and the record knows better.
+  [[nodiscard]] bool is_sunk(std::uint32_t block, const PtxWarp& warp) const {
+    if (entries_[block] != 1 || has_effects(blocks_[block])) return false;
+    for (std::uint32_t at = 0; at < blocks_.size(); ++at) {
+      const bool leads = blocks_[at].is_conditional && (at + 1 == block || blocks_[at].target == block);
+      if (leads && readings_[at] != Reading::by_votes)
+        return warp.branches.contains(kernel_.instructions[blocks_[at].last()].ptx_line);
+    }
+    return false;
+  }
+
   [[nodiscard]] const std::vector<Block>& blocks() const { return blocks_; }
   [[nodiscard]] const std::vector<Distinct>& all() const { return all_; }
   [[nodiscard]] const WarpWalk& walk_of(const PtxWarp& warp) const {
@@ -92,6 +104,17 @@ class Reader {
   }
 
  private:
+  // What stays where the program has it: memory, tensor cores, barriers, exchanges between lanes.
+  bool has_effects(const Block& block) const {
+    for (std::uint32_t i = block.first; i < block.end; ++i) {
+      const std::string_view base = kernel_.instructions[i].base();
+      for (const std::string_view one :
+           {"LD", "ST", "ATOM", "RED", "HMMA", "IMMA", "QMMA", "DMMA", "BAR", "SHFL", "VOTE"})
+        if (base.starts_with(one)) return true;
+    }
+    return false;
+  }
+
   // A branch that some warp's record knows, so that there is something to choose.
   bool is_recorded(const Block& block) const {
     if (!block.is_conditional) return false;
@@ -161,9 +184,10 @@ void weigh(const Reader& reader, SassPaths& paths) {
     for (std::size_t i = 0; i < warp.walk.heard.size(); ++i) {
       const Votes::Speaker& speaker = warp.votes.speakers()[i];
       const double copies = warp.votes.speaker_of(speaker.block)->copies;
-      const double difference = std::abs(warp.walk.heard[i] - speaker.count);
+      const bool is_sunk = warp.walk.heard[i] < speaker.count && reader.is_sunk(speaker.block, *warp.warp);
+      const double difference = is_sunk ? 0 : std::abs(warp.walk.heard[i] - speaker.count);
       apart += warp.times * speaker.weight * difference;
-      whole += warp.times * speaker.weight * speaker.count;
+      whole += warp.times * speaker.weight * (is_sunk ? warp.walk.heard[i] : speaker.count);
       if (difference == 0) continue;
       Unmatched& one = by_block[speaker.block];
       one.first = reader.blocks()[speaker.block].first;

@@ -182,6 +182,19 @@ TEST(Walk, ARareCaseThatDidNotRunIsNotMissed) {
   EXPECT_EQ(paths.unmatched_weight, 0);
 }
 
+// PTX computes before the branch what only one side of it uses; ptxas computes it there. A load would not have moved.
+TEST(Walk, ArithmeticThatWasSunkBehindABranchIsNotMissed) {
+  const PtxWarp warp{.branches = {{3, {{Outcome::taken, 1}}}},
+                     .executed = {{1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {7, 1}, {8, 1}}};
+  const auto rows = [](const char* sunk) {
+    return std::vector<Row>{{"IADD3", 1}, {"BRA", 3, "@P0", 4}, {sunk, 2},    {"BRA", 9, "", 7}, {"LDG.E", 4},
+                            {"FADD", 7},  {"FMUL", 8},          {"STG.E", 5}, {"EXIT", 6}};
+  };
+  EXPECT_EQ(path_of(walked(rows("IMNMX"), warp)), (Path{0, 1, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(walked(rows("IMNMX"), warp).unmatched_weight, 0);
+  EXPECT_GT(walked(rows("LDS"), warp).unmatched_weight, most_unmatched_weight);
+}
+
 TEST(Walk, AWayWithoutAnEndIsRefused) {
   const PtxWarp warp{.branches = {}, .executed = {{1, 1}}};
   EXPECT_FALSE(sass_paths(kernel_of({{"IADD3", 1}, {"BRA", 1, "", 0}}), run_of(warp)));
