@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "predict/blocks.hpp"
@@ -16,15 +18,17 @@
 
 namespace flashmoe::predict {
 
-// By block: how many copies of a line it holds. An instruction of PTX may have become several; copies are counted by
-// the rarest opcode of the line, and there are not more than most lines of the block have.
-using LineCopies = std::vector<std::map<std::uint32_t, std::uint32_t>>;
+// What one line became: its instructions of one opcode. Parts of a line that ptxas put into two blocks differ in it,
+// and copies do not.
+using Part = std::pair<std::uint32_t, std::string_view>;
+// By block: how many copies of a part it holds, not more than most lines of the block have: an instruction of PTX may
+// have become several of one opcode.
+using LineCopies = std::vector<std::map<Part, std::uint32_t>>;
 [[nodiscard]] LineCopies line_copies(const SassKernel& kernel, const std::vector<Block>& blocks);
 
 class Votes {
  public:
-  struct Speaker {  // a line that speaks for blocks
-    std::uint32_t line = 0;
+  struct Speaker {            // a part that speaks for blocks
     double count = 0;         // how often it ran
     double weight = 0;        // SASS instructions of an execution
     std::uint32_t block = 0;  // the largest that it speaks for

@@ -172,13 +172,27 @@ TEST(Walk, AnUnrolledLoopAndItsRest) {
   EXPECT_EQ(paths.unmatched_weight, 0);
 }
 
-// The rare case of a division has the division's line, too, and did not run.
+// The rare case of a division is a subroutine, whose lines are no one's, and did not run.
 TEST(Walk, ARareCaseThatDidNotRunIsNotMissed) {
-  const std::vector<Row> rows{{"MUFU.RCP", 1}, {"FFMA", 1}, {"FCHK", 1},  {"BRA", 1, "@!P0", 6},
-                              {"IADD3", 1},    {"FMUL", 1}, {"STG.E", 2}, {"EXIT", 3}};
+  const std::vector<Row> rows{{"LOP3.LUT", 1},   {"BRA", 1, "@P1", 4}, {"CALL.REL.NOINC", 1, "", 7},
+                              {"BRA", 1, "", 5}, {"MUFU.RCP", 1},      {"STG.E", 2},
+                              {"EXIT", 3},       {"FMUL", 2},          {"RET.REL.NODEC", 3}};
   const SassPaths paths = walked(rows, {.branches = {}, .executed = {{1, 1}, {2, 1}}});
-  EXPECT_EQ(path_of(paths), (Path{0, 1, 2, 3, 6, 7}));
+  EXPECT_EQ(path_of(paths), (Path{0, 1, 4, 5, 6}));
   EXPECT_EQ(paths.unmatched_weight, 0);
+}
+
+// PTX computes before the branch what only one side of it uses; ptxas computes it there. A load would not have moved.
+TEST(Walk, ArithmeticThatWasSunkBehindABranchIsNotMissed) {
+  const PtxWarp warp{.branches = {{3, {{Outcome::taken, 1}}}},
+                     .executed = {{1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {7, 1}, {8, 1}}};
+  const auto rows = [](const char* sunk) {
+    return std::vector<Row>{{"IADD3", 1}, {"BRA", 3, "@P0", 4}, {sunk, 2},    {"BRA", 9, "", 7}, {"LDG.E", 4},
+                            {"FADD", 7},  {"FMUL", 8},          {"STG.E", 5}, {"EXIT", 6}};
+  };
+  EXPECT_EQ(path_of(walked(rows("IMNMX"), warp)), (Path{0, 1, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(walked(rows("IMNMX"), warp).unmatched_weight, 0);
+  EXPECT_GT(walked(rows("LDS"), warp).unmatched_weight, most_unmatched_weight);
 }
 
 TEST(Walk, AWayWithoutAnEndIsRefused) {

@@ -13,8 +13,8 @@
 namespace flashmoe::vgpu::driver {
 
 // What the environment asks for: VGPU_CHECK=memcheck,initcheck,racecheck,synccheck,leftovers|all|none, VGPU_REPORT=file
-// (one JSON object a line with the counters and findings of a launch), VGPU_PATHS=1, VGPU_SEED=n, VGPU_SCHEDULE=natural|adversarial,
-// VGPU_BUDGET=warp instructions.
+// (one JSON object a line with the counters and findings of a launch), VGPU_PATHS=1, VGPU_SEED=n,
+// VGPU_SCHEDULE=natural|adversarial, VGPU_BUDGET=warp instructions.
 struct Watching {
   bool memcheck = false, initcheck = false, racecheck = false, synccheck = false;
   // Not one of all: programs may keep what they like, a function of its inputs may not (leftovers.hpp).

@@ -1,0 +1,145 @@
+// Projects of the examples, from their sources to a prediction: nvcc, the virtual GPU, nvdisasm, the model.
+#include "workflow/predict/prediction.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "predict/walk.hpp"
+#include "support/progress.hpp"
+#include "workflow/predict/nvdisasm.hpp"
+#include "workflow/predict/ptx_run_json.hpp"
+#include "workflow/project/point.hpp"
+#include "workflow/runner/worker_for_test.hpp"
+#include "workflow/verdict/codes.hpp"
+
+namespace flashmoe::workflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+// In the build tree, where what was compiled stays for the next run.
+Project example(const std::string& name) {
+  const fs::path to = fs::path(PREDICTION_SCRATCH);
+  fs::create_directories(to);
+  fs::copy(PREDICTION_EXAMPLES, to,
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing | fs::copy_options::skip_symlinks);
+  auto project = load_project((to / name).string());
+  EXPECT_TRUE(project) << project.error().to_string();
+  for (std::string& directory : project->include_directories)  // of this repository, as seen from the original
+    directory = (fs::path(PREDICTION_EXAMPLES) / name / directory).lexically_normal().string();
+  return *project;
+}
+
+PredictionRun predicted(const Project& project) {
+  Progress progress(prediction_steps, true);
+  const auto run = predict_project(project, {.device = "virtual:l4", .workload = {}, .seed = 7}, progress);
+  EXPECT_TRUE(run) << run.error().to_string();
+  return run ? *run : PredictionRun{};
+}
+
+void expect_sound(const PredictionRun& run) {
+  EXPECT_FALSE(run.launches.empty());
+  for (const LaunchPrediction& launch : run.launches) {
+    SCOPED_TRACE(launch.report.name);
+    std::cout << "  " << run.project << ", " << launch.report.name << ": " << 100 * launch.unmatched_weight
+              << " % unmatched\n";
+    EXPECT_LE(launch.unmatched_weight, predict::most_unmatched_weight);
+    EXPECT_GT(launch.prediction.cycles, 0);
+    EXPECT_FALSE(launch.prediction.limiter.empty());
+    double share = 0;
+    for (const LinePressure& line : launch.lines) share += line.share;
+    EXPECT_NEAR(share, 1, 1e-9);
+  }
+  EXPECT_EQ(run.evidence().kind, predicted_evidence);
+  EXPECT_EQ(run.evidence().where, "l4");
+}
+
+TEST(Prediction, NaiveAttention) {
+  const PredictionRun run = predicted(example("attention_naive"));
+  expect_sound(run);
+  const std::string text = prediction_text(run, {.lines = true});
+  EXPECT_NE(text.find("kernel.cu"), std::string::npos) << text;
+  EXPECT_NE(text.find("nothing was measured"), std::string::npos) << text;
+  EXPECT_EQ(prediction_text(run, {}).find("kernel.cu"), std::string::npos);
+}
+
+TEST(Prediction, SoftmaxAndMatmul) {
+  expect_sound(predicted(example("cudadent/softmax")));
+  expect_sound(predicted(example("cudadent/matmul")));
+}
+
+// The first design of the journey, and its end: tensor cores, asynchronous copies, a swizzle, split keys.
+TEST(Prediction, StartAndEndOfTheJourneyInThisOrder) {
+  Project project = example("attention_journey");
+  const PredictionRun start = predicted(project);
+  expect_sound(start);
+  const auto point = parse_point(project, R"(rows = 16
+splits = 2
+warps = 1
+load_bytes = 16
+async = true
+stages = 2
+layout = 2
+q_home = 2
+mma = true
+exp_form = 2
+keys = 64
+)",
+                                 "point.toml");
+  ASSERT_TRUE(point) << point.error().to_string();
+  project.point = *point;
+  const PredictionRun end = predicted(project);
+  expect_sound(end);
+  EXPECT_LT(end.cycles(), start.cycles());
+}
+
+TEST(Prediction, AMissingToolIsNamedWithItsRemedy) {
+  const char* const before = std::getenv("NVDISASM");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("NVDISASM", "/nowhere/nvdisasm", 1);
+  const auto found = find_nvdisasm();
+  kept.empty() ? unsetenv("NVDISASM") : setenv("NVDISASM", kept.c_str(), 1);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, codes::environment_no_nvdisasm);
+  EXPECT_NE(found.error().message.find("/nowhere/nvdisasm"), std::string::npos);
+  EXPECT_NE(found.error().fix.find("pip install"), std::string::npos);
+}
+
+TEST(PtxRunJson, ReadsOutcomesAndCounts) {
+  const auto run = ptx_run_from(R"({"kernel":"k","ptx_lines":[{"pc":0,"ptx_line":5,"inst_executed":3},
+    {"pc":1,"ptx_line":6,"inst_executed":3,"shared_requests":2,"shared_wavefronts":8},{"pc":3,"ptx_line":9,"inst_executed":1}],
+    "paths":{"totals_by_cta":[[2,7,1,64],[1,9,2,96]],"ctas":[{"cta":2,"warps":[
+      {"branches":[{"pc":1,"outcomes":"t2nb"}],"stretches":[[0,1,3],[1,3,1]]}]}]}})");
+  ASSERT_TRUE(run) << run.error().to_string();
+  ASSERT_EQ(run->totals.size(), 3u);
+  EXPECT_EQ(run->totals[2].instructions, 9u);
+  EXPECT_EQ(run->lines.at(6).shared_wavefronts, 8u);
+  const predict::PtxWarp& warp = run->ctas.at(0).warps.at(0);
+  EXPECT_EQ(warp.executed.at(5), 3u);
+  EXPECT_EQ(warp.executed.at(6), 4u);
+  EXPECT_EQ(warp.executed.at(9), 1u);
+  using predict::Outcome;
+  EXPECT_EQ(warp.branches.at(6),
+            (std::vector<predict::OutcomeRun>{{Outcome::taken, 2}, {Outcome::not_taken, 1}, {Outcome::both, 1}}));
+}
+
+TEST(PtxRunJson, RefusesWhatItCannotRead) {
+  EXPECT_FALSE(ptx_run_from("{}"));
+  EXPECT_FALSE(ptx_run_from("no JSON"));
+  for (const char* outcomes : {"x", "t0", "3t", "t99999999999"})
+    EXPECT_FALSE(ptx_run_from(std::string(R"({"ptx_lines":[{"pc":1,"ptx_line":6}],"paths":{"ctas":[{"warps":[
+      {"branches":[{"pc":1,"outcomes":")") +
+                              outcomes + R"("}]}]}]}})"))
+        << outcomes;
+  EXPECT_FALSE(ptx_run_from(R"({"paths":{"totals_by_cta":[[4000000000000,1,1,1]]}})"));
+}
+
+}  // namespace
+}  // namespace flashmoe::workflow
+
+int main(int argc, char** argv) {
+  return flashmoe::workflow::run_tests_or_worker(argc, argv);
+}
