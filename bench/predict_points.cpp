@@ -53,12 +53,13 @@ Result<Gpu> read_gpu(const Json& request) {
   if (request.is_string()) return find_gpu(request.get<std::string>());
   auto gpu = find_gpu(request.value("like", ""));
   if (!gpu) return gpu;
-  for (const auto& [key, value] : request.items()) {
+  for (const auto& entry : request.items()) {
+    const std::string& key = entry.key();
     if (key == "like") continue;
     const auto facts = gpu_facts();
     const auto fact = std::find_if(facts.begin(), facts.end(), [&](const GpuFact& one) { return one.name == key; });
     if (fact == facts.end()) return problem("no fact of a GPU is called " + key);
-    (*gpu).*(fact->fact) = {value.get<double>(), "the request"};
+    (*gpu).*(fact->fact) = {entry.value().get<double>(), "the request"};
   }
   return gpu;
 }

@@ -49,7 +49,7 @@ def check_way(said: dict) -> None:
     fewer = said["busiest_sm_at_start"] / said["busiest_sm_at_end"]
     print(f"{said['bottlenecks']}\n{fewer:.1f} times fewer instructions on the busiest SM, {said['seconds']:.0f} s")
     faster = said["predicted_at_start"] / said["predicted_at_end"]
-    print(f"{said['predicted_at_start']:.0f} -> {said['predicted_at_end']:.0f} cycles predicted, {faster:.1f} times fewer")
+    print(f"{said['predicted_at_end']:.0f} cycles predicted at the end, {faster:.1f} times fewer than at the start")
     if faster < LEAST_FASTER:
         fail(f"predicted to be {faster:.1f} times faster")
     if said["bottlenecks"][0] != "the grid is too small" or len(said["bottlenecks"]) < 3:
