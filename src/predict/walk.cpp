@@ -65,7 +65,7 @@ class Reader {
     while (best > 0 && steps_ < most_steps) {
       std::size_t branch = blocks_.size();
       Reading reading = Reading::recorded;
-      for (std::size_t at = 0; at < blocks_.size(); ++at) {
+      for (std::size_t at = 0; at < blocks_.size() && steps_ < most_steps; ++at) {
         if (!is_recorded(blocks_[at])) continue;
         const Reading before = readings_[at];
         for (const Reading other : {Reading::recorded, Reading::inverted, Reading::by_votes}) {
