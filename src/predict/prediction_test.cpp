@@ -89,6 +89,9 @@ TEST(Prediction, RefusesWhatItCannotTime) {
   EXPECT_NE(unknown.refusals.at(0).find("FROBNICATE"), std::string::npos);
   Launch unmatched = tensor_launch(10);
   unmatched.unmatched_weight = 0.05;
+  EXPECT_EQ(predicted(unmatched).doubts.size(), 1U);
+  EXPECT_TRUE(predicted(unmatched).predicted());
+  unmatched.unmatched_weight = 0.2;
   EXPECT_FALSE(predicted(unmatched).predicted());
 }
 

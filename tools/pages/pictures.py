@@ -54,12 +54,12 @@ SCREENS = (
     ),
     Screen(
         "improve",
-        "cudadent try: one change, judged by its counters",
+        "cudadent try: one change, its counters and the predicted gain",
         (
             "sed -i 's/load_bytes = 2/load_bytes = 16/' examples/attention_journey/point.toml",
             "cudadent try examples/attention_journey --device virtual:l4 --because 'eight elements a load'",
         ),
-        (0, 0),
+        (0, 3),
     ),
 )
 # What is different every time; in a picture it stands as it was when it was made.
