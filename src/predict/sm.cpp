@@ -13,8 +13,7 @@ using namespace state;
 class Sm {
  public:
   Sm(const Program& program, std::span<const CtaPath> paths, const SmSetup& setup)
-      : program_(program),
-        operations_(program.operations.data()),
+      : operations_(program.operations.data()),
         paths_(paths),
         setup_(setup),
         barrier_latency_(whole_cycles(program.machine.parameters.barrier_latency)),
@@ -298,7 +297,6 @@ class Sm {
     return operation.wavefronts != 0 ? Stall::memory_queue : Stall::math_pipe;
   }
 
-  const Program& program_;
   const Operation* operations_;
   std::span<const CtaPath> paths_;
   SmSetup setup_;

@@ -64,18 +64,12 @@ class Queue {
 };
 
 struct Warp;
+struct Cta;
+
 struct Barrier {
   std::uint32_t arrived = 0;
   std::uint32_t wanted = 0;  // warps; 0: all that have not ended
   std::vector<Warp*> waiting{};
-};
-
-struct Cta {
-  std::uint32_t number = 0;
-  int slot = 0;
-  std::uint32_t running = 0;
-  std::vector<Warp> warps{};
-  std::array<Barrier, barriers> at{};
 };
 
 struct Warp {
@@ -99,6 +93,14 @@ struct Warp {
   std::uint64_t pending = 0;
   std::uint32_t groups = 0;
   std::array<std::uint64_t, most_groups> group_complete{};
+};
+
+struct Cta {
+  std::uint32_t number = 0;
+  int slot = 0;
+  std::uint32_t running = 0;
+  std::vector<Warp> warps{};
+  std::array<Barrier, barriers> at{};
 };
 
 struct SubPartition {
