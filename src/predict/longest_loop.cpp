@@ -55,6 +55,7 @@ Loop longest_loop(const WarpPath& path) {
   for (std::size_t i = 0; i < instructions.size(); ++i)
     if (const auto header = headers.find(instructions[i]); header != headers.end()) header->second.push_back(i);
   std::vector<std::uint32_t> in_order;  // so that the answer does not depend on the map's
+  in_order.reserve(headers.size());
   for (const auto& [instruction, positions] : headers) in_order.push_back(instruction);
   std::sort(in_order.begin(), in_order.end());
   const StretchHash hash(instructions);

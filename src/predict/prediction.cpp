@@ -106,6 +106,7 @@ Result<std::vector<Sample>> cost_samples(const Launch& launch, const Program& pr
 
 std::vector<CtaCycles> cycles_of_ctas(const Launch& launch, const std::vector<Sample>& samples) {
   std::vector<CurvePoint> curve;
+  curve.reserve(samples.size());
   for (const Sample& sample : samples)
     curve.push_back({sample.instructions, {sample.alone.cycles, sample.resident.cycles}});
   if (launch.cta_instructions.empty())

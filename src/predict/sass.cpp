@@ -124,7 +124,7 @@ class Parser {
       return Done{};
     }
     if (starts_with_take(text, ".section\t") || starts_with_take(text, ".section ")) {  // .sectioninfo is another one
-      if (const auto done = end_section(); !done) return done;
+      if (auto done = end_section(); !done) return done;
       text = without_blanks_before(text);
       if (starts_with_take(text, ".text.")) return begin_section(text.substr(0, text.find_first_of(", \t")));
       in_code_ = false;

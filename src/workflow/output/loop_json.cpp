@@ -1,5 +1,6 @@
 #include "workflow/output/loop_json.hpp"
 
+#include "support/json.hpp"
 #include "workflow/optimize/optimize.hpp"
 #include "workflow/output/output.hpp"
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
 
@@ -66,7 +67,7 @@ std::string launch_text(const LaunchPrediction& launch) {
 
 // Ten per cent of the cycles are one full block.
 std::string bar(double share) {
-  const auto halves = static_cast<int>(20 * share + 0.5);
+  const auto halves = static_cast<int>(std::lround(20 * share));
   std::string text;
   for (int i = 0; i < halves / 2; ++i) text += "█";
   return halves % 2 != 0 ? text + "▌" : text;
