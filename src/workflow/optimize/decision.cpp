@@ -34,7 +34,7 @@ TrialDecision decide(const Proposal& proposal, const CompareReport& compared, co
   const double seen = counter_of(counters.candidate, proposal.predicted->name);
   const bool foretold = moved_as_foretold(*proposal.predicted, seen);
   // Counts are exact: what a rule foretold and they confirm is taken although the gain is too small to be believed.
-  const bool counts = gain && !better && !proposal.rule.empty() && less_to_do && gain->gain() >= least_improvement;
+  const bool counts = gain && !better && !proposal.rule.empty() && less_to_do && gain->gain() >= 0;
   if (counts) ground += " by the prediction alone, taken on the counter";
   ground = fmt::format("{} {:.4g} -> {:.4g}, foretold {:.4g}; {}", proposal.predicted->name, proposal.predicted->from,
                        seen, proposal.predicted->to, ground);

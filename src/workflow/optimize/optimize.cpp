@@ -275,12 +275,16 @@ class Loop {
     return changes_.emplace(files, snapshot_of(project_, current_, files)).first->second;
   }
 
-  // What a candidate may take at most of what the current version takes, to be worth a trial.
-  [[nodiscard]] double most_of(const Proposal& proposal, const Counted& counted) const {
-    if (!proposal.rule.empty() || !now_.predicted || !counted.predicted) return 1 - least_improvement;
+  // Whether a candidate is worth a trial: what it promises would be kept (decision.hpp).
+  [[nodiscard]] bool promises(const Proposal& proposal, const Counted& counted) const {
+    if (counted.cycles == 0) return false;
+    const bool less_to_do = counted.cycles < (1 - least_improvement) * now_.cycles;
+    if (!now_.predicted || !counted.predicted) return less_to_do;
+    const double gain = *now_.predicted / *counted.predicted - 1;
+    if (!proposal.rule.empty() && less_to_do && gain >= 0) return true;
     const auto& gains = project_.thresholds.least_gain;
-    const auto gain = gains.find(phase_of(proposal));
-    return 1 / (1 + std::max(gain == gains.end() ? 0 : gain->second, least_believed_gain));
+    const auto least = gains.find(phase_of(proposal));
+    return gain >= std::max(least == gains.end() ? 0 : least->second, least_believed_gain);
   }
 
   // Those that promise something, the most promising first. A neighbour foretells what was counted of it.
@@ -289,7 +293,7 @@ class Loop {
     std::erase_if(candidates, [this](const Candidate& candidate) {
       const Counted& counted = counted_[candidate.change.commit];
       const auto& foretold = candidate.proposal.predicted;
-      if (counted.cycles == 0 || factor(now_, counted) > most_of(candidate.proposal, counted)) return true;
+      if (!promises(candidate.proposal, counted)) return true;
       return foretold && !moved_as_foretold(*foretold, counted.counters.at(foretold->name));
     });
     std::stable_sort(candidates.begin(), candidates.end(), [this](const Candidate& a, const Candidate& b) {
