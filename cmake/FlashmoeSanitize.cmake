@@ -2,10 +2,14 @@
 set(FLASHMOE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
 # Tests run several at once and one of them starts 64 threads: waiting threads must not hold the cores.
 set(FLASHMOE_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive" "XDG_STATE_HOME=${CMAKE_BINARY_DIR}/state")
-# What predictions are made from; .ci/setup brings it.
-file(GLOB FLASHMOE_NVDISASM ${PROJECT_SOURCE_DIR}/build/venv-clients/lib/python3*/site-packages/nvidia/cu13/bin/nvdisasm)
-if(FLASHMOE_NVDISASM)
-  list(APPEND FLASHMOE_TEST_ENVIRONMENT "NVDISASM=${FLASHMOE_NVDISASM}")
+# For tests that disassemble: nvdisasm of the clients' environment (.ci/setup), where the machine has no other.
+find_program(FLASHMOE_NVDISASM nvdisasm HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+if(NOT FLASHMOE_NVDISASM)
+  file(GLOB packaged ${PROJECT_SOURCE_DIR}/build/venv-clients/lib/python3*/site-packages/nvidia/*/bin/nvdisasm)
+  if(packaged)
+    list(GET packaged 0 packaged)
+    list(APPEND FLASHMOE_TEST_ENVIRONMENT "NVDISASM=${packaged}")
+  endif()
 endif()
 
 if(FLASHMOE_SANITIZE)

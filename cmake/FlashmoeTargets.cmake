@@ -81,14 +81,3 @@ function(flashmoe_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
                                           ENVIRONMENT "${FLASHMOE_TEST_ENVIRONMENT}")
 endfunction()
-
-# For tests that disassemble: NVIDIA's nvdisasm of the clients' environment (.ci/setup), where the machine has no other.
-set(FLASHMOE_NVDISASM_ENVIRONMENT "")
-find_program(FLASHMOE_NVDISASM nvdisasm HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
-if(NOT FLASHMOE_NVDISASM)
-  file(GLOB packaged ${PROJECT_SOURCE_DIR}/build/venv-clients/lib/python3*/site-packages/nvidia/*/bin/nvdisasm)
-  if(packaged)
-    list(GET packaged 0 packaged)
-    set(FLASHMOE_NVDISASM_ENVIRONMENT "NVDISASM=${packaged}")
-  endif()
-endif()

@@ -51,10 +51,8 @@ void mark_subroutines(std::vector<Block>& blocks) {
     for (std::size_t i = blocks.size(); i-- > 0;) {
       Block& block = blocks[i];
       if (block.is_subroutine) continue;
-      const bool falls = block.is_conditional || block.ending == Ending::falls || block.ending == Ending::opens ||
-                         block.ending == Ending::meets;
       const bool leads = (block.ending == Ending::returns) ||
-                         (falls && i + 1 < blocks.size() && blocks[i + 1].is_subroutine) ||
+                         (block.leads_to_next() && i + 1 < blocks.size() && blocks[i + 1].is_subroutine) ||
                          (block.ending == Ending::jumps && block.target && blocks[*block.target].is_subroutine);
       block.is_subroutine = leads;
       has_changed = has_changed || leads;
@@ -112,9 +110,7 @@ std::vector<bool> reachable_blocks(const std::vector<Block>& blocks) {
     const std::size_t at = open.back();
     open.pop_back();
     const Block& block = blocks[at];
-    const bool goes_on = block.is_conditional || block.ending == Ending::falls || block.ending == Ending::calls ||
-                         block.ending == Ending::opens || block.ending == Ending::meets;
-    if (goes_on) reach(at + 1);
+    if (block.leads_to_next() || block.ending == Ending::calls) reach(at + 1);
     if (block.target && block.ending != Ending::opens) reach(*block.target);
   }
   return reached;

@@ -31,6 +31,10 @@ struct Block {
 
   [[nodiscard]] std::uint32_t last() const { return end - 1; }
   [[nodiscard]] std::uint32_t size() const { return end - first; }
+  // Whether the next block is one of its ways. A call's is not: that comes back there later.
+  [[nodiscard]] bool leads_to_next() const {
+    return is_conditional || ending == Ending::falls || ending == Ending::opens || ending == Ending::meets;
+  }
 };
 
 [[nodiscard]] std::vector<Block> blocks_of(const SassKernel& kernel);

@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "predict/walk.hpp"
+
 namespace flashmoe::predict {
 namespace {
 
@@ -14,8 +16,7 @@ constexpr double short_interval = 0.30;  // below short_us
 constexpr double short_us = 10;
 constexpr double interval_per_doubt = 0.15;
 constexpr double most_interval = 0.9;
-constexpr double doubted_unmatched = 0.02;  // of what is executed
-constexpr double most_unmatched = 0.10;
+constexpr double refused_unmatched = 0.10;  // of what is executed; doubted from most_unmatched_weight on
 constexpr double most_unknown = 0.02;
 constexpr double most_l2_use = 0.8;
 constexpr double most_not_affine = 0.05;
@@ -55,8 +56,8 @@ void judge_instructions(const Launch& launch, Prediction& answer) {
 }
 
 void judge_machine(const Launch& launch, const Machine& machine, const Sample& heaviest, Prediction& answer) {
-  if (launch.unmatched_weight > doubted_unmatched)
-    (launch.unmatched_weight > most_unmatched ? answer.refusals : answer.doubts)
+  if (launch.unmatched_weight > most_unmatched_weight)
+    (launch.unmatched_weight > refused_unmatched ? answer.refusals : answer.doubts)
         .push_back(percent(launch.unmatched_weight) + " of what ran has no known place in the SASS");
   const int sm = machine.architecture.sm();
   if (sm != 80 && sm != 86 && sm != 89)

@@ -49,9 +49,7 @@ class Reader {
     entries_.resize(blocks_.size(), 0);
     for (std::uint32_t at = 0; at < blocks_.size(); ++at) {
       const Block& block = blocks_[at];
-      const bool goes_on = block.is_conditional || block.ending == Ending::falls || block.ending == Ending::opens ||
-                           block.ending == Ending::meets;
-      if (goes_on && at + 1 < blocks_.size()) ++entries_[at + 1];
+      if (block.leads_to_next() && at + 1 < blocks_.size()) ++entries_[at + 1];
       if (block.target && block.ending != Ending::opens) ++entries_[*block.target];
     }
     for (std::uint32_t at = 0; at < blocks_.size(); ++at)

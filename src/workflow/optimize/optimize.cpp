@@ -12,6 +12,7 @@
 #include "support/process.hpp"
 #include "workflow/advise/counters.hpp"
 #include "workflow/compare/git.hpp"
+#include "workflow/compare/run_compare.hpp"
 #include "workflow/compare/versions.hpp"
 #include "workflow/device/capabilities.hpp"
 #include "workflow/gates/gates.hpp"
@@ -226,13 +227,19 @@ class Loop {
     return attempt({.proposal = std::move(**proposal), .change = std::move(*change)});
   }
 
-  Result<Done> refuse(const Proposal& proposal, const Diagnostic& why) {
+  // Of the current version.
+  [[nodiscard]] Record record_of_this_run() const {
     Record record;
     record.run = report_.run;
     record.project = project_.name;
     record.commit = current_;
     record.dirty = false;
     record.device = report_.device;
+    return record;
+  }
+
+  Result<Done> refuse(const Proposal& proposal, const Diagnostic& why) {
+    Record record = record_of_this_run();
     record.verdict = word_of_refused;
     IterationRecord iteration{.proposer = proposal.proposer,
                               .hypothesis = proposal.hypothesis,
@@ -282,9 +289,8 @@ class Loop {
     if (!now_.predicted || !counted.predicted) return less_to_do;
     const double gain = *now_.predicted / *counted.predicted - 1;
     if (!proposal.rule.empty() && less_to_do && gain >= 0) return true;
-    const auto& gains = project_.thresholds.least_gain;
-    const auto least = gains.find(phase_of(proposal));
-    return gain >= std::max(least == gains.end() ? 0 : least->second, least_believed_gain);
+    const auto least = least_gain_of(project_, phase_of(proposal));
+    return gain >= std::max(least ? *least : 0, least_believed_gain);
   }
 
   // Those that promise something, the most promising first. A neighbour foretells what was counted of it.
@@ -369,12 +375,7 @@ class Loop {
   }
 
   Result<Done> record_the_end() {
-    Record record;
-    record.run = report_.run;
-    record.project = project_.name;
-    record.commit = report_.end;
-    record.dirty = false;
-    record.device = report_.device;
+    Record record = record_of_this_run();
     record.body = run_record(report_, has_clock(device_));
     const auto written = journal_.append(std::move(record));
     if (!written) return written.error();
