@@ -12,10 +12,15 @@ if(NOT FLASHMOE_NVDISASM)
   endif()
 endif()
 
+# GNU's linker takes three or four times as long for a test, and there are hundreds of them.
+find_program(FLASHMOE_LLD ld.lld)
 if(FLASHMOE_SANITIZE)
   # Line tables are all that a report needs.
   add_compile_options(-fsanitize=${FLASHMOE_SANITIZE} -fno-omit-frame-pointer -g1 -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${FLASHMOE_SANITIZE})
+  if(FLASHMOE_LLD) # all of it; without sanitizers the tests alone, and what is shipped by GNU's
+    add_link_options(-fuse-ld=lld)
+  endif()
 endif()
 
 if(FLASHMOE_SANITIZE MATCHES "address")

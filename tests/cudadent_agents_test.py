@@ -57,8 +57,8 @@ USELESS = {
     "hangs": "time.sleep(600)",
     "no JSON": 'print("{not json")',
     "a counter that is none": 'print(json.dumps({"predicted": {"name": "luck", "to": 1}}))',
-    "no change": 'pathlib.Path("point.toml").write_text(pathlib.Path("point.toml").read_text())',
 }
+NO_CHANGE = 'pathlib.Path("point.toml").write_text(pathlib.Path("point.toml").read_text())'
 
 
 def optimize(repository: Repository, run: str, *options: str, steps: list[str] = (), said: str = "") -> dict:
@@ -106,20 +106,29 @@ def check_agent(repository: Repository) -> None:
     print("an agent's files and an agent's patch are tried")
 
 
-def check_refused(repository: Repository) -> None:
-    for name, step in FORBIDDEN.items():
-        said = optimize(repository, f"forbidden {name}", "--agent", "$AGENT", "--iterations", "1", steps=[step])
-        one = said["iterations"][0]
-        if one["verdict"] != "REFUSED" or one["advanced"] or said["end"] != said["start"]:
-            fail(f"{name}: was not refused: {one}")
-        print(f"refused: {one['ground']}")
-    for name, step in USELESS.items():
+def refuse(repository: Repository, proposals: dict[str, str], *options: str) -> None:
+    """Every one of them is refused, and nothing comes of it. Three in a row end a loop, so they come in threes."""
+    names = list(proposals)
+    for first in range(0, len(names), 3):
+        some = names[first : first + 3]
         said = optimize(
-            repository, f"useless {name}", "--agent", "$AGENT", "--agent-minutes", "0.05", "--iterations", "1",
-            steps=[step],
+            repository, f"refused {some[0]}", "--agent", "$AGENT", *options, "--iterations", str(len(some)),
+            steps=[proposals[name] for name in some],
         )
-        if said["end"] != said["start"] or any(one["verdict"] != "REFUSED" for one in said["iterations"]):
-            fail(f"{name}: {said}")
+        if said["end"] != said["start"] or len(said["iterations"]) != len(some):
+            fail(f"{some}: {said}")
+        for name, one in zip(some, said["iterations"], strict=True):
+            if one["verdict"] != "REFUSED" or one["advanced"]:
+                fail(f"{name}: was not refused: {one}")
+            print(f"{name}: refused: {one['ground']}")
+
+
+def check_refused(repository: Repository) -> None:
+    refuse(repository, FORBIDDEN)
+    refuse(repository, USELESS, "--agent-minutes", "0.05")
+    said = optimize(repository, "no change", "--agent", "$AGENT", "--iterations", "1", steps=[NO_CHANGE])
+    if said["end"] != said["start"] or any(one["verdict"] != "REFUSED" for one in said["iterations"]):
+        fail(f"no change: {said}")
     said = optimize(repository, "in a row", "--agent", "exit 1", "--iterations", "20")
     if len(said["iterations"]) != 3:
         fail(f"an agent that always fails was asked {len(said['iterations'])} times")

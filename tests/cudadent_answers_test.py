@@ -326,6 +326,13 @@ def on_the_virtual_gpu(bench: Bench) -> None:
     expect(there["device"] == "virtual:h100", f"FLASHMOE_DEVICE is not heard: {there['device']}")
     flag = bench.ask(copy, "profile", "--quiet", "--device", "virtual:a100", FLASHMOE_DEVICE="virtual:h100")
     expect(flag["device"] == "virtual:a100", f"--device is not heard: {flag['device']}")
+    # Wrong comes before slow, and a source is no project.
+    kernel = bench.directory / "cudadent" / "vector_add" / "kernel.cu"
+    kernel.write_text(kernel.read_text().replace("if (i + 4 <= n) {", "if (true) {"))
+    wrong = bench.provoke("gpu.memcheck", kernel.parent, "advise", "--quiet", "--device", "virtual:l4")
+    expect(wrong["findings"][0]["where"].endswith("kernel.cu:8"), f"{json.dumps(wrong)[:600]}")
+    source = bench.provoke("project.not_toml", kernel.parent, "advise", "kernel.cu")
+    expect("is a source" in source["error"]["message"], f"{json.dumps(source)[:600]}")
     bench.provoke("run.nothing_ran", copy, "run", "--", "true")
     failed = bench.ask(copy, "run", "--", "sh", "-c", "exit 7")
     expect(failed["exit_code"] == 7 and failed["code"] == "run.program_failed", f"{json.dumps(failed)[:300]}")

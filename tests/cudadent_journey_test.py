@@ -1,5 +1,6 @@
 """`cudadent optimize examples/attention_journey --device virtual:l4`, with nothing but its own rules and search, gets
-from the first design to tensor cores: at most 20 iterations, 20 minutes, every step with its ground.
+from the first design to tensor cores: at most 20 iterations, 20 minutes, every step with its ground; and what it ends
+with is predicted to take no longer than FlashInfer's and FlashAttention-2's kernels at S=128.
 
     cudadent_journey_test.py CUDADENT REPOSITORY     exit 0 when all hold
 """
@@ -74,6 +75,14 @@ def check_end(cudadent: str, project: Path, end: str) -> None:
             fail(f"conflicts, torn sectors or spills at the end: {conflicts} {sectors} {spills}")
 
 
+def check_beside_the_peers(cudadent: str, repository: Path, project: Path) -> None:
+    program = repository / "bench" / "peers" / "predicted.py"
+    build = Path(cudadent).resolve().parents[1]
+    ran = subprocess.run([sys.executable, program, "--build", build, "--journey", project, "--check"])
+    if ran.returncode != 0:
+        fail(f"bench/peers/predicted.py ended with {ran.returncode}")
+
+
 def main() -> int:
     cudadent, repository = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
@@ -81,6 +90,7 @@ def main() -> int:
         said = answer(cudadent, project, "optimize", "--iterations", "20", "--seed", "1")
         check_way(said)
         check_end(cudadent, project, said["end"])
+        check_beside_the_peers(cudadent, Path(repository), project)
     return 0
 
 

@@ -74,10 +74,41 @@ class ExitCodes(unittest.TestCase):
         said = self.expect("pass", 3, "nothing ran")
         self.assertIn("NOTHING RAN", said)
 
-    def test_the_programs_own_failure_comes_first(self) -> None:
+    def test_findings_come_before_the_programs_own_failure(self) -> None:
         self.expect("raise SystemExit(7)", 7, "program failed")
         self.assertEqual(json.loads(run("raise SystemExit(7)", "--json").stdout)["program_exit_code"], 7)
-        self.expect(LAUNCH.replace("OFFSET", 'b"64"') + "raise SystemExit(9)", 9, "program failed")
+        wrong = LAUNCH.replace("OFFSET", 'b"64"') + "raise SystemExit(9)"
+        self.expect(wrong, 1, "findings")
+        told = json.loads(run(wrong, "--json=short").stdout)
+        self.assertEqual((told["program_exit_code"], told["code"]), (9, "gpu.memcheck"))
+        self.assertIn("write of 4 bytes", told["first_findings"][0]["what"])
+        self.assertEqual(run(wrong, "--findings-exit", "99").returncode, 99)
+
+    def test_findings_are_told_also_when_the_program_hides_them(self) -> None:
+        hidden = "import os\nos.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n" + LAUNCH.replace("OFFSET", 'b"64"')
+        shown = run(hidden)
+        self.assertEqual(shown.returncode, 1)
+        self.assertIn("memcheck: ", shown.stderr)
+        self.assertIn("write of 4 bytes", shown.stderr)
+
+    def test_a_leak_counts_only_when_asked(self) -> None:
+        leaks = LAUNCH.replace("OFFSET", 'b"0"') + "\nassert cuda.cuDevicePrimaryCtxReset_v2(0) == 0\n"
+        shown = run(leaks)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("1 allocation, 64 bytes, never freed", shown.stderr)
+        self.assertEqual(run(leaks, "--leaks").returncode, 1)
+
+    def test_json_has_stdout_for_itself(self) -> None:
+        asked = run("print('of the program')\n" + LAUNCH.replace("OFFSET", 'b"0"'), "--json")
+        self.assertEqual(json.loads(asked.stdout)["outcome"], "holds")
+        self.assertIn("of the program", asked.stderr)
+
+    def test_what_cannot_be_checked_or_written_is_said_before_the_program_runs(self) -> None:
+        for flags, code in ((("--check", "race"), 2), (("--report", "/nonexistent/report.jsonl"), 4)):
+            shown = run("print('it ran')", *flags)
+            self.assertEqual(shown.returncode, code, shown.stderr)
+            self.assertNotIn("it ran", shown.stdout)
+            self.assertIn(flags[1], shown.stderr)
 
 
 if __name__ == "__main__":

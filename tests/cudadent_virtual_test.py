@@ -27,6 +27,12 @@ name = ctypes.create_string_buffer(100)
 assert driver.cuInit(0) == 0 and driver.cuDeviceGetName(name, 100, 0) == 0
 print(name.value.decode())
 """
+ONE_WARP = """
+extern "C" __global__ void vector_add_kernel(const float* a, const float* b, float* c, long long n) {
+#pragma unroll 1
+  for (long long i = threadIdx.x; i < n; i += 32) c[i] = a[i] + b[i];
+}
+"""
 
 
 def cudadent(*arguments: str, budget: int | None = None) -> subprocess.CompletedProcess[str]:
@@ -39,13 +45,15 @@ def cudadent(*arguments: str, budget: int | None = None) -> subprocess.Completed
 
 
 class Project:
-    """A copy of an example in a directory of its own, with one line of its kernel changed."""
+    """A fresh copy of an example, with one line of its kernel changed. What was built of its files before stays."""
 
     def __init__(self, directory: Path, example: str, before: str = "", after: str = "") -> None:
-        shutil.copytree(EXAMPLES / "cudadent", directory / "cudadent", ignore=shutil.ignore_patterns(".cudadent"))
-        shutil.copytree(
-            EXAMPLES / "attention_naive", directory / "attention_naive", ignore=shutil.ignore_patterns(".cudadent")
-        )
+        for kept in directory.rglob(".cudadent/*"):
+            if kept.name != "build":
+                shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
+        for folder in ("cudadent", "attention_naive"):
+            ignored = shutil.ignore_patterns(".cudadent")
+            shutil.copytree(EXAMPLES / folder, directory / folder, ignore=ignored, dirs_exist_ok=True)
         self.path = directory / example
         kernel = self.path / "kernel.cu"
         text = kernel.read_text()
@@ -86,10 +94,11 @@ def errors(gate: dict) -> list[dict]:
 
 
 class VirtualGpu(unittest.TestCase):
-    def setUp(self) -> None:
-        self.scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(self.scratch.cleanup)
-        self.directory = Path(self.scratch.name)
+    @classmethod
+    def setUpClass(cls) -> None:
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.directory = Path(scratch.name)
 
     def project(self, example: str, before: str = "", after: str = "") -> Project:
         return Project(self.directory, example, before, after)
@@ -108,6 +117,33 @@ class VirtualGpu(unittest.TestCase):
         self.assertEqual(profile["data"]["counted"]["sms"], 58)
         self.assertIn("the grid is too small", record["summary"])
         self.assertEqual(record["code"], "performance.not_timed")
+
+    def test_against_a_cuda_baseline_the_speed_is_predicted_and_no_verdict(self) -> None:
+        project = self.project("cudadent/vector_add")
+        slow = project.path.with_name("slow")
+        shutil.copytree(project.path, slow)
+        settings = project.path / "cudadent.toml"
+        (slow / "cudadent.toml").write_text(
+            settings.read_text().replace('"ceil_div(n, 4 * 256)"', "1").replace("block = 256", "block = 32")
+        )
+        (slow / "kernel.cu").write_text(ONE_WARP)
+        # Of the larger one nothing is predicted: L2 decides.
+        named = settings.read_text().replace('["kernel.cu"]', '["kernel.cu"]\nbaseline = "../slow"')
+        settings.write_text(named + '\n[thresholds]\ntarget = "small"\n')
+        code, record = project.gate("--only", "performance")
+        gate = next(gate for gate in record["gates"] if gate["gate"] == "performance")
+        self.assertEqual((code, gate["code"]), (3, "performance.predicted"), gate["summary"])
+        self.assertIn("PREDICTED", gate["summary"])
+        speed = gate["data"]["predicted"]
+        self.assertGreater(speed["ratio"], 5)
+        self.assertNotEqual(speed["baseline_sha256"], speed["kernel_sha256"])
+        # One that is wrong is easily beaten; so is one that does something else.
+        (slow / "kernel.cu").write_text(ONE_WARP.replace("+ b[i]", "- b[i]"))
+        code, record = project.gate("--only", "performance")
+        self.assertEqual((code, record["code"]), (4, "baseline.failed"), record["summary"])
+        (slow / "cudadent.toml").write_text(settings.read_text().replace('c = "f32[n]"', 'c = "f32[2 * n]"'))
+        code, record = project.gate("--only", "performance")
+        self.assertEqual((code, record["code"]), (4, "baseline.failed"), record["summary"])
 
     def test_of_a_wrong_kernel_only_debug_names_the_bottleneck(self) -> None:
         project = self.project("cudadent/vector_add", "make_float4(x.x + y.x", "make_float4(x.x - y.x")

@@ -20,6 +20,7 @@ GATE = ".ci/run"
 WORKFLOW = ".github/workflows/gate.yml"
 FORMS = ".github/ISSUE_TEMPLATE"
 STEPS = re.compile(r"^(\w+)=\(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
+STEP = re.compile(r'^  "([\w-]+) +\d+ \w+[^"]*"$', re.MULTILINE)
 ONLY = re.compile(r"--only (\S+)")
 LEFT_OUT = re.compile(r"^#   ([\w-]+) +(\S.*)$", re.MULTILINE)
 INSTALL = re.compile(r"(?:\b(?:curl|wget|npm|docker|gem|cargo|go install)\b|\buses:)[^\n]*")
@@ -28,7 +29,7 @@ ASKED_FOR = {"doctor": "cudadent doctor", "plan": "plan("}
 
 
 def steps_of(gate: str) -> dict[str, list[str]]:
-    return {name: re.findall(r'^  "([\w-]+) +\d+"$', lines, re.MULTILINE) for name, lines in STEPS.findall(gate)}
+    return {name: STEP.findall(lines) for name, lines in STEPS.findall(gate)}
 
 
 def check_workflow(root: Path) -> list[str]:
@@ -82,8 +83,8 @@ def check(root: Path) -> list[str]:
 
 
 CLEAN = {
-    GATE: 'steps=(\n  "setup          1200"\n  "build          10"\n  "bench          9"\n)\n'
-    'nightly_steps=(\n  "selftest       1800"\n)\n',
+    GATE: 'steps=(\n  "setup          1200 alone"\n  "build          10 front setup"\n  "bench          9 alone"\n)\n'
+    'nightly_steps=(\n  "selftest       1800 alone"\n)\n',
     ".ci/requirements.txt": "",
     WORKFLOW: "# Left out:\n#   bench   no clock\nname: gate\nsteps: --only setup --only build\n"
     "run: pip install --require-hashes -r .ci/requirements.txt\n",
@@ -103,7 +104,7 @@ PLANTS: Plants = {
     "a step without its reason": (*workflow("#   bench   no clock\n", ""), "the step bench is neither run nor left"),
     "a new step of the gate": (
         GATE,
-        CLEAN[GATE].replace("steps=(", 'steps=(\n  "new            1"', 1),
+        CLEAN[GATE].replace("steps=(", 'steps=(\n  "new            1 back"', 1),
         "the step new",
     ),
     "left out and run": (*workflow("--only build", "--only build --only bench"), "bench is left out and run"),

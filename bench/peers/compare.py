@@ -23,8 +23,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -35,7 +33,8 @@ import report
 from comparison import FLASH_ATTENTION, FLASHINFER, OURS, SIDES, Comparison, Instance, Row
 from compile_cost import CompileCost
 from executed import DEVICE, CannotRunError, Executed, run
-from peer_builds import ROOT, build, find_nvcc
+from nvdisasm import find_nvdisasm
+from peer_builds import ROOT, build
 from problems import PROBLEMS, Problem, flash_attention_instance, flashinfer_instance
 from sass import disassemble
 from tensor_use import MainLoop, main_loop
@@ -45,17 +44,6 @@ _INSTANCE_OF = {FLASHINFER: flashinfer_instance, FLASH_ATTENTION: flash_attentio
 
 def say(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
-
-
-def find_nvdisasm(asked: str | None) -> str:
-    """Only full CUDA toolkits have it; NVIDIA also gives it away as a Python package, which .ci/setup installs."""
-    candidates = [asked, os.environ.get("NVDISASM"), shutil.which("nvdisasm")]
-    candidates.append(str(Path(find_nvcc()).with_name("nvdisasm")))
-    packaged = (ROOT / "build" / "venv-clients").glob("lib/python3*/site-packages/nvidia/*/bin/nvdisasm")
-    for candidate in [*candidates, *map(str, packaged)]:
-        if candidate and os.access(candidate, os.X_OK):
-            return candidate
-    raise CannotRunError("no nvdisasm: run .ci/setup, or say where it is with --nvdisasm or NVDISASM")
 
 
 class Collector:

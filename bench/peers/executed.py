@@ -94,22 +94,31 @@ def summarise(launches: list[dict[str, Any]], right: bool | None) -> Executed:
     )
 
 
-def run(host: Path, driver: Path, plugin: Path, problem: Problem) -> Executed:
-    judged = problem.heads_q * problem.visible_pairs <= _MOST_JUDGED_PAIRS
+def launches_of(
+    host: Path, driver: Path, plugin: Path, problem: Problem, report: Path, judged: bool, **environment: str
+) -> bool:
+    """Runs it with its report written there; whether the result was right (True where nobody judged)."""
     command = [str(host), "--plugin", str(plugin), "--driver", str(driver), "--shape", problem.shape]
     command += ["--judge", "all" if judged else "none", *(["--causal"] if problem.causal else [])]
+    whole_environment = {
+        **os.environ,
+        "FLASHMOE_DRIVER": str(driver),
+        "VGPU_DEVICE": DEVICE,
+        "VGPU_CHECK": "none",
+        "VGPU_LOG": "off",
+        "VGPU_REPORT": str(report),
+        **environment,
+    }
+    done = subprocess.run(command, env=whole_environment, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1) or not report.exists():
+        raise CannotRunError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-1500:]}")
+    return done.returncode == 0
+
+
+def run(host: Path, driver: Path, plugin: Path, problem: Problem) -> Executed:
+    judged = problem.heads_q * problem.visible_pairs <= _MOST_JUDGED_PAIRS
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.jsonl"
-        environment = {
-            **os.environ,
-            "FLASHMOE_DRIVER": str(driver),
-            "VGPU_DEVICE": DEVICE,
-            "VGPU_CHECK": "none",
-            "VGPU_LOG": "off",
-            "VGPU_REPORT": str(report),
-        }
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode not in (0, 1) or not report.exists():
-            raise CannotRunError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-1500:]}")
+        right = launches_of(host, driver, plugin, problem, report, judged)
         launches = [json.loads(line) for line in report.read_text().splitlines()]
-    return summarise(launches, done.returncode == 0 if judged else None)
+    return summarise(launches, right if judged else None)

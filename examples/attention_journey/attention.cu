@@ -162,14 +162,7 @@ class MatrixRows {
 #pragma unroll
     for (int d = 0; d < depth / 16; ++d) {
       if constexpr (queries == Queries::staged) load_query(q_[d], shared, d);
-      if constexpr (queries == Queries::direct) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int row = first + row_of(i % 2), column = 16 * d + i / 2 * 8 + lane_ % 4 * 2;
-          const unsigned char* const at = call.q + static_cast<int64>(row) * row_bytes + 2 * column;
-          q_[d][i] = row < call.length ? *reinterpret_cast<const uint32*>(at) : 0u;
-        }
-      }
+      if (queries == Queries::direct && d % 2 == 0) load_two_queries(d, call, first);
     }
   }
 
@@ -226,6 +219,21 @@ class MatrixRows {
 
   FMS_DEVICE void load_query(uint32 (&q)[4], const unsigned char* shared, int d) const {
     load_matrices(q, shared_address(shared + place(row_warp_ * 16 + lane_ % 16, 32 * d + lane_ / 16 * 16)));
+  }
+
+  // 32 values of a row at once, 16 bytes a lane: fragments want 4 bytes of every 16, and would tear the sectors.
+  FMS_DEVICE void load_two_queries(int d, const Call& call, int first) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = first + row_of(h);
+      const unsigned char* const at = call.q + static_cast<int64>(row) * row_bytes + 32 * d + lane_ % 4 * 16;
+      uint4 piece{};
+      if (row < call.length) piece = *reinterpret_cast<const uint4*>(at);
+      uint32 words[4] = {piece.x, piece.y, piece.z, piece.w};
+      transpose_quad(words);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) q_[d + i / 2][i % 2 * 2 + h] = words[i];
+    }
   }
 
   FMS_DEVICE void score(float (&scores)[key_tiles][4], const unsigned char* shared_q, const unsigned char* k) {
@@ -285,36 +293,45 @@ using Rows = RowsOf<multiplies_matrices>::Type;
 // ---- one CTA -------------------------------------------------------------------------------------------------------
 
 // Keys `begin` to `end` in tiles; with several stages the next ones are on their way while one is taken.
-FMS_DEVICE void walk(Rows& mine, const Call& call, unsigned char* tiles, const unsigned char* shared_q, int begin,
-                     int end) {
-  const auto copy = [&](int first, int stage) {
-    unsigned char* const to = tiles + stage * 2 * tile_bytes;
+struct Tiles {
+  const Call& call;
+  unsigned char* places;
+  int begin, end;
+
+  FMS_DEVICE void copy(int first, int stage) const {
+    unsigned char* const to = places + stage * 2 * tile_bytes;
     if (first < end) {
       copy_rows<keys>(to, call.k, first, end);
       copy_rows<keys>(to + tile_bytes, call.v, first, end);
     }
     if constexpr (copies_async) commit_copies();
-  };
-#pragma unroll
-  for (int stage = 0; stage < stages - 1; ++stage) copy(begin + stage * keys, stage);
-  int stage = 0;
-#pragma unroll 1
-  for (int first = begin; first < end; first += keys) {
-    if constexpr (stages == 1) {
-      __syncthreads();
-      copy(first, 0);
-      if constexpr (copies_async) wait_for_copies<0>();
-      __syncthreads();
-    } else {
-      wait_for_copies<stages - 2>();
-      __syncthreads();
-      copy(first + (stages - 1) * keys, (stage + stages - 1) % stages);
-    }
-    const unsigned char* const tile = tiles + stage * 2 * tile_bytes;
-    mine.take(shared_q, tile, tile + tile_bytes, min(end - first, keys));
-    stage = (stage + 1) % stages;
   }
-}
+
+  FMS_DEVICE void start() const {
+#pragma unroll
+    for (int stage = 0; stage < stages - 1; ++stage) copy(begin + stage * keys, stage);
+  }
+
+  FMS_DEVICE void walk(Rows& mine, const unsigned char* shared_q) const {
+    int stage = 0;
+#pragma unroll 1
+    for (int first = begin; first < end; first += keys) {
+      if constexpr (stages == 1) {
+        __syncthreads();
+        copy(first, 0);
+        if constexpr (copies_async) wait_for_copies<0>();
+        __syncthreads();
+      } else {
+        wait_for_copies<stages - 2>();
+        __syncthreads();
+        copy(first + (stages - 1) * keys, (stage + stages - 1) % stages);
+      }
+      const unsigned char* const tile = places + stage * 2 * tile_bytes;
+      mine.take(shared_q, tile, tile + tile_bytes, min(end - first, keys));
+      stage = (stage + 1) % stages;
+    }
+  }
+};
 
 // What the CTA's rows know: the result, or a split's share of it.
 FMS_DEVICE void finish(const Call& call, const float* states, int first) {
@@ -372,19 +389,21 @@ extern "C" __global__ void __launch_bounds__(threads)
   const Call call = call_of(q, k, v, o, partial, levels, length);
   const int first = static_cast<int>(blockIdx.x) * rows;
   unsigned char* const shared_q = shared + stages * 2 * tile_bytes;
+  const int share = (length + keys * splits - 1) / (keys * splits) * keys;  // of a split
+  const int begin = static_cast<int>(blockIdx.z) * share;
+  const Tiles tiles{call, shared, begin, min(begin + share, length)};
   if constexpr (queries != Queries::direct) {
     copy_rows<rows>(shared_q, call.q, first, length);
-    if constexpr (copies_async) {
-      commit_copies();
-      wait_for_copies<0>();
-    }
+    if constexpr (copies_async) commit_copies();
+  }
+  tiles.start();  // on their way behind the queries, which are waited for
+  if constexpr (queries != Queries::direct) {
+    if constexpr (copies_async) wait_for_copies<stages - 1>();
     __syncthreads();
   }
   Rows mine;
   mine.load_queries(shared_q, call, first);
-  const int share = (length + keys * splits - 1) / (keys * splits) * keys;  // of a split
-  const int begin = static_cast<int>(blockIdx.z) * share;
-  walk(mine, call, shared, shared_q, begin, min(begin + share, length));
+  tiles.walk(mine, shared_q);
   if constexpr (copies_async) wait_for_copies<0>();
   __syncthreads();
   auto* const states = reinterpret_cast<float*>(shared);

@@ -108,6 +108,22 @@ FMS_DEVICE void store_pair(float* to, float first, float second) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(shared_address(to)), "f"(first), "f"(second) : "memory");
 }
 
+// Four neighbouring lanes have a row of a 4x4 matrix each, and then a column.
+FMS_DEVICE void transpose_quad(uint32 (&of)[4]) {
+#pragma unroll
+  for (int apart = 1; apart < 4; apart *= 2) {
+    const bool is_upper = (threadIdx.x & apart) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((i & apart) != 0) continue;
+      const uint32 given = is_upper ? of[i] : of[i + apart];
+      const uint32 taken = __shfl_xor_sync(all_lanes, given, apart);
+      of[i] = is_upper ? taken : of[i];
+      of[i + apart] = is_upper ? of[i + apart] : taken;
+    }
+  }
+}
+
 // `Count` rows of a matrix from row `first` on; those from `end` on become zeros. Neighbours move neighbouring pieces.
 template <int Count>
 FMS_DEVICE void copy_rows(unsigned char* to, const unsigned char* from, int first, int end) {

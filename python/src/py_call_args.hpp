@@ -11,6 +11,22 @@
 
 namespace flashmoe::python {
 
+// What scaled_dot_product_attention calls otherwise; empty for any other word.
+[[nodiscard]] inline const char* ours_instead_of(PyObject* keyword) {
+  struct Other {
+    const char* theirs;
+    const char* ours;
+  };
+  for (const Other& other :
+       {Other{"is_causal", "; it is called causal here"},
+        Other{"attn_mask", "; an additive mask is bias here, padding of keys kv_lengths, both faster than a full mask"},
+        Other{"dropout_p", "; there is no dropout here: leave it out for inference"},
+        Other{"enable_gqa", "; leave it out: k and v may have fewer heads than q"}}) {
+    if (PyUnicode_CompareWithASCIIString(keyword, other.theirs) == 0) return other.ours;
+  }
+  return "";
+}
+
 // Names of a function's parameters, positional ones first.
 template <int kCount>
 class Signature {
@@ -51,10 +67,10 @@ class Signature {
       PyObject* keyword = PyTuple_GetItem(kwnames, i);
       const int slot = find(keyword);
       if (slot < 0 || slots[slot] != nullptr) {
-        PyErr_Format(
-            PyExc_TypeError,
-            slot < 0 ? "%s() got an unexpected keyword argument '%U'" : "%s() got multiple values for argument '%U'",
-            function_, keyword);
+        PyErr_Format(PyExc_TypeError,
+                     slot < 0 ? "%s() got an unexpected keyword argument '%U'%s"
+                              : "%s() got multiple values for argument '%U'%s",
+                     function_, keyword, slot < 0 ? ours_instead_of(keyword) : "");
         return false;
       }
       slots[slot] = args[nargs + i];

@@ -83,6 +83,8 @@ TYPE_ERRORS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     ((Q, K, K, True), {}, "takes 3 positional arguments but 4 were given"),
     ((Q, K, None), {}, "v must not be None"),
     ((Q, K, K), {"dropout": 0.1}, "unexpected keyword argument 'dropout'"),
+    ((Q, K, K), {"is_causal": True}, "unexpected keyword argument 'is_causal'; it is called causal here"),
+    ((Q, K, K), {"attn_mask": Q}, "an additive mask is bias here"),
     ((Q, K, K), {"q": Q}, "multiple values for argument 'q'"),
     ((Q, K, K), {"dtype": "float16"}, "unexpected keyword argument 'dtype'"),
     ((Q, K, K), {"scale": "small"}, "scale is 'small'; expected a float"),

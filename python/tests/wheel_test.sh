@@ -2,19 +2,19 @@
 # Builds the wheel and tests it where people will use it: installed into fresh environments, from outside the tree. Builds
 # it once more in a copy of the tree elsewhere: the same bytes must come out.
 #
-#   python/tests/wheel_test.sh [--twice-from-nothing] PYTHON [OTHER_PYTHON ...]
+#   python/tests/wheel_test.sh [--build | --test | --twice-from-nothing] PYTHON [OTHER_PYTHON ...]
 #
-# --twice-from-nothing: only the second of these, and the copy is compiled anew instead of with what the cache keeps.
+# --build, --test: only what comes before the installation, or only that and the tests of what was built there.
+# --twice-from-nothing: only the building, and the copy is compiled anew instead of with what the cache keeps.
 # PYTHON builds: it has scikit-build-core and torch. Its packages, and those of each OTHER_PYTHON (another torch version:
 # the same binary must serve it), are what the wheel meets in a fresh environment each. One more environment has NumPy
 # but no torch. Works in build/wheel-test (build/wheel-twice). Kernels come for one architecture only: the build step compiles them all.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-root=$PWD work=$PWD/build/wheel-test from_nothing=0
-[[ ${1:-} != --twice-from-nothing ]] || { from_nothing=1 work=$root/build/wheel-twice; shift; }
+root=$PWD work=$PWD/build/wheel-test mode=
+case ${1:-} in --*) mode=$1 && shift ;; esac
+[[ $mode != --twice-from-nothing ]] || work=$root/build/wheel-twice
 [[ $# -ge 1 ]] || { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
-rm -rf "$work"
-mkdir -p "$work"
 # What a wheel's entries are dated by; without it, by the moment of the build.
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
@@ -23,25 +23,34 @@ build_wheel() { # build_wheel python tree target options...
     --config-settings=cmake.define.FLASHMOE_CUDA_ARCHITECTURES=89 "${@:4}" .)
 }
 
-build_wheel "$1" "$root" "$work/wheel"
+build_twice() { # build_twice python
+  rm -rf "$work"
+  mkdir -p "$work"
+  build_wheel "$1" "$root" "$work/wheel"
+  local wheel=$(echo "$work"/wheel/*.whl)
+  echo "built $(basename "$wheel")"
+
+  # The files of this tree, committed or not, at a path of another length.
+  local elsewhere=$work/a/copy/of/the/tree/elsewhere
+  mkdir -p "$elsewhere"
+  git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- --create | tar --extract --directory="$elsewhere"
+  local cache=()
+  [[ $mode != --twice-from-nothing ]] || cache=(--config-settings=cmake.define.FLASHMOE_BUILD_CACHE=)
+  build_wheel "$1" "$elsewhere" "$work/wheel-elsewhere" "${cache[@]}"
+  "$1" python/tests/same_wheel.py "$wheel" "$work"/wheel-elsewhere/*.whl
+  rm -rf "$elsewhere"
+  [[ $mode != --twice-from-nothing ]] || return 0
+
+  mkdir "$work/unpacked"
+  "$1" -m zipfile -e "$wheel" "$work/unpacked"
+  "$1" tests/elf_test.py "$work/unpacked"
+  [[ -s $(echo "$work"/unpacked/*.dist-info/licenses/THIRD_PARTY.md) ]] || { echo "the wheel has no THIRD_PARTY.md"; exit 1; }
+}
+
+[[ $mode == --test ]] || build_twice "$1"
+[[ $mode == "" || $mode == --test ]] || exit 0
 wheel=$(echo "$work"/wheel/*.whl)
-echo "built $(basename "$wheel")"
-
-# The files of this tree, committed or not, at a path of another length.
-elsewhere=$work/a/copy/of/the/tree/elsewhere
-mkdir -p "$elsewhere"
-git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- --create | tar --extract --directory="$elsewhere"
-cache=()
-[[ $from_nothing -eq 0 ]] || cache=(--config-settings=cmake.define.FLASHMOE_BUILD_CACHE=)
-build_wheel "$1" "$elsewhere" "$work/wheel-elsewhere" "${cache[@]}"
-"$1" python/tests/same_wheel.py "$wheel" "$work"/wheel-elsewhere/*.whl
-rm -rf "$elsewhere"
-[[ $from_nothing -eq 0 ]] || exit 0
-
-mkdir "$work/unpacked"
-"$1" -m zipfile -e "$wheel" "$work/unpacked"
-"$1" tests/elf_test.py "$work/unpacked"
-[[ -s $(echo "$work"/unpacked/*.dist-info/licenses/THIRD_PARTY.md) ]] || { echo "the wheel has no THIRD_PARTY.md"; exit 1; }
+rm -rf "$work"/with*
 
 # Side by side: one core's work each for the most part. Who waits for a thread sleeps, where another needs the core.
 environments=() testing=()

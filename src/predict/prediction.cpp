@@ -1,6 +1,7 @@
 #include "predict/prediction.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -18,6 +19,7 @@ constexpr double interval_per_doubt = 0.15;
 constexpr double most_interval = 0.9;
 constexpr double refused_unmatched = 0.10;  // of what is executed; doubted from most_unmatched_weight on
 constexpr double most_unknown = 0.02;
+constexpr double most_contended = 0.02;  // of what is executed: atomics and fences
 constexpr double most_l2_use = 0.8;
 constexpr double most_not_affine = 0.05;
 constexpr double limiting_use = 0.7;  // a pipe this busy limits; below it latency does
@@ -32,11 +34,17 @@ struct Sample {
   CtaCost resident{};
 };
 
+// Who waits for whom at one address, and how long for stores to be seen, is not modelled.
+bool may_contend(const SassInstruction& instruction) {
+  constexpr std::array opcodes{"ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDS", "MEMBAR", "FENCE"};
+  return std::find(opcodes.begin(), opcodes.end(), instruction.base()) != opcodes.end();
+}
+
 // What was executed and cannot be timed, by opcode.
 void judge_instructions(const Launch& launch, Prediction& answer) {
   std::map<std::string, double> unknown;
   std::set<std::string> unsupported;
-  double all = 0;
+  double all = 0, contended = 0;
   for (const CtaPath& path : launch.samples)
     for (const WarpPath& warp : path.warps)
       for (const std::uint32_t i : warp.instructions) {
@@ -44,8 +52,12 @@ void judge_instructions(const Launch& launch, Prediction& answer) {
         const SassInstruction& instruction = launch.kernel.instructions[i];
         const Kind kind = kind_of(instruction);
         if (kind == Kind::unsupported) unsupported.emplace(instruction.base());
+        if (may_contend(instruction)) ++contended;
         if (kind == Kind::unknown) ++unknown[std::string(instruction.base())];
       }
+  if (contended > most_contended * all)
+    answer.doubts.push_back(percent(contended / all) +
+                            " of what runs are atomics and fences, which wait for one another as nobody here knows");
   for (const std::string& opcode : unsupported)
     answer.refusals.push_back(opcode + " is executed, and nothing here can say how long it takes");
   for (const auto& [opcode, times] : unknown) {

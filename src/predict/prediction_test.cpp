@@ -106,6 +106,16 @@ TEST(Prediction, DoubtsWidenTheInterval) {
   EXPECT_GT(width(predicted(tensor_launch(58)).boost), width(known.boost));
 }
 
+TEST(Prediction, AtomicsAndFencesAreADoubt) {
+  for (const char* opcode : {"RED.E.ADD.STRONG.GPU", "ATOMS.ADD", "MEMBAR.SC.GPU"}) {
+    Launch launch = tensor_launch(58);
+    EXPECT_TRUE(predicted(launch).doubts.empty());
+    launch.kernel.instructions[0].opcode = opcode;  // an eighth of what runs
+    ASSERT_EQ(predicted(launch).doubts.size(), 1U) << opcode;
+    EXPECT_NE(predicted(launch).doubts[0].find("atomics and fences"), std::string::npos);
+  }
+}
+
 TEST(Prediction, L2AsTheLimit) {
   Launch launch = tensor_launch(58 * 4, 50, "LDG.E.128");
   const Prediction unknown_share = predicted(launch, "l4");

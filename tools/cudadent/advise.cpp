@@ -12,6 +12,7 @@
 #include "workflow/advise/counters.hpp"
 #include "workflow/device/selector.hpp"
 #include "workflow/gates/next.hpp"
+#include "workflow/gpu/findings.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/output/output.hpp"
 
@@ -45,21 +46,30 @@ int run(const Flags& flags) {
   if (const auto advised = workflow::advise(*profile, *rules); !advised)
     return fail("advise", flags.json, advised.error());
   const std::vector<workflow::Advice> advice = ranked(*profile);
-  const std::string next =
-      "cudadent try" + workflow::project_argument(project->directory) + " --device " + profile->device;
+  const std::string on = workflow::project_argument(project->directory) + " --device " + profile->device;
+  // What is wrong is mended before what is slow.
+  const bool wrong = !profile->findings.empty();
+  const int code = exit_code(wrong ? workflow::Outcome::fails : workflow::Outcome::holds);
+  const std::string next = wrong ? "cudadent gate" + on + " --until correctness" : "cudadent try" + on;
   if (flags.json) {
-    std::cout << advice_json(answer_of("advise", flags.json, 0, "", next), *profile, advice);
+    const std::string kind = wrong ? profile->findings.front().code : "";
+    std::cout << advice_json(answer_of("advise", flags.json, code, kind, next), *profile, advice);
+  } else if (wrong) {
+    std::cout << findings_text(profile->findings)
+              << last_line("wrong before slow: the checks found " + profile->findings.front().group, next);
   } else {
     const std::string answer = advice.empty() ? "no rule finds a bottleneck" : advice.front().bottleneck;
-    std::cout << advice_text(advice) << last_line(answer, next);
+    const std::string first = advice.empty() || advice.front().where.empty() ? "edit" : "edit " + advice.front().where;
+    std::cout << advice_text(advice) << last_line(answer, first + ", then " + next);
   }
-  return 0;
+  return code;
 }
 
 constexpr const char* manual =
-    R"(Runs one call on a virtual GPU and holds its exact counters against rules: a condition, the bottleneck it means, the
-one change, the counter that has to move and how far. The rule with the largest expected gain is the primary
-bottleneck. Rules are data: --rules prints the built-in ones, and an advice.toml beside cudadent.toml adds to them.
+    R"(Runs one call on a virtual GPU with every check on and holds its exact counters against rules: a condition, the
+bottleneck it means, the one change, the counter that has to move and how far. The rule with the largest expected gain is
+the primary bottleneck. Rules are data: --rules prints the built-in ones, and an advice.toml beside cudadent.toml adds to
+them. Exit codes: 0 advised, 1 a check found something, which is mended first.
 
 Examples:
   cudadent advise examples/attention_naive

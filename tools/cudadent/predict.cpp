@@ -16,30 +16,41 @@ namespace {
 struct Flags {
   std::string project = ".";
   workflow::PredictionRequest request;
+  workflow::ReportRequest program;
   workflow::PredictionView view;
   JsonFlag json;
   bool quiet = false;
 };
 
-int run(const Flags& flags) {
-  const auto project = workflow::load_project(flags.project);
-  if (!project) return fail("predict", flags.json, project.error());
-  Progress progress(workflow::prediction_steps, flags.quiet);
-  const auto prediction = workflow::predict_project(*project, flags.request, progress);
-  if (!prediction) return fail("predict", flags.json, prediction.error());
-  const bool is_predicted = prediction->is_predicted();
+int show(const Flags& flags, const workflow::PredictionRun& prediction, const std::string& next) {
+  const bool is_predicted = prediction.is_predicted();
   const int code = exit_code(is_predicted ? workflow::Outcome::holds : workflow::Outcome::inconclusive);
-  // Of what limits it the counters know more: which line, and what to change.
-  const std::string next =
-      "cudadent profile" + workflow::project_argument(project->directory) + " --device " + prediction->device;
   if (flags.json) {
     std::cout << prediction_json(
-        answer_of("predict", flags.json, code, is_predicted ? "" : workflow::codes::predict_abstains, next),
-        *prediction, flags.view.lines);
+        answer_of("predict", flags.json, code, is_predicted ? "" : workflow::codes::predict_abstains, next), prediction,
+        flags.view.lines);
   } else {
-    std::cout << prediction_text(*prediction, flags.view) << last_line(prediction_summary(*prediction), next);
+    std::cout << prediction_text(prediction, flags.view) << last_line(prediction_summary(prediction), next);
   }
   return code;
+}
+
+int run(const Flags& flags) {
+  Progress progress(workflow::prediction_steps, flags.quiet);
+  if (!flags.program.report.empty()) {
+    workflow::ReportRequest program = flags.program;
+    program.device = flags.request.device;
+    const auto prediction = workflow::predict_report(program, progress);
+    if (!prediction) return fail("predict", flags.json, prediction.error());
+    return show(flags, *prediction, "cudadent run --device " + prediction->device + " -- PROGRAM");
+  }
+  const auto project = workflow::load_project(flags.project);
+  if (!project) return fail("predict", flags.json, project.error());
+  const auto prediction = workflow::predict_project(*project, flags.request, progress);
+  if (!prediction) return fail("predict", flags.json, prediction.error());
+  // Of what limits it the counters know more: which line, and what to change.
+  return show(flags, *prediction,
+              "cudadent profile" + workflow::project_argument(project->directory) + " --device " + prediction->device);
 }
 
 constexpr const char* manual =
@@ -51,36 +62,43 @@ simulated cycle by cycle over that, then the grid. Absolute times under 10 us ar
 --lines shows where the warps' cycles go, beside the source.
 Where the model was not held against measurements (wgmma, TMA, a GPU whose L2 share decides, a path that does not fit)
 nothing is predicted, and the reason is told.
+Any other program is predicted from what it left behind on a virtual GPU: run it with VGPU_PATHS=1 and VGPU_REPORT=FILE,
+and hand in --report FILE and the --cubin of every kernel (of the PTX that ran, compiled with -lineinfo).
 Needs nvdisasm (NVDISASM, PATH, beside nvcc).
 Exit codes: 0 predicted, 3 not predicted.
 
 Examples:
   cudadent predict examples/attention_naive --device virtual:l4
   cudadent predict --lines
-  cudadent predict --workload small --json)";
+  cudadent predict --workload small --json
+  cudadent predict --report report.jsonl --cubin kernel.cubin --device virtual:l4)";
 
 }  // namespace
 
 Command predict_command() {
   auto flags = std::make_shared<Flags>();
   workflow::PredictionRequest& request = flags->request;
-  return {
-      .name = "predict",
-      .about = "What it would take on a GPU that is not here, and what limits it",
-      .manual = manual,
-      .options = {{.names = "project",
-                   .value = &flags->project,
-                   .about = "Directory with cudadent.toml",
-                   .shows_default = true},
-                  {.names = "--device",
-                   .value = &request.device,
-                   .about = "virtual:<gpu> (default: FLASHMOE_DEVICE, else the GPU of cuda.device)"},
-                  {.names = "--workload", .value = &request.workload, .about = "Which workload (default: the target)"},
-                  {.names = "--seed", .value = &request.seed, .about = "Seed of the inputs (default: a new one)"},
-                  {.names = "--lines", .value = &flags->view.lines, .about = "The pressure on every source line, too"},
-                  json_option(flags->json, "The prediction as JSON on stdout"),
-                  {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
-      .run = [flags] { return run(*flags); }};
+  return {.name = "predict",
+          .about = "What it would take on a GPU that is not here, and what limits it",
+          .manual = manual,
+          .options =
+              {{.names = "project",
+                .value = &flags->project,
+                .about = "Directory with cudadent.toml",
+                .shows_default = true},
+               {.names = "--device",
+                .value = &request.device,
+                .about = "virtual:<gpu> (default: FLASHMOE_DEVICE, else the GPU of cuda.device)"},
+               {.names = "--workload", .value = &request.workload, .about = "Which workload (default: the target)"},
+               {.names = "--seed", .value = &request.seed, .about = "Seed of the inputs (default: a new one)"},
+               {.names = "--report",
+                .value = &flags->program.report,
+                .about = "Instead of a project: the VGPU_REPORT of a program that ran with VGPU_PATHS=1"},
+               {.names = "--cubin", .value = &flags->program.cubins, .about = "With --report: a cubin of its kernels"},
+               {.names = "--lines", .value = &flags->view.lines, .about = "The pressure on every source line, too"},
+               json_option(flags->json, "The prediction as JSON on stdout"),
+               {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
+          .run = [flags] { return run(*flags); }};
 }
 
 }  // namespace flashmoe::tools

@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -22,15 +24,20 @@
 namespace flashmoe::tools {
 namespace {
 
+constexpr std::size_t most_told = 10;  // findings; all of them are in the report
+
 struct Flags {
   workflow::ProgramOptions options;
   std::vector<std::string> program;
+  bool leaks = false;
+  int findings_exit = workflow::exit_code(workflow::Outcome::fails);
   JsonFlag json;
 };
 
-// The program keeps its terminal, its input and its signals; only its environment differs. Returns its exit code; what
-// kept it from starting comes through a pipe that a successful exec closes.
-Result<int> wait_for(const std::vector<std::string>& program, const std::vector<std::string>& environment) {
+// The program keeps its terminal, its input and its signals; only its environment differs, and its stdout where ours is
+// for JSON alone. Returns its exit code; what kept it from starting comes through a pipe that a successful exec closes.
+Result<int> wait_for(const std::vector<std::string>& program, const std::vector<std::string>& environment,
+                     bool keep_stdout) {
   const auto failed = [&](int error) {
     return Diagnostic{.message = program[0] + ": " + std::strerror(error),
                       .fix = "name a program that is there and may be executed",
@@ -44,6 +51,7 @@ Result<int> wait_for(const std::vector<std::string>& program, const std::vector<
       const std::size_t equals = setting.find('=');
       setenv(setting.substr(0, equals).c_str(), setting.c_str() + equals + 1, 1);
     }
+    if (!keep_stdout) dup2(STDERR_FILENO, STDOUT_FILENO);
     std::vector<char*> argv;
     argv.reserve(program.size() + 1);
     for (const std::string& word : program) argv.push_back(const_cast<char*>(word.c_str()));
@@ -71,18 +79,18 @@ std::string counted(std::size_t count, const char* noun, const char* plural) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : plural);
 }
 
-// A program's own failure comes first, then what the checks found; a run without a launch has shown nothing.
+// What the checks found comes first, since a program that notices its wrong result fails, too; then the program's own
+// failure. A run without a launch has shown nothing.
 struct Verdict {
   const char* outcome;
   int exit_code;
   const char* code;
 };
-Verdict verdict_of(int program_exit_code, std::size_t launches, const std::vector<workflow::Finding>& findings) {
+Verdict verdict_of(const Flags& flags, int program_exit_code, std::size_t launches,
+                   const std::vector<workflow::Finding>& findings) {
   using workflow::Outcome;
+  if (!findings.empty()) return {"findings", flags.findings_exit, workflow::check_code(findings.front().group)};
   if (program_exit_code != 0) return {"program failed", program_exit_code, workflow::codes::run_program_failed};
-  if (!findings.empty()) {
-    return {"findings", workflow::exit_code(Outcome::fails), workflow::check_code(findings.front().group)};
-  }
   if (launches == 0) {
     return {"nothing ran", workflow::exit_code(Outcome::inconclusive), workflow::codes::run_nothing_ran};
   }
@@ -93,10 +101,31 @@ Verdict verdict_of(int program_exit_code, std::size_t launches, const std::vecto
 std::string next_of(const Flags& flags, const Verdict& verdict, const std::string& device) {
   std::string command = fmt::format("cudadent run --device {}", device);
   if (flags.options.checks != "all") command += " --check " + shell_word(flags.options.checks);
+  if (flags.leaks) command += " --leaks";
   if (verdict.exit_code == 0) command += fmt::format(" --seed {}", flags.options.seed + 1);
   command += " --";
   for (const std::string& word : flags.program) command += " " + shell_word(word);
   return verdict.code == std::string_view(workflow::codes::run_nothing_ran) ? "VGPU_LOG_CALLS=1 " + command : command;
+}
+
+// As it would be typed here.
+std::string without_this_directory(std::string place) {
+  const std::string here = std::filesystem::current_path().string() + "/";
+  if (place.starts_with(here)) place.erase(0, here.size());
+  return place;
+}
+
+// One line each: the driver has told it in full when it happened, if the program let it. Test runners swallow what
+// passing tests say.
+void tell(const std::vector<workflow::Finding>& findings) {
+  for (std::size_t i = 0; i < std::min(findings.size(), most_told); ++i) {
+    const workflow::Finding& finding = findings[i];
+    const std::string place = finding.where.empty() ? "" : without_this_directory(finding.where) + ": ";
+    std::cerr << fmt::format("  {}: {}{}\n", finding.group, place, finding.what.substr(0, finding.what.find(" (")));
+  }
+  if (findings.size() > most_told) {
+    std::cerr << fmt::format("  and {} more; --report FILE has them all\n", findings.size() - most_told);
+  }
 }
 
 int run(Flags flags) {
@@ -106,19 +135,21 @@ int run(Flags flags) {
   if (!device) return fail("run", flags.json, device.error());
   const auto environment = workflow::program_environment(flags.options);
   if (!environment) return fail("run", flags.json, environment.error());
-  const auto code = wait_for(flags.program, *environment);
+  const auto code = wait_for(flags.program, *environment, !flags.json);
   if (!code) return fail("run", flags.json, code.error());
   auto launches = workflow::read_launches(flags.options.report);
-  const auto findings = workflow::virtual_findings(launches).findings;
+  const auto found = workflow::virtual_findings(launches);
+  std::vector<workflow::Finding> findings = found.findings;
+  if (flags.leaks) findings.insert(findings.end(), found.leaks.begin(), found.leaks.end());
   std::erase_if(launches, [](const auto& launch) { return launch.kernel.empty(); });  // what the end of the run said
-  const Verdict verdict = verdict_of(*code, launches.size(), findings);
+  const Verdict verdict = verdict_of(flags, *code, launches.size(), findings);
   const std::string next = next_of(flags, verdict, device->to_string());
   if (flags.json) {
     std::cout << program_json(answer_of("run", flags.json, verdict.exit_code, verdict.code, next),
                               {.device = device->to_string(),
                                .outcome = verdict.outcome,
                                .program_exit_code = *code,
-                               .findings = findings.size(),
+                               .findings = std::move(findings),
                                .launches = std::move(launches)});
     return verdict.exit_code;
   }
@@ -129,6 +160,7 @@ int run(Flags flags) {
            "libcuda.so.1 by that name, and not the CUDA runtime, whose kernels run as a kernel project only (cudadent "
            "new)? VGPU_LOG_CALLS=1 shows what it asks of the driver.\n";
   }
+  tell(findings);
   std::cerr << bold(fmt::format("cudadent run: {} on {}, {}, the program ended with {}; next: {}",
                                 counted(launches.size(), "launch", "es"), device->to_string(),
                                 counted(findings.size(), "finding", "s"), *code, next),
@@ -141,8 +173,9 @@ constexpr const char* manual =
     R"(The program finds our driver as libcuda.so.1 and runs unchanged. Its kernels must be PTX, or cubins built with
 -lineinfo. Programs on the CUDA runtime API (<<<>>>, cudart) ask the driver for undocumented tables and get an
 error that says so.
-Exit codes: the program's own when it is not 0; else 1 when a check found something, 3 when no kernel was
-launched, 0. 4 when the program could not be started.
+Exit codes: 1 when a check found something (another number with --findings-exit), whatever the program ended with;
+else the program's own when it is not 0; else 3 when no kernel was launched, 0. 4 when the program could not be
+started. Memory that is never freed is told, and counts with --leaks.
 
 Examples:
   cudadent run --device virtual:l4 -- python saxpy.py
@@ -171,7 +204,14 @@ Command run_command() {
                   {.names = "--report",
                    .value = &options.report,
                    .about = "File for findings and counters, one JSON object per launch"},
-                  json_option(flags->json, "Launches with findings and counters, as JSON on stdout after the program"),
+                  {.names = "--leaks", .value = &flags->leaks, .about = "Memory that is never freed is a finding"},
+                  {.names = "--findings-exit",
+                   .value = &flags->findings_exit,
+                   .about = "Exit code when a check found something",
+                   .shows_default = true},
+                  json_option(
+                      flags->json,
+                      "Launches with findings and counters, as JSON on stdout; the program's stdout goes to stderr"),
                   {.names = "program",
                    .value = &flags->program,
                    .about = "The program and its arguments, after --",

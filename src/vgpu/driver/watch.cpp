@@ -130,9 +130,9 @@ class Observation {
   std::uint64_t launches_ = 0;
 };
 
-nlohmann::ordered_json finding_without_place(const std::string& message, const std::string& advice) {
+nlohmann::ordered_json finding_without_place(const char* cause, const std::string& message, const std::string& advice) {
   return {{"findings", nlohmann::ordered_json::array(
-                           {{{"check", "memcheck"}, {"cause", "access"}, {"message", message}, {"advice", advice}}})}};
+                           {{{"check", "memcheck"}, {"cause", cause}, {"message", message}, {"advice", advice}}})}};
 }
 
 observe::GlobalShadow* shadow() {
@@ -162,9 +162,10 @@ void copied(const memory::DeviceMemory& memory, std::uint64_t to, std::uint64_t 
 void report_leaks(std::size_t allocations, std::uint64_t bytes) {
   Observation* const one = Observation::get();
   if (one == nullptr) return;
-  const std::string message = fmt::format("{} allocations, {} bytes, were never freed", allocations, bytes);
+  const std::string message =
+      fmt::format("{} allocation{}, {} bytes, never freed", allocations, allocations == 1 ? "" : "s", bytes);
   log_line("memcheck: " + message);
-  one->write(finding_without_place(message, "free them before the context ends"));
+  one->write(finding_without_place("leak", message, "free what was allocated before the context ends"));
 }
 
 void report_heap(std::uint64_t bytes) {
@@ -173,7 +174,8 @@ void report_heap(std::uint64_t bytes) {
   if (one == nullptr || is_told) return;
   is_told = true;
   log_line(fmt::format("memcheck: {} bytes of malloc were not freed", bytes));
-  one->write(finding_without_place("memory that device code got from malloc was not freed by the end of the call",
+  one->write(finding_without_place("access",
+                                   "memory that device code got from malloc was not freed by the end of the call",
                                    "free() in the kernel what it allocated: the heap is never emptied"));
 }
 

@@ -14,7 +14,9 @@ std::string without_last_newlines(std::string text) {
 
 Result<std::string> run_git(const std::string& directory, const std::vector<std::string>& arguments,
                             const std::vector<std::string>& environment) {
-  std::vector<std::string> argv{"git", "-C", directory, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"};
+  // Without what would run the user's programs or refresh the user's index.
+  std::vector<std::string> argv{"git", "-C", directory, "--no-optional-locks"};
+  argv.insert(argv.end(), {"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"});
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   auto finished =
       run_process({.argv = std::move(argv), .environment = environment, .limit = std::chrono::seconds(120)});

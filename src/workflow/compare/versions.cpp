@@ -11,6 +11,7 @@
 #include "workflow/compare/git.hpp"
 #include "workflow/gates/runnable.hpp"
 #include "workflow/journal/facts.hpp"
+#include "workflow/journal/journal.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
@@ -69,6 +70,7 @@ Result<std::unique_ptr<Worktree>> Worktree::make(const std::string& project, con
   }
   const fs::path relative = fs::relative(directory, fs::canonical(*top, error), error);
   const fs::path parent = fs::path(directory) / ".cudadent" / "worktrees";
+  keep_out_of_git(parent.parent_path());
   fs::create_directories(parent, error);
   remove_left_behind(parent);
 

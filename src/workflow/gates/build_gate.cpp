@@ -95,12 +95,13 @@ std::string cpp_summary(std::size_t built) {
   return fmt::format("{} C++ callable{} built", built, built == 1 ? "" : "s");
 }
 
-std::string cuda_summary(const Project& project, const GateResult& result, bool twin_checked) {
+std::string cuda_summary(const Project& project, const GateResult& result, bool is_twin, bool twin_checked) {
   if (project.cuda_sources.empty()) return "";
   if (!twin_checked) return ", CUDA twin not checked";
   const auto* facts = std::get_if<BuildFacts>(&result.facts);
   const auto instances = facts != nullptr && facts->cuda ? facts->cuda->instances.size() : 0;
-  return fmt::format(", {} CUDA instance{} checked for {}", instances, instances == 1 ? "" : "s",
+  return fmt::format(", {} CUDA instance{} {} for {}", instances, instances == 1 ? "" : "s",
+                     is_twin ? "compiled, not run (--device virtual:l4 does)" : "checked",
                      fmt::join(project.cuda_architectures, ", "));
 }
 
@@ -134,7 +135,7 @@ BuildGate run_build_gate(const Project& project, const BuildOptions& options, Pr
   } else {
     result.outcome = Outcome::holds;
     result.summary =
-        fmt::format("{}{}{}", cpp_summary(gate.built.size()), cuda_summary(project, result, twin_checked),
+        fmt::format("{}{}{}", cpp_summary(gate.built.size()), cuda_summary(project, result, cuda_is_twin, twin_checked),
                     warnings > 0 ? fmt::format(", {} warning{}", warnings, warnings == 1 ? "" : "s") : std::string());
   }
   return gate;

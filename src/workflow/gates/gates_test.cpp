@@ -24,7 +24,7 @@ namespace {
 
 constexpr int baseline_microseconds = SleepingProject::baseline_microseconds;
 
-TEST(Gates, AllHoldAndAreRecordedAndADriftedBaselineStopsTheNextRun) {
+TEST(TimedGates, AllHoldAndAreRecordedAndADriftedBaselineStopsTheNextRun) {
   SleepingProject sleeping("2");
   const GateRun first = sleeping.run();
   ASSERT_EQ(gate(first, "performance").outcome, Outcome::holds) << report_text(first, false);
@@ -78,7 +78,7 @@ TEST(Gates, AllHoldAndAreRecordedAndADriftedBaselineStopsTheNextRun) {
 }
 
 // What chance gave a process, its memory's place or here the length of its sleep, it keeps: another one has another.
-TEST(Gates, EveryFigureOfTheTimingIsFromFreshProcesses) {
+TEST(TimedGates, EveryFigureOfTheTimingIsFromFreshProcesses) {
   SleepingProject sleeping("2");
   std::string source = "#include <sys/auxv.h>\n" + SleepingProject::source("2", 4000);
   const std::string fixed = "usleep(4000)";
@@ -225,7 +225,7 @@ TEST(Gates, AMistakeNobodyKnowsIsSaidSo) {
   EXPECT_NE(correctness.findings.back().where.find("--seed 4711"), std::string::npos);
 }
 
-TEST(Gates, ASlowKernelIsRefusedByTheTiming) {
+TEST(TimedGates, ASlowKernelIsRefusedByTheTiming) {
   SleepingProject sleeping("2", 3 * baseline_microseconds, "[0.9, 1.0, 1.2, 1.5]");
   const GateRun run = sleeping.run();
   EXPECT_EQ(gate(run, "correctness").outcome, Outcome::holds) << report_text(run, false);
@@ -256,7 +256,7 @@ TEST(Gates, ASlowKernelIsRefusedByTheTiming) {
 }
 
 // A ladder that asks for less is climbed; that it is slower than the baseline is explained all the same.
-TEST(Gates, BelowTheBaselineIsExplainedAlsoWhereItIsFastEnough) {
+TEST(TimedGates, BelowTheBaselineIsExplainedAlsoWhereItIsFastEnough) {
   SleepingProject sleeping("2", 2 * baseline_microseconds);
   const GateRun run = sleeping.run();
   EXPECT_EQ(gate(run, "performance").outcome, Outcome::holds) << report_text(run, false);

@@ -45,7 +45,7 @@ std::string next_command(const Project& project, const Standpoint& at) {
     if (!is_timed(at.device)) return profile;
     return at.is_whole ? "cudadent compare" + here : gate;
   }
-  if (code == codes::performance_not_timed) return profile;
+  if (code == codes::performance_not_timed || code == codes::performance_predicted) return profile;
   if (code == codes::performance_undecided) return gate + " --only performance --limit 60";
   if (code == codes::performance_baseline_drift) return gate + " --accept-baseline";
   const bool is_slow = code == codes::performance_too_slow || code == codes::performance_broken;

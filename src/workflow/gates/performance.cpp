@@ -11,10 +11,10 @@
 #include "support/process.hpp"
 #include "workflow/device/capabilities.hpp"
 #include "workflow/gates/context.hpp"
+#include "workflow/gates/predicted.hpp"
 #include "workflow/gates/record.hpp"
 #include "workflow/gates/runnable.hpp"
 #include "workflow/gates/stopped.hpp"
-#include "workflow/predict/prediction.hpp"
 #include "workflow/runner/contest.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/statistics/sequential.hpp"
@@ -300,29 +300,8 @@ GateResult run_performance_gate(const Project& project, const Runnable& kernel, 
 
 namespace {
 
-// Without a clock there is a prediction at best, and that is no verdict.
-GateResult not_timed(const GateContext& context) {
-  Progress silent(prediction_steps, true);
-  const auto predicted = predict_project(
-      context.project, {.device = context.device.to_string(), .seed = mix_seed(context.seed, 2)}, silent);
-  GateResult result;
-  result.gate = PerformanceFacts::gate;
-  result.outcome = Outcome::inconclusive;
-  result.code = codes::performance_not_timed;
-  result.summary =
-      fmt::format("not timed: {} is no device with a clock; {}", context.device.to_string(),
-                  predicted ? prediction_summary(*predicted) : "not predicted: " + predicted.error().message);
-  result.findings.push_back({.severity = Severity::warning,
-                             .group = result.gate,
-                             .what = result.summary,
-                             .fix = fmt::format("cudadent profile {} --device {} shows what it does there",
-                                                context.project.directory, context.device.to_string()),
-                             .code = result.code});
-  return result;
-}
-
 GateResult run_row(GateContext& context) {
-  if (capabilities_of(context.device).clock != ClockKind::measured) return not_timed(context);
+  if (capabilities_of(context.device).clock != ClockKind::measured) return predicted_performance(context);
   if (!*context.baseline) return could_not_run(PerformanceFacts::gate, context.baseline->error());
   const Runnable& baseline = **context.baseline;
   context.facts = baseline_facts(context.project, baseline);

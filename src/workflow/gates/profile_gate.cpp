@@ -187,7 +187,9 @@ bool is_below_the_baseline(const GateResult& performance) {
 std::string nothing_to_explain(std::span<const GateResult> before) {
   const GateResult* performance = result_of(before, PerformanceFacts::gate);
   if (performance == nullptr) return "performance was not measured";
-  if (performance->code == codes::performance_not_timed || is_below_the_baseline(*performance)) return "";
+  const bool no_clock =
+      performance->code == codes::performance_not_timed || performance->code == codes::performance_predicted;
+  if (no_clock || is_below_the_baseline(*performance)) return "";
   return last_speed(*performance) != nullptr ? "at least as fast as the baseline" : "performance came to no figure";
 }
 

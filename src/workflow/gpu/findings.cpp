@@ -118,6 +118,11 @@ VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches, cons
     const std::string buffer = buffer_name(finding, told.arguments);
     const std::string message = named_message(finding, buffer);
     if (!seen.emplace(finding.check + message, where).second) continue;
+    if (finding.cause == "leak") {
+      found.leaks.push_back(
+          {.severity = Severity::warning, .group = finding.check, .what = message, .fix = finding.advice});
+      continue;
+    }
     found.findings.push_back({.severity = Severity::error,
                               .group = finding.check,
                               .what = describe(finding, message, buffer) + schedule_text(*told.launch),
@@ -135,10 +140,20 @@ VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches, cons
     if (!is_told) found.findings.push_back({.severity = Severity::error, .group = "fault", .what = launch.fault});
   }
   found.warnings = idle_ctas(launches);
-  for (auto* told : {&found.findings, &found.warnings}) {
+  for (auto* told : {&found.findings, &found.warnings, &found.leaks}) {
     for (Finding& finding : *told) finding.code = check_code(finding.group);
   }
   return found;
+}
+
+std::string findings_text(const std::vector<Finding>& findings) {
+  std::string text;
+  for (const Finding& finding : findings) {
+    text += fmt::format("{}: {}\n", finding.group, finding.what);
+    if (!finding.where.empty()) text += "  at " + finding.where + "\n";
+    text += "  " + finding.fix + "\n";
+  }
+  return text;
 }
 
 }  // namespace flashmoe::workflow

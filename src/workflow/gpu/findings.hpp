@@ -14,6 +14,7 @@ namespace flashmoe::workflow {
 struct VirtualFindings {
   std::vector<Finding> findings{};         // each place once
   std::vector<Finding> warnings{};         // nothing wrong, but not what it looks like
+  std::vector<Finding> leaks{};            // memory that the program never freed: at its end that harms nobody
   std::vector<std::string> faults{};       // why launches did not end
   std::vector<std::string> as_reported{};  // the checks' findings, one JSON object each
   std::string first{};                     // of the checks, in one line; empty: they found nothing
@@ -25,5 +26,8 @@ struct VirtualFindings {
 // Those first that explain others. Buffers have the names of `arguments`, where it knows them.
 [[nodiscard]] VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches,
                                                const ArgumentNames& arguments = {});
+
+// For people: what, where, what to do.
+[[nodiscard]] std::string findings_text(const std::vector<Finding>& findings);
 
 }  // namespace flashmoe::workflow

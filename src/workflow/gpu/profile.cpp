@@ -110,8 +110,7 @@ std::string profile_text(const ProfileRun& run) {
     for (const std::string& source : launch.report.annotated_sources) text += "\n" + source;
     text += "\n";
   }
-  for (const Finding& finding : run.findings)
-    text += fmt::format("{}: {}\n  at {}\n  {}\n", finding.group, finding.what, finding.where, finding.fix);
+  text += findings_text(run.findings);
   text += "Counted on a virtual GPU: exact for the PTX that ran, caches modelled, no time claimed.\n";
   return text;
 }

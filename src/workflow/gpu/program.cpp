@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "runtime/driver.hpp"
 #include "workflow/verdict/codes.hpp"
@@ -14,6 +18,28 @@ namespace {
 std::string before(const std::string& first, const char* variable) {
   const char* rest = std::getenv(variable);
   return fmt::format("{}={}{}", variable, first, rest && *rest ? fmt::format(":{}", rest) : "");
+}
+
+// What the driver understands (VGPU_CHECK), so that a typing error is said before the program has run for an hour.
+Result<Done> check_names(const std::string& checks) {
+  if (checks == "all" || checks == "none") return Done{};
+  constexpr std::array known{"memcheck", "initcheck", "racecheck", "synccheck"};
+  std::istringstream list(checks);
+  for (std::string name; std::getline(list, name, ',');) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    return Diagnostic{.message = fmt::format("there is no check '{}'", name),
+                      .fix = fmt::format("--check all, none, or a list of {}", fmt::join(known, ",")),
+                      .code = codes::usage_command_line};
+  }
+  return Done{};
+}
+
+// It is written by the program's process, which would only complain.
+Result<Done> check_report(const std::string& report) {
+  if (report.empty() || std::ofstream(report, std::ios::app)) return Done{};
+  return Diagnostic{.message = "the report " + report + " cannot be written",
+                    .fix = "--report with a file in a directory that is there and yours",
+                    .code = codes::run_cannot_start};
 }
 
 }  // namespace
@@ -32,6 +58,8 @@ Result<std::vector<std::string>> program_environment(const ProgramOptions& optio
   const auto device = program_device(options);
   if (!device) return device.error();
   if (const auto available = device_available(*device); !available) return available.error();
+  if (const auto named = check_names(options.checks); !named) return named.error();
+  if (const auto writable = check_report(options.report); !writable) return writable.error();
   const auto library = runtime::virtual_driver_library();
   if (!library) return library.error();
   const std::filesystem::path directory = std::filesystem::path(*library).parent_path();

@@ -8,13 +8,14 @@
 #include "support/result.hpp"
 #include "workflow/device/selector.hpp"
 #include "workflow/gpu/launch_report.hpp"
+#include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 
 struct ProgramOptions {
   std::string device{};  // empty: FLASHMOE_DEVICE, else virtual:l4
   std::string checks = "all";
-  std::string report{};
+  std::string report{};  // empty: none
   std::uint64_t seed = 0;
 };
 
@@ -23,7 +24,7 @@ struct ProgramRun {
   std::string device{};
   std::string outcome{};
   int program_exit_code = 0;
-  std::size_t findings = 0;
+  std::vector<Finding> findings{};
   std::vector<LaunchReport> launches{};
 };
 

@@ -51,7 +51,10 @@ TreeState tree_state(const std::string& directory) {
   const auto commit = answer_of({"git", "-C", directory, "rev-parse", "--verify", "--quiet", "HEAD"});
   if (!commit) return state;
   state.commit = *commit;
-  state.dirty = answer_of({"git", "-C", directory, "status", "--porcelain", "--untracked-files=no"}).has_value();
+  // Neither the user's index is refreshed nor a file monitor of theirs started.
+  state.dirty = answer_of({"git", "-C", directory, "--no-optional-locks", "-c", "core.fsmonitor=false", "status",
+                           "--porcelain", "--untracked-files=no"})
+                    .has_value();
   return state;
 }
 

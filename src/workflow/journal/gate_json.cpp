@@ -278,12 +278,24 @@ void describe(Io& io, Of<MeasuredWorkload> auto& workload) {
 }
 
 template <class Io>
+void describe(Io& io, Of<PredictedSpeedFacts> auto& speed) {
+  io("workload", speed.workload);
+  io("baseline_sha256", speed.baseline_sha256);
+  io("kernel_sha256", speed.kernel_sha256);
+  io("baseline_cycles", speed.baseline_cycles);
+  io("kernel_cycles", speed.kernel_cycles);
+  io("ratio", speed.ratio);
+  io("doubts", speed.doubts);
+}
+
+template <class Io>
 void describe(Io& io, Of<PerformanceFacts> auto& facts) {
   io("seed", facts.seed);
   io("baseline", facts.baseline);
   io("workloads", facts.workloads);
   io.if_any("baseline_version", facts.baseline_version);
   io.if_any("look", facts.look);
+  io.if_any("predicted", facts.predicted);
   io.if_any("failure", facts.failure);
 }
 

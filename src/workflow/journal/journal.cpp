@@ -103,7 +103,8 @@ ChainEnd last_written(const std::string& path) {
   return last;
 }
 
-// Build products and records are nobody's commit by accident.
+}  // namespace
+
 void keep_out_of_git(const std::filesystem::path& state_directory) {
   std::error_code error;
   const std::filesystem::path ignore = state_directory / ".gitignore";
@@ -115,8 +116,6 @@ void keep_out_of_git(const std::filesystem::path& state_directory) {
   static_cast<void>(!::write(fd, "*\n", 2));
   ::close(fd);
 }
-
-}  // namespace
 
 std::string utc_now() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ class Journal {
 [[nodiscard]] bool is_usable(const Record& record);
 // A record from JSON of any origin, such as another process's --json; what does not read is empty.
 [[nodiscard]] Result<Record> parse_record(const std::string& text);
+
+// Build products, worktrees and records in .cudadent are nobody's commit by accident.
+void keep_out_of_git(const std::filesystem::path& state_directory);
 
 // "2026-11-15T05:12:46Z"
 [[nodiscard]] std::string utc_now();

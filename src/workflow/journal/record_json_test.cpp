@@ -234,7 +234,8 @@ TEST(RecordJson, FactsOfEveryKindSurvive) {
       .baseline = "b",
       .workloads = {{"z", {.values = {{"n", 8}}, .speed = SpeedFacts{.rung = "target", .processor_clock_blocks = 5}}},
                     {"a", {.baseline_differences = {{"commit: x then, y now"}}}}},
-      .look = 3};
+      .look = 3,
+      .predicted = PredictedSpeedFacts{.workload = "z", .baseline_sha256 = "ab", .ratio = 2.5, .doubts = {"why"}}};
   GateResult skipped{.gate = BuildFacts::gate, .not_run = true};
   GateResult profile{.gate = ProfileFacts::gate};
   profile.facts = profile_facts();

@@ -99,6 +99,13 @@ Diagnostic refused(const std::string& path, const std::string& why) {
           .code = codes::proposal_not_allowed};
 }
 
+// Of the CUDA baseline, where that stands inside the project.
+bool is_of_baseline(const Project& project, const fs::path& path) {
+  if (project.cuda_baseline.empty()) return false;
+  const fs::path inside = path.lexically_relative(fs::path(project.cuda_baseline).lexically_normal());
+  return !inside.empty() && *inside.begin() != "..";
+}
+
 // Why this path is none that anybody may propose; empty: it may be one.
 std::string objection_to(const Project& project, const Judges& judges, const fs::path& path) {
   if (path.empty() || path.is_absolute() || *path.begin() == "..") return "it is outside the project";
@@ -108,6 +115,7 @@ std::string objection_to(const Project& project, const Judges& judges, const fs:
   const std::string name = path.string();
   if (name == "cudadent.toml" || name == project_rules_file) return "it says what is judged, and how";
   if (judges.files.contains(name)) return "what judges reads it";
+  if (is_of_baseline(project, path)) return "it is what to beat";
   if (is_kernel(project, name) || name == point_file_name) return "";
   if (names_file(judges.text, path)) return "what judges would read it";
   return is_header(path) ? "" : "it is no part of the kernel";

@@ -23,6 +23,7 @@
 #include "workflow/optimize/decision.hpp"
 #include "workflow/optimize/stop.hpp"
 #include "workflow/predict/prediction.hpp"
+#include "workflow/project/point.hpp"
 #include "workflow/runner/inputs.hpp"
 #include "workflow/trial/trial.hpp"
 #include "workflow/verdict/codes.hpp"
@@ -31,7 +32,7 @@ namespace flashmoe::workflow {
 namespace {
 
 constexpr std::size_t screened_at_once = 12;  // proposals of one bottleneck that are counted before one is tried
-constexpr int most_failures_in_a_row = 3;     // of a proposer, before the loop gives up on it
+constexpr int most_failures_in_a_row = 3;     // of a proposer or the machine, before the loop gives up on it
 constexpr const char* word_of_refused = "REFUSED";
 constexpr const char* advance = "advance";
 
@@ -101,12 +102,16 @@ class Loop {
     for (const Record& record : *records) {
       const auto* iteration = record.as<IterationRecord>();
       if (iteration == nullptr || !is_usable(record)) continue;
-      const bool undecided = record.verdict == name_of(Decision::inconclusive) && record.device == report_.device;
+      const bool undecided = record.verdict == name_of(Decision::inconclusive) && !iteration->comparison.empty() &&
+                             record.device == report_.device;
       if (undecided || record.run == report_.run) tried_.insert(iteration->candidate);
       if (record.run != report_.run) continue;
       if (report_.iterations.empty()) report_.start = current_ = iteration->parent;
       note(*iteration, record);
-      if (iteration->decision == advance) current_ = iteration->candidate;
+      if (iteration->decision != advance) continue;
+      current_ = iteration->candidate;
+      if (const auto point = run_git(project_.directory, {"show", fmt::format("{}:./{}", current_, point_file_name)}))
+        been_at_.insert(*point + "\n");  // run_git() takes the last newline
     }
     return Done{};
   }
@@ -141,6 +146,7 @@ class Loop {
     auto version = resolve_version(project_, current_);
     if (!version) return version.error();
     version_ = std::move(*version);
+    been_at_.insert(point_text(version_.project, version_.project.point));
     changes_.clear();
     return Done{};
   }
@@ -148,10 +154,7 @@ class Loop {
   // Counts the current version, once.
   Result<Done> look() {
     if (const auto out = check_out(); !out) return out.error();
-    if (has_clock(device_)) {
-      ratio_ = against_baseline();
-      return Done{};
-    }
+    if (has_clock(device_)) return time_against_baseline();
     Progress progress(profile_steps, request_.quiet);
     auto counted = run_profile(version_.project, {.device = report_.device, .seed = request_.seed}, progress);
     if (!counted) return counted.error();
@@ -162,23 +165,29 @@ class Loop {
     return use(std::move(*counted), predicted_cycles(counting(), version_.project));
   }
 
-  // Times the baseline's speed at the target workload, as the performance gate measures it; nothing where there is
-  // none.
-  std::optional<double> against_baseline() {
-    if (version_.project.baseline.kind == CallableKind::none) return std::nullopt;
+  // The ratio to the baseline's speed at the target workload, as the performance gate measures it; none where there is
+  // no baseline.
+  Result<Done> time_against_baseline() {
+    ratio_.reset();
+    if (version_.project.baseline.kind == CallableKind::none) return Done{};
     Progress progress(static_cast<int>(all_gates().size()), request_.quiet);
     const GateRun run = run_gates(
         version_.project, {.device = report_.device, .only = PerformanceFacts::gate, .record = false}, progress);
+    const Workload* target = target_workload(version_.project);
+    bool timed = false;  // at any workload: one that is far too slow at a small one is not timed at the target
     for (const GateResult& gate : run.gates) {
       const auto* facts = std::get_if<PerformanceFacts>(&gate.facts);
-      const Workload* target = target_workload(version_.project);
       if (facts == nullptr || target == nullptr) continue;
       report_.baseline = facts->baseline;
       for (const auto& [name, measured] : facts->workloads) {
-        if (name == target->name && measured.speed) return measured.speed->ratio.mean;
+        timed = timed || measured.speed.has_value();
+        if (name == target->name && measured.speed) ratio_ = measured.speed->ratio.mean;
       }
     }
-    return std::nullopt;
+    if (timed || run.outcome == Outcome::inconclusive || interrupted()) return Done{};
+    return Diagnostic{.message = "the current version cannot be timed: " + run.summary,
+                      .fix = fmt::format("see why: cudadent gate --device {}", report_.device),
+                      .code = run.code};
   }
 
   Result<Done> use(ProfileRun counted, std::optional<double> predicted) {
@@ -223,7 +232,6 @@ class Loop {
     if (!change) return refuse(**proposal, change.error());
     if (!tried_.insert(change->commit).second)
       return refuse(**proposal, {.message = "this very change was tried before", .fix = "propose another one"});
-    failures_in_a_row_ = 0;
     return attempt({.proposal = std::move(**proposal), .change = std::move(*change)});
   }
 
@@ -268,6 +276,7 @@ class Loop {
       if (!candidates.empty() && proposals.front().rule != candidates.front().proposal.rule) break;
       Proposal proposal = std::move(proposals.front());
       proposals.erase(proposals.begin());
+      if (been_at_.contains(proposal.files.at(point_file_name).value())) continue;  // a better one replaced it
       const Result<Snapshot>& change = change_of(proposal.files);
       if (!change || tried_.contains(change->commit)) continue;
       candidates.push_back({.proposal = std::move(proposal), .change = *change});
@@ -348,6 +357,11 @@ class Loop {
     if (!tried) return tried.error();
     const auto& iteration = std::get<IterationRecord>(tried->record.body);
     note(iteration, tried->record);
+    if (tried->outcome != Outcome::could_not_run) {
+      failures_in_a_row_ = 0;
+    } else if (++failures_in_a_row_ >= most_failures_in_a_row) {
+      report_.stopped = fmt::format("{} changes in a row could not be tried: {}", failures_in_a_row_, iteration.ground);
+    }
     if (iteration.decision != advance) return Done{};
     current_ = candidate.change.commit;
     if (has_clock(device_)) return look();
@@ -394,7 +408,8 @@ class Loop {
   std::vector<Advice> advice_{};
   Counted now_{};  // of the current version
   std::optional<double> ratio_{};
-  std::set<std::string> tried_{};
+  std::set<std::string> tried_{};    // commits
+  std::set<std::string> been_at_{};  // points of the versions that were current, as point.toml has them
   CountedVersions counted_{};
   std::map<FileChanges, Result<Snapshot>> changes_{};  // of the current version
   int failures_in_a_row_ = 0;

@@ -19,19 +19,20 @@ struct Step {
 // Of one tunable, with the nearest value of another one where the rules demand it.
 struct Move {
   Step step;
+  std::ptrdiff_t distance;  // places between the values among the tunable's choices
   std::optional<Step> needs{};
   Values point;
 };
 
+std::ptrdiff_t distance(const Tunable& tunable, double a, double b) {
+  const auto place = [&](double value) { return std::ranges::find(tunable.choices, value) - tunable.choices.begin(); };
+  return std::abs(place(a) - place(b));
+}
+
 // The choices, those that stand nearest to the current one first.
 std::vector<double> nearest_first(const Tunable& tunable, double current) {
   std::vector<double> choices = tunable.choices;
-  const auto place = [&](double value) {
-    return std::find(tunable.choices.begin(), tunable.choices.end(), value) - tunable.choices.begin();
-  };
-  const auto here = place(current);
-  std::stable_sort(choices.begin(), choices.end(),
-                   [&](double a, double b) { return std::abs(place(a) - here) < std::abs(place(b) - here); });
+  std::ranges::stable_sort(choices, {}, [&](double choice) { return distance(tunable, choice, current); });
   choices.erase(choices.begin());
   return choices;
 }
@@ -40,15 +41,15 @@ bool is_of(const Tunable& tunable, const std::string& side) {
   return tunable.on.empty() || tunable.on == side;
 }
 
-void add_with_needs(const Project& project, const Step& step, const Values& moved, const std::string& side,
-                    std::vector<Move>& moves) {
+void add_with_needs(const Project& project, const Move& alone, const std::string& side, std::vector<Move>& moves) {
   for (const Tunable& other : project.tunables) {
-    if (&other == step.tunable || !is_of(other, side)) continue;
+    if (&other == alone.step.tunable || !is_of(other, side)) continue;
     for (const double choice : nearest_first(other, project.point.at(other.name))) {
-      Values point = moved;
-      point[other.name] = choice;
-      if (broken_rule(project, point) != nullptr) continue;
-      moves.push_back({.step = step, .needs = Step{&other, choice}, .point = std::move(point)});
+      Move move = alone;
+      move.needs = Step{&other, choice};
+      move.point[other.name] = choice;
+      if (broken_rule(project, move.point) != nullptr) continue;
+      moves.push_back(std::move(move));
       break;
     }
   }
@@ -58,14 +59,15 @@ std::vector<Move> moves_of(const Project& project, const std::string& side) {
   std::vector<Move> moves;
   for (const Tunable& tunable : project.tunables) {
     if (!is_of(tunable, side)) continue;
+    const double current = project.point.at(tunable.name);
     for (const double choice : tunable.choices) {
-      if (choice == project.point.at(tunable.name)) continue;
-      Values moved = project.point;
-      moved[tunable.name] = choice;
-      if (broken_rule(project, moved) == nullptr) {
-        moves.push_back({.step = {&tunable, choice}, .point = std::move(moved)});
+      if (choice == current) continue;
+      Move move{.step = {&tunable, choice}, .distance = distance(tunable, choice, current), .point = project.point};
+      move.point[tunable.name] = choice;
+      if (broken_rule(project, move.point) == nullptr) {
+        moves.push_back(std::move(move));
       } else {
-        add_with_needs(project, {&tunable, choice}, moved, side, moves);
+        add_with_needs(project, move, side, moves);
       }
     }
   }
@@ -91,7 +93,7 @@ Proposal proposal_of(const Project& project, const Move& move, const std::string
 std::vector<Proposal> propose_moves(const Project& project, const std::vector<Advice>& advice,
                                     const std::string& side) {
   std::vector<Proposal> proposals;
-  const std::vector<Move> moves = moves_of(project, side);
+  std::vector<Move> moves = moves_of(project, side);
   for (const Advice& one : advice) {
     for (const Move& move : moves) {
       if (move.step.tunable->phase != one.phase) continue;
@@ -101,6 +103,8 @@ std::vector<Proposal> propose_moves(const Project& project, const std::vector<Ad
       proposals.push_back(std::move(proposal));
     }
   }
+  // A step of every tunable before a second one of any: which of them matters is found out first.
+  std::ranges::stable_sort(moves, {}, &Move::distance);
   for (const Move& move : moves) proposals.push_back(proposal_of(project, move, "search", "a neighbour"));
   return proposals;
 }

@@ -38,7 +38,8 @@ struct LoopState {
 using Propose = std::function<Result<std::optional<Proposal>>(const LoopState& state)>;
 
 // Moves of one tunable each, with the one other that the rules then demand: those that the advice asks for, bottleneck
-// after bottleneck, each foretelling what the advice does; then all of them as neighbours, which foretell nothing.
+// after bottleneck, each foretelling what the advice does; then all of them as neighbours, the nearest of every tunable
+// first, which foretell nothing.
 // `side` is "cpu" or "cuda": tunables of the other side are left alone.
 [[nodiscard]] std::vector<Proposal> propose_moves(const Project& project, const std::vector<Advice>& advice,
                                                   const std::string& side);

@@ -55,16 +55,32 @@ constexpr std::array shapes{
     Shape{"predict short", "predict",
           "outcome:outcome project?:string device?:string evidence?:evidence workload?:string summary?:string "
           "cycles?:number boost?:object|null sustained?:object|null launches?:array left_out?:integer"},
+    Shape{"advise", "advise",
+          "project:string device:string workload:string findings?:array advice?:array left_out?:integer"},
+    Shape{"try", "try",
+          RECORD_HEAD "hypothesis:string patch:string gates:array comparison_record:object|null notes:array", true},
+    Shape{"try short", "try",
+          "verdict:string id?:string project?:string device?:string run?:string workload?:string hypothesis?:string "
+          "gain?:object|null seen?:array files?:array lines_added?:integer lines_removed?:integer candidate?:string "
+          "parent?:string summary?:string notes?:array evidence?:evidence seconds?:number left_out?:integer"},
+    Shape{
+        "optimize", "optimize",
+        "run:string device:string start:string end:string iterations?:array bottlenecks?:array cycles_at_start?:number "
+        "cycles_at_end?:number predicted_at_start?:number|null predicted_at_end?:number|null "
+        "busiest_sm_at_start?:number busiest_sm_at_end?:number baseline?:string ratio_at_start?:number|null "
+        "ratio_at_end?:number|null elsewhere?:array stopped?:string seconds?:number verdict:string left_out?:integer"},
     Shape{"run", "run",
           "device:string evidence:evidence outcome:string program_exit_code:integer findings:integer launches:array"},
     Shape{"run short", "run",
-          "outcome:string device?:string program_exit_code?:integer findings?:integer launches?:array "
+          "outcome:string device?:string program_exit_code?:integer findings?:integer first_findings?:array "
+          "launches?:array "
           "left_out?:integer"},
     Shape{"compare", "compare",
           RECORD_HEAD
           "key:string|null note?:string phase?:string base?:object candidate?:object workload?:string "
           "final_claim?:boolean policy?:object seed:integer|null recipe?:object gain:object|null pairs_used:integer "
-          "calibration:object samples:array calibration_samples:array problem?:string fix?:string notes:array"},
+          "calibration:object samples:array calibration_samples:array counters?:array predicted?:object "
+          "not_predicted?:string problem?:string fix?:string notes:array"},
     Shape{
         "compare short", "compare",
         "verdict:string id?:string project?:string device?:string run?:string workload?:string gain?:object|null "

@@ -107,7 +107,8 @@ Json brief_program(const ProgramRun& run) {
   return {{"outcome", run.outcome},
           {"device", run.device},
           {"program_exit_code", run.program_exit_code},
-          {"findings", run.findings},
+          {"findings", run.findings.size()},
+          {"first_findings", brief_findings(run.findings)},
           {"launches", std::move(launches)}};
 }
 

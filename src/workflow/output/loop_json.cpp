@@ -2,6 +2,7 @@
 
 #include "support/json.hpp"
 #include "workflow/optimize/optimize.hpp"
+#include "workflow/output/brief.hpp"
 #include "workflow/output/output.hpp"
 
 namespace flashmoe::workflow {
@@ -55,9 +56,11 @@ Json list_of(const std::vector<Iteration>& iterations) {
 }
 
 std::string advice_json(const Answer& answer, const ProfileRun& run, const std::vector<Advice>& advice) {
-  return written(
-      answer,
-      {{"project", run.project}, {"device", run.device}, {"workload", run.workload}, {"advice", list_of(advice)}});
+  return written(answer, {{"project", run.project},
+                          {"device", run.device},
+                          {"workload", run.workload},
+                          {"findings", brief_findings(run.findings)},
+                          {"advice", list_of(advice)}});
 }
 
 std::string optimize_json(const Answer& answer, const OptimizeReport& report) {

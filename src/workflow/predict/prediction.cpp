@@ -65,26 +65,35 @@ std::string cubin_of(const Image& image) {
   return std::filesystem::path(image.path).replace_extension("cubin").string();
 }
 
-Result<std::vector<predict::SassKernel>> sass_of_all(const Runnable& kernel) {
+std::vector<std::string> cubins_of(const Runnable& kernel) {
+  std::vector<std::string> cubins;
+  for (const auto& image : kernel.images) cubins.push_back(cubin_of(image));
+  return cubins;
+}
+
+Result<std::vector<predict::SassKernel>> sass_of_all(const std::vector<std::string>& cubins) {
   const auto nvdisasm = find_nvdisasm();
   if (!nvdisasm) return nvdisasm.error();
   std::vector<predict::SassKernel> all;
-  for (const auto& image : kernel.images) {
-    auto sass = sass_of(*nvdisasm, cubin_of(image));
+  for (const std::string& cubin : cubins) {
+    auto sass = sass_of(*nvdisasm, cubin);
     if (!sass) return sass.error();
     std::move(sass->begin(), sass->end(), std::back_inserter(all));
   }
   return all;
 }
 
+// One launch after the other, and what lies between them: at least what it does in a graph, at most what it does in a
+// stream. Left out, moving work into a second launch would look like a gain.
 predict::Time sum_of(const std::vector<LaunchPrediction>& launches, predict::Time predict::Prediction::*time) {
   predict::Time sum;
   for (const LaunchPrediction& launch : launches) {
     const predict::Time& one = launch.prediction.*time;
     if (one.us == 0) return {};
-    sum.us += one.us;
-    sum.least_us += one.least_us;
-    sum.most_us += one.most_us;
+    const predict::LaunchCost between = &launch == launches.data() ? predict::LaunchCost{} : launch.prediction.launch;
+    sum.us += one.us + between.graph_us.value;
+    sum.least_us += one.least_us + between.graph_us.value;
+    sum.most_us += one.most_us + between.stream_us.value;
   }
   return sum;
 }
@@ -108,9 +117,7 @@ bool PredictionRun::is_predicted() const {
 }
 
 double PredictionRun::cycles() const {
-  double sum = 0;
-  for (const LaunchPrediction& launch : launches) sum += launch.prediction.cycles;
-  return sum;
+  return boost().us * boost_clock_mhz;
 }
 
 predict::Time PredictionRun::boost() const {
@@ -140,8 +147,8 @@ Result<LaunchPrediction> predict_launch(const LaunchReport& report, const std::v
   const auto kernel =
       std::find_if(sass.begin(), sass.end(), [&](const predict::SassKernel& one) { return one.name == report.kernel; });
   if (kernel == sass.end())
-    return Diagnostic{.message = fmt::format("the cubins of the project have no code of {}", report.kernel),
-                      .fix = "remove .cudadent/build and run again",
+    return Diagnostic{.message = fmt::format("the cubins have no code of {}", report.kernel),
+                      .fix = "name the cubin of every kernel; of a project, remove .cudadent/build and run again",
                       .code = codes::predict_abstains};
   const auto run = ptx_run_from(report.json);
   if (!run) return run.error();
@@ -175,38 +182,56 @@ Result<LaunchPrediction> predict_launch(const LaunchReport& report, const std::v
   return answer;
 }
 
+namespace {
+
+// Only there the way of warps is known.
+Result<Gpu> predicted_gpu(const DeviceSelector& device, const std::string& instead) {
+  if (capabilities_of(device).counters != CounterKind::exact)
+    return Diagnostic{.message = fmt::format("{} ({}) is not predicted: only what runs on a virtual GPU is",
+                                             device.to_string(), device.from),
+                      .fix = "use --device virtual:" + instead,
+                      .code = codes::usage_device};
+  return find_gpu(device.gpu);
+}
+
+}  // namespace
+
 Result<PredictionRun> predict_project(const Project& project, const PredictionRequest& request, Progress& progress) {
   const auto device = select_device(request.device, "virtual:" + project.cuda_device);
   if (!device) return device.error();
-  if (capabilities_of(*device).counters != CounterKind::exact)
-    return Diagnostic{.message = fmt::format("{} ({}) is not predicted: only what runs on a virtual GPU is",
-                                             device->to_string(), device->from),
-                      .fix = "use --device virtual:" + project.cuda_device,
-                      .code = codes::usage_device};
+  const auto gpu = predicted_gpu(*device, project.cuda_device);
+  if (!gpu) return gpu.error();
   const auto workload = profiled_workload(project, request.workload);
   if (!workload) return workload.error();
-  const auto gpu = find_gpu(device->gpu);
-  if (!gpu) return gpu.error();
 
   progress.step("build", 10);
   const ReportFile report;
   auto kernel = gpu_runnable(project, *device, {.checks = "none", .report = report.path()}, progress);
   if (!kernel) return kernel.error();
   kernel->environment.emplace_back("VGPU_PATHS=1");
-  const auto sass = sass_of_all(*kernel);
+  const auto sass = sass_of_all(cubins_of(*kernel));
   if (!sass) return sass.error();
 
   progress.step("run", 10);
   const std::uint64_t seed = request.seed != 0 ? request.seed : fresh_seed();
-  const auto counted =
-      count_call(project, *device, {.kernel = *kernel, .report = report.path(), .workload = *workload, .seed = seed});
+  const auto counted = count_call(project, *device,
+                                  {.kernel = *kernel,
+                                   .report = report.path(),
+                                   .workload = *workload,
+                                   .seed = seed,
+                                   .reference = request.reference});
   if (!counted) return counted.error();
+  if (request.reference != nullptr && !counted->findings.empty())
+    return Diagnostic{.message = project.name + " is not right: " + counted->findings.front().what,
+                      .fix = "cudadent gate " + project.directory,
+                      .code = counted->findings.front().code};
 
   progress.step("predict", 2);
   PredictionRun run{.project = project.name,
                     .device = device->to_string(),
                     .workload = workload->name,
-                    .image_hash = kernel->content_hash};
+                    .image_hash = kernel->content_hash,
+                    .boost_clock_mhz = gpu->boost_clock_mhz.value};
   for (const LaunchProfile& launch : counted->launches) {
     auto predicted = predict_launch(launch.report, *sass, *gpu);
     if (!predicted) return predicted.error();
@@ -216,6 +241,40 @@ Result<PredictionRun> predict_project(const Project& project, const PredictionRe
   if (run.launches.empty())
     return Diagnostic{.message = "the call launched nothing: there is nothing to predict",
                       .fix = "look at cuda.launch and `when` in cudadent.toml",
+                      .code = codes::predict_abstains};
+  return run;
+}
+
+Result<PredictionRun> predict_report(const ReportRequest& request, Progress& progress) {
+  const auto device = select_device(request.device);
+  if (!device) return device.error();
+  const auto gpu = predicted_gpu(*device, "l4, the one that the program ran on");
+  if (!gpu) return gpu.error();
+
+  progress.step("disassemble", 2);
+  const auto all = sass_of_all(request.cubins);
+  if (!all) return all.error();
+
+  progress.step("predict", 2);
+  PredictionRun run{.project = std::filesystem::path(request.report).filename().string(),
+                    .device = device->to_string(),
+                    .boost_clock_mhz = gpu->boost_clock_mhz.value};
+  for (const LaunchReport& report : read_launches(request.report)) {
+    if (report.kernel.empty()) continue;  // what the context said at its end
+    // Plans look at the machine: what ran there is not what would run here.
+    if (report.sms != gpu->sm_count.value)
+      return Diagnostic{.message = fmt::format("{} ran on {} SMs, and {} has {}", report.kernel, report.sms,
+                                               device->to_string(), gpu->sm_count.value),
+                        .fix = "predict for the GPU that the program saw (VGPU_DEVICE)",
+                        .code = codes::usage_device};
+    auto predicted = predict_launch(report, *all, *gpu);
+    if (!predicted) return predicted.error();
+    run.launches.push_back(std::move(*predicted));
+  }
+  progress.done();
+  if (run.launches.empty())
+    return Diagnostic{.message = request.report + " has no launch: there is nothing to predict",
+                      .fix = "run the program with VGPU_PATHS=1 and VGPU_REPORT=" + request.report,
                       .code = codes::predict_abstains};
   return run;
 }

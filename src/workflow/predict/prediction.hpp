@@ -14,6 +14,7 @@
 #include "support/result.hpp"
 #include "workflow/gpu/launch_report.hpp"
 #include "workflow/project/project.hpp"
+#include "workflow/runner/runner.hpp"
 #include "workflow/verdict/evidence.hpp"
 #include "workflow/verdict/verdict.hpp"
 
@@ -46,30 +47,41 @@ struct LaunchPrediction {
 };
 
 struct PredictionRun {
-  std::string project{};
+  std::string project{};  // or the name of the report
   std::string device{};
-  std::string workload{};
-  std::string image_hash{};  // SHA-256 of what ran
+  std::string workload{};    // empty: of a report
+  std::string image_hash{};  // SHA-256 of what ran; empty: of a report
+  double boost_clock_mhz = 0;
   std::vector<LaunchPrediction> launches{};
 
-  [[nodiscard]] bool is_predicted() const;  // all launches are
-  [[nodiscard]] double cycles() const;      // sums over the launches
-  [[nodiscard]] predict::Time boost() const;
-  [[nodiscard]] predict::Time sustained() const;          // 0: no such clock is known
+  [[nodiscard]] bool is_predicted() const;        // all launches are
+  [[nodiscard]] double cycles() const;            // of the call at boost: DRAM and the gaps between launches count, too
+  [[nodiscard]] predict::Time boost() const;      // of all launches and the gaps between them
+  [[nodiscard]] predict::Time sustained() const;  // 0: no such clock is known
   [[nodiscard]] const LaunchPrediction* longest() const;  // nullptr: no launch
   [[nodiscard]] Evidence evidence() const;
 };
 
 struct PredictionRequest {
-  std::string device{};    // empty: FLASHMOE_DEVICE, else the project's GPU
-  std::string workload{};  // empty: the target workload
-  std::uint64_t seed = 0;  // of the inputs; 0: a new one
+  std::string device{};                 // empty: FLASHMOE_DEVICE, else the project's GPU
+  std::string workload{};               // empty: the target workload
+  std::uint64_t seed = 0;               // of the inputs; 0: a new one
+  const Runnable* reference = nullptr;  // a result that it refuses is not predicted; null: nobody judges
 };
 
 inline constexpr int prediction_steps = 3;  // of a Progress
 
 [[nodiscard]] Result<PredictionRun> predict_project(const Project& project, const PredictionRequest& request,
                                                     Progress& progress);
+
+// Anybody's program that ran on a virtual GPU: what it left behind there (VGPU_REPORT, with VGPU_PATHS=1), and the
+// cubins of the PTX that ran, compiled with -lineinfo.
+struct ReportRequest {
+  std::string report{};
+  std::vector<std::string> cubins{};
+  std::string device{};  // the one that it ran on; empty: FLASHMOE_DEVICE
+};
+[[nodiscard]] Result<PredictionRun> predict_report(const ReportRequest& request, Progress& progress);
 
 // A launch as its report has it, with SASS of its kernel.
 [[nodiscard]] Result<LaunchPrediction> predict_launch(const LaunchReport& report,

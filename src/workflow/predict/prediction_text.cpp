@@ -128,7 +128,8 @@ std::string prediction_summary(const PredictionRun& run) {
 }
 
 std::string prediction_text(const PredictionRun& run, const PredictionView& view) {
-  std::string text = fmt::format("{}, workload {}, on {}\n\n", run.project, run.workload, run.device);
+  const std::string workload = run.workload.empty() ? "" : ", workload " + run.workload;
+  std::string text = fmt::format("{}{}, on {}\n\n", run.project, workload, run.device);
   for (const LaunchPrediction& launch : run.launches) {
     text += run.launches.size() > 1 ? fmt::format("Launch {} of {}: {}\n", &launch - run.launches.data() + 1,
                                                   run.launches.size(), launch.report.name)

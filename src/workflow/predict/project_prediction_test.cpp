@@ -96,6 +96,21 @@ keys = 64
   EXPECT_LT(end.cycles(), start.cycles());
 }
 
+TEST(Prediction, ASecondLaunchCostsWhatLiesBetween) {
+  LaunchPrediction launch;
+  launch.prediction.cycles = 3000;
+  launch.prediction.boost = {.us = 2, .least_us = 1, .most_us = 3};
+  launch.prediction.launch = {.stream_us = {1.6, "a source"}, .graph_us = {0.9, "a source"}};
+  PredictionRun run{.boost_clock_mhz = 2000, .launches = {launch}};
+  EXPECT_DOUBLE_EQ(run.cycles(), 4000);  // DRAM had more to do than the SMs
+  run.launches.push_back(launch);
+  EXPECT_DOUBLE_EQ(run.boost().us, 2 + 0.9 + 2);
+  EXPECT_DOUBLE_EQ(run.boost().least_us, 1 + 0.9 + 1);
+  EXPECT_DOUBLE_EQ(run.boost().most_us, 3 + 1.6 + 3);
+  EXPECT_DOUBLE_EQ(run.cycles(), 9800);
+  EXPECT_EQ(run.sustained().us, 0);
+}
+
 TEST(Prediction, AMissingToolIsNamedWithItsRemedy) {
   const char* const before = std::getenv("NVDISASM");
   const std::string kept = before == nullptr ? "" : before;

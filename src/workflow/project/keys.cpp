@@ -127,6 +127,8 @@ std::vector<KeySpec> make_table() {
       {"cuda.architectures", T::text_list, false, "Each instance is compiled for each of them.", "[\"sm_89\"]"},
       {"cuda.device", T::text, false, "Whose limits hold (cudadent doctor lists the devices).", "\"l4\""},
       {"cuda.flags", T::text_list, false, "Further nvcc flags."},
+      {"cuda.baseline", T::text, false,
+       "What to beat on a virtual GPU: a directory with a project of the same inputs and outputs. Both are predicted."},
       {"cuda.launch", T::text_list, false,
        "Instances that make up one call on a GPU, in this order. Default: the first one."},
       {"cuda.instances", T::group_list, true, "The kernels that must be in every cubin, with their launch geometry."},

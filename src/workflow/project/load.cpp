@@ -57,6 +57,11 @@ Result<Project> parse(const std::string& text, const std::string& file, bool wit
     root = toml::parse(text, file);
   } catch (const toml::parse_error& error) {
     const toml::source_position at = error.source().begin;
+    if (file.ends_with(".cu") || file.ends_with(".cpp") || file.ends_with(".py")) {
+      return Diagnostic{.message = file + " is a source; a project is a directory with cudadent.toml and a reference",
+                        .fix = "write these two beside it: cudadent new shows how, docs/virtual-gpu.md explains them",
+                        .code = codes::project_not_toml};
+    }
     Diagnostic problem = locations.error_at({static_cast<int>(at.line), static_cast<int>(at.column)}, "",
                                             fmt::format("is not TOML: {}", error.description()),
                                             "check quotes, brackets and commas there; texts stand in \"...\"");

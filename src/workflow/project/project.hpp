@@ -147,6 +147,7 @@ struct Project {
   std::vector<std::string> cuda_architectures;  // "sm_89"
   std::vector<std::string> cuda_launch;         // instances that make up one call, in this order
   std::string cuda_device = "l4";               // whose limits the build gate checks
+  std::string cuda_baseline{};                  // directory of the project to beat where times are predicted
   Callable kernel;                              // the CPU entry under test; may be absent beside [cuda]
   Callable reference;
   Callable baseline;

@@ -294,6 +294,7 @@ class Reader {
     project_.cuda_architectures = texts_of(view["architectures"]);
     if (project_.cuda_architectures.empty()) project_.cuda_architectures = {"sm_89"};
     project_.cuda_device = text_of(view["device"], project_.cuda_device);
+    project_.cuda_baseline = text_of(view["baseline"]);
     std::size_t index = 0;
     static const toml::array none;
     const toml::array* instances = view["instances"].as_array();

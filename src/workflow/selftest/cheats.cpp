@@ -19,6 +19,7 @@
 #include "workflow/runner/inputs.hpp"
 #include "workflow/runner/session.hpp"
 #include "workflow/selftest/corpus.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -139,7 +140,9 @@ CheatOutcome run_once(Playground& playground, const Cheat& cheat) {
     const bool judged = gate.outcome == Outcome::fails;
     if (gate.outcome != Outcome::holds) outcome.stopped_at = judged ? gate.gate : gate.gate + not_decided;
     outcome.message = gate.summary;
-    outcome.as_expected = outcome.stopped_at == outcome.expected_gate;
+    // The same guard watches in both gates: what it refuses before it is timed is refused.
+    const bool refused_before = judged && gate.code == codes::kernel_refused && outcome.expected_gate == "performance";
+    outcome.as_expected = outcome.stopped_at == outcome.expected_gate || refused_before;
     outcome.seconds = seconds_since(start);
     return outcome;
   };

@@ -166,13 +166,15 @@ Comparison compare_versions(const PairSource& equal_pair, const PairSource& pair
   if (!std::isfinite(result.calibration.minimum_detectable_gain)) {
     return stop(Ending::threshold_refused, refused_threshold(result.calibration, plan.policy));
   }
-  // What is clearly faster is faster on any machine; that a gain is missing can be said only where it would be seen.
+  // What is clearly faster or slower is so on any machine; that a gain is missing can be said only where it would be
+  // seen.
   const bool too_coarse = plan.policy.min_gain < result.calibration.minimum_detectable_gain;
   double in_all_blocks = 0;
   bool slow_in_some = false;
   const auto decide_now = [&] {
     result.verdict = decide_by_plan(result.log_ratios(), plan);
-    if (too_coarse && result.verdict.decision == Decision::revert) result.verdict.decision = Decision::inconclusive;
+    const bool misses_only_the_gain = result.verdict.decision == Decision::revert && result.verdict.interval.upper >= 0;
+    if (too_coarse && misses_only_the_gain) result.verdict.decision = Decision::inconclusive;
     in_all_blocks = log_ratio_of_all_blocks(result.pairs);
     slow_in_some = result.verdict.decision == Decision::keep && !(in_all_blocks > 0);
     if (!slow_in_some) return;

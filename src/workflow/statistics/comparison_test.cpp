@@ -79,15 +79,18 @@ TEST(Pair, AllBlocksTogether) {
   EXPECT_NEAR(log_ratio_of_all_blocks({one, of_an_old_record}), 0.5 * (std::log(0.5) + std::log(2)), 1e-12);
 }
 
-TEST(Comparison, BelowTheNoiseAClearGainIsKeptAndNothingIsReverted) {
+TEST(Comparison, BelowTheNoiseOnlyAClearGainIsKeptAndOnlyAClearLossReverted) {
   const Comparison keep = compare_versions(source(1, 0, 0.03), source(2, 0.5, 0.03), plan_with(0.005));
   ASSERT_GT(keep.calibration.minimum_detectable_gain, 0.005);
   EXPECT_EQ(keep.word(), "KEEP");
   EXPECT_EQ(keep.problem.message, "");
   const Comparison slower = compare_versions(source(1, 0, 0.03), source(2, -0.5, 0.03), plan_with(0.005));
-  EXPECT_EQ(slower.word(), "INCONCLUSIVE");
+  EXPECT_EQ(slower.word(), "REVERT");
   EXPECT_LT(slower.pairs.size(), 24U) << "it stops as soon as it knows";
-  EXPECT_NE(slower.problem.fix.find("--min-gain 0.0"), std::string::npos) << slower.problem.fix;
+  const Comparison a_little_slower = compare_versions(source(1, 0, 0.03), source(2, -0.01, 0.03), plan_with(0.005));
+  ASSERT_GT(a_little_slower.verdict.interval.upper, 0);
+  EXPECT_EQ(a_little_slower.word(), "INCONCLUSIVE");
+  EXPECT_NE(a_little_slower.problem.fix.find("--min-gain 0.0"), std::string::npos) << a_little_slower.problem.fix;
 }
 
 TEST(Comparison, PairsThatCannotDecideAreRefusedBeforeTheFirst) {

@@ -45,6 +45,16 @@ struct MeasuredWorkload {
   bool operator==(const MeasuredWorkload&) const = default;
 };
 
+// Where there is no clock: both sides as predicted on the same device. Never evidence of a speed.
+struct PredictedSpeedFacts {
+  std::string workload{};
+  std::string baseline_sha256{}, kernel_sha256{};  // of the images that were predicted
+  double baseline_cycles = 0, kernel_cycles = 0;   // of a call
+  double ratio = 0;                                // of the one over the other
+  std::vector<std::string> doubts{};               // why either figure may be off
+  bool operator==(const PredictedSpeedFacts&) const = default;
+};
+
 struct PerformanceFacts {
   static constexpr const char* gate = "performance";
   std::uint64_t seed = 0;
@@ -52,7 +62,8 @@ struct PerformanceFacts {
   Named<MeasuredWorkload> workloads{};            // in the order they were measured
   std::optional<std::string> baseline_version{};  // what it says it runs on
   std::optional<int> look{};                      // which one at this kernel on this device, from 1
-  std::string failure{};                          // "refused", "baseline drift", ...; empty: none
+  std::optional<PredictedSpeedFacts> predicted{};
+  std::string failure{};  // "refused", "baseline drift", ...; empty: none
   bool operator==(const PerformanceFacts&) const = default;
 };
 

@@ -1,0 +1,176 @@
+"""What our kernels and the peers' would take on a GPU that is not here, all of them as `cudadent predict` says it.
+
+predicted.py [--build DIR] [--nvdisasm PATH] [--journey PROJECT] [--check]
+
+Every kernel runs the problem (one head, S=128) on the virtual GPU through the peers' harness, which judges the result
+and records the way of the warps; the SASS is that of the PTX that ran. Nothing is measured.
+
+--build DIR           a build tree with peers_host, vgpu, flashmoe_peer and cudadent    (default: build/release)
+--nvdisasm PATH       (default: $NVDISASM, PATH, the CUDA toolkit, build/venv-clients)
+--journey PROJECT     examples/attention_journey at some point, as a further row
+--check               exit with 1 unless that row is at most the better peer's
+
+Exit code 0: predicted; 1: a result was wrong, or --check failed; 3: it could not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from comparison import FLASH_ATTENTION, FLASHINFER, OURS, SIDES
+from executed import DEVICE, CannotRunError, launches_of
+from nvdisasm import find_nvdisasm
+from peer_builds import ROOT, build, find_nvcc
+from problems import Problem, flash_attention_instance, flashinfer_instance
+
+JOURNEY = "the journey"
+PEERS = (FLASHINFER, FLASH_ATTENTION)
+# One head, where no wave hides anything: what the journey is about.
+SMALL = [Problem(1, 1, 128, 128, head_dim) for head_dim in (64, 128)]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A call: all its launches, and what lies between them."""
+
+    side: str
+    kernels: list[str]
+    ctas: list[int]
+    cycles: float
+    microseconds: float  # at the boost clock
+    limiter: str  # of the longest launch
+    doubts: list[str]
+    refusals: list[str]
+
+    @property
+    def is_predicted(self) -> bool:
+        return not self.refusals
+
+
+def from_answer(side: str, answer: dict[str, Any]) -> Predicted:
+    """Of `cudadent predict --json`."""
+    launches = answer["launches"]
+    longest = max(launches, key=lambda launch: launch["cycles"])
+    return Predicted(
+        side=side,
+        kernels=[launch["kernel"] for launch in launches],
+        ctas=[launch["grid"][0] * launch["grid"][1] * launch["grid"][2] for launch in launches],
+        cycles=answer["cycles"],
+        microseconds=answer["boost"]["us"],
+        limiter=longest["limiter"],
+        doubts=[doubt for launch in launches for doubt in launch["doubts"]],
+        refusals=[refusal for launch in launches for refusal in launch["refusals"]],
+    )
+
+
+class Predictor:
+    def __init__(self, build_tree: Path, nvdisasm: str) -> None:
+        self.host = build_tree / "tests" / "peers" / "peers_host"
+        self.driver = build_tree / "vgpu" / "libcuda.so.1"
+        self.cudadent = build_tree / "bin" / "cudadent"
+        self.ours = build_tree / "bench" / "peers" / "flashmoe_peer.so"
+        self.images = build_tree / "src" / "kernels" / "cuda" / "images"
+        for needed in (self.host, self.driver, self.cudadent, self.ours):
+            if not needed.exists():
+                raise CannotRunError(f"{needed} is not there: build peers_host, vgpu, cudadent and flashmoe_peer")
+        self.environment = {**os.environ, "NVDISASM": nvdisasm}
+
+    def predict(self, side: str, problem: Problem, gpu: str = DEVICE) -> Predicted:
+        with tempfile.TemporaryDirectory() as scratch:
+            report = Path(scratch) / "report.jsonl"
+            if not launches_of(self.host, self.driver, self._plugin(side, problem), problem, report, True,
+                               VGPU_DEVICE=gpu, VGPU_PATHS="1"):  # fmt: skip
+                raise CannotRunError(f"{side} is wrong on {problem.name}")
+            kernels = {json.loads(line)["kernel"] for line in report.read_text().splitlines()}
+            cubins = self._cubins(side, problem, kernels, Path(scratch))
+            words = ["--report", str(report), "--device", f"virtual:{gpu}", "--cubin", *map(str, cubins)]
+            return from_answer(side, self._ask(words))
+
+    def predict_project(self, project: Path, workload: str, gpu: str = DEVICE) -> Predicted:
+        words = [str(project), "--workload", workload, "--device", f"virtual:{gpu}"]
+        return from_answer(JOURNEY, self._ask(words))
+
+    def _plugin(self, side: str, problem: Problem) -> Path:
+        return self.ours if side == OURS else build(self._instance(side, problem)) / "peer.so"
+
+    @staticmethod
+    def _instance(side: str, problem: Problem) -> str:
+        return flashinfer_instance(problem) if side == FLASHINFER else flash_attention_instance(problem)
+
+    def _cubins(self, side: str, problem: Problem, kernels: set[str], scratch: Path) -> list[Path]:
+        if side != OURS:
+            return [build(self._instance(side, problem)) / "kernel.cubin"]
+        # The library ships PTX without lines, and that is what ran: its own text gives the lines to the SASS.
+        cubins = []
+        for name in sorted(kernels):
+            cubins.append(scratch / f"{name}.cubin")
+            ptxas = Path(find_nvcc()).with_name("ptxas")
+            command = [str(ptxas), "-O3", "-lineinfo", "-arch=sm_89", str(self.images / f"{name}.ptx")]
+            subprocess.run([*command, "-o", str(cubins[-1])], check=True)
+        return cubins
+
+    def _ask(self, words: list[str]) -> dict[str, Any]:
+        command = [str(self.cudadent), "predict", *words, "--json", "--quiet"]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+        answer: dict[str, Any] = json.loads(done.stdout or "{}")
+        if "launches" not in answer:
+            raise CannotRunError(f"{' '.join(command)} ended with {done.returncode}: {done.stdout}{done.stderr}")
+        return answer
+
+
+def table(rows: list[tuple[Problem, Predicted]]) -> str:
+    lines = ["| problem |  | CTAs | predicted cycles | us at boost | limited by |", "|" + " --- |" * 6]
+    for problem, row in rows:
+        cycles = f"{row.cycles:.0f} | {row.microseconds:.2f}" if row.is_predicted else f"{row.refusals[0]} |"
+        ctas = " + ".join(map(str, row.ctas))
+        lines.append(f"| {problem.name} | {row.side} | {ctas} | {cycles} | {row.limiter} |")
+    return "\n".join(lines)
+
+
+def is_at_most_the_peers(rows: list[Predicted]) -> bool:
+    """Whether the journey's row takes no more than each peer's; a row that is not predicted decides nothing."""
+    of_side = {row.side: row for row in rows if row.is_predicted}
+    if JOURNEY not in of_side or not all(peer in of_side for peer in PEERS):
+        return False
+    return all(of_side[JOURNEY].cycles <= of_side[peer].cycles for peer in PEERS)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
+    parser.add_argument("--nvdisasm")
+    parser.add_argument("--journey", type=Path)
+    parser.add_argument("--check", action="store_true")
+    parsed = parser.parse_args()
+    if parsed.check and not parsed.journey:
+        parser.error("--check judges the --journey")
+    return parsed
+
+
+def main() -> int:
+    options = parse()
+    try:
+        predictor = Predictor(options.build.absolute(), find_nvdisasm(options.nvdisasm))
+        rows = [(problem, predictor.predict(side, problem)) for problem in SMALL for side in SIDES]
+        if options.journey:  # D=64
+            rows.insert(len(SIDES), (SMALL[0], predictor.predict_project(options.journey, "small")))
+    except (RuntimeError, OSError, subprocess.CalledProcessError, SystemExit) as error:
+        print(f"predicted: {error}", file=sys.stderr)
+        return 3
+    print(table(rows))
+    if options.check and not is_at_most_the_peers([row for problem, row in rows if problem == SMALL[0]]):
+        print("predicted: the journey's end takes longer than a peer", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
