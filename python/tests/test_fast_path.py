@@ -163,6 +163,7 @@ def test_autograd_learns_of_writes_in_place() -> None:
         fs.attention(q, k, v, out=torch.empty_like(q))
 
 
+@pytest.mark.timed
 def test_a_call_costs_less_than_sdpa(capsys: pytest.CaptureFixture[str]) -> None:
     """One query and one key: what is timed is the way there and back."""
     sdpa = torch.nn.functional.scaled_dot_product_attention

@@ -2,9 +2,10 @@
 # Builds the wheel and tests it where people will use it: installed into fresh environments, from outside the tree. Builds
 # it once more in a copy of the tree elsewhere: the same bytes must come out.
 #
-#   python/tests/wheel_test.sh [--build | --test | --twice-from-nothing] PYTHON [OTHER_PYTHON ...]
+#   python/tests/wheel_test.sh [--build | --test | --timed | --twice-from-nothing] PYTHON [OTHER_PYTHON ...]
 #
-# --build, --test: only what comes before the installation, or only that and the tests of what was built there.
+# --build: only what comes before the installation. --test: only the installation and the tests that may run beside
+# anything. --timed: only the tests that judge times, in the environments that --test left.
 # --twice-from-nothing: only the building, and the copy is compiled anew instead of with what the cache keeps.
 # PYTHON builds: it has scikit-build-core and torch. Its packages, and those of each OTHER_PYTHON (another torch version:
 # the same binary must serve it), are what the wheel meets in a fresh environment each. One more environment has NumPy
@@ -47,16 +48,33 @@ build_twice() { # build_twice python
   [[ -s $(echo "$work"/unpacked/*.dist-info/licenses/THIRD_PARTY.md) ]] || { echo "the wheel has no THIRD_PARTY.md"; exit 1; }
 }
 
-[[ $mode == --test ]] || build_twice "$1"
-[[ $mode == "" || $mode == --test ]] || exit 0
+run_tests() { # run_tests environment marks
+  (cd "$work" && OMP_WAIT_POLICY=passive "$1/bin/python" -m pytest -q -p no:cacheprovider -m "$2" "$root/python/tests")
+}
+
+# One environment after the other. What a neighbour spoilt is asked again: it can make a call slower, never quicker.
+run_timed() {
+  local environment status=0
+  for environment in "$work"/with-torch-*; do
+    run_tests "$environment" timed || { sleep 20 && run_tests "$environment" timed; } ||
+      { sleep 40 && run_tests "$environment" timed; } || status=1
+  done
+  return $status
+}
+
+case $mode in
+  "") build_twice "$1" ;;
+  --test) ;;
+  --timed) run_timed; exit ;;
+  *) build_twice "$1"; exit ;;
+esac
 wheel=$(echo "$work"/wheel/*.whl)
 rm -rf "$work"/with*
 
 # Side by side: one core's work each for the most part. Who waits for a thread sleeps, where another needs the core.
 environments=() testing=()
 begin_tests() { # begin_tests environment
-  (cd "$work" && OMP_WAIT_POLICY=passive "$1/bin/python" -m pytest -q -p no:cacheprovider -m "not wheel" \
-    "$root/python/tests") >"$1.log" 2>&1 &
+  run_tests "$1" "not wheel and not timed" >"$1.log" 2>&1 &
   testing+=($!)
   environments+=("$1")
 }
@@ -85,4 +103,5 @@ for index in "${!testing[@]}"; do
   echo "${environments[$index]##*/}"
   cat "${environments[$index]}.log"
 done
+[[ $mode == --test ]] || run_timed || status=1
 exit $status
