@@ -11,13 +11,10 @@
 namespace flashmoe::python {
 
 struct AttentionInputs {
-  TensorView q, k, v;
-  const TensorView* bias = nullptr;
-  const TensorView* sinks = nullptr;
-  const TensorView* cu_q = nullptr;
-  const TensorView* cu_kv = nullptr;
-  const TensorView* kv_lengths = nullptr;
-  const TensorView* block_table = nullptr;
+#define FMS_REQUIRED(slot, name) TensorView name;
+#define FMS_FLOATS(slot, name, dtype) const TensorView* name = nullptr;
+#define FMS_INDICES(slot, name) const TensorView* name = nullptr;
+#include "attention_arguments.def"
   bool are_described = false;  // no memory behind them: what index arrays hold is not known
 };
 

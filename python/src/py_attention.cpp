@@ -3,6 +3,7 @@
 // libraries' arrays on a GPU to flashmoe_science._dlpack.
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string>
 
 #include "attention_call.hpp"
@@ -16,35 +17,26 @@ namespace flashmoe::python {
 namespace {
 
 enum AttentionSlot {
-  kQ,
-  kK,
-  kV,
-  kCausal,
-  kScale,
-  kWindow,
-  kSoftcap,
-  kBias,
-  kSinks,
-  kCuQ,
-  kCuKv,
-  kKvLengths,
-  kBlockTable,
-  kMaxQ,
-  kMaxKv,
-  kLayout,
-  kReturnLse,
-  kNumSplits,
-  kOut,
+#define FMS_REQUIRED(slot, ...) slot,
+#define FMS_OPTION(slot, ...) slot,
+#define FMS_FLOATS(slot, ...) slot,
+#define FMS_INDICES(slot, ...) slot,
+#define FMS_RESULT(slot, ...) slot,
+#include "attention_arguments.def"
   kDtype,   // plan_attention only
   kDevice,  // likewise
   kAttentionSlots
 };
 using AttentionSlots = std::array<PyObject*, kAttentionSlots>;
 
-Signature<kAttentionSlots> attention_signature("attention", 3, 3, "q", "k", "v", "causal", "scale", "window", "softcap",
-                                               "bias", "sinks", "cu_q", "cu_kv", "kv_lengths", "block_table", "max_q",
-                                               "max_kv", "layout", "return_lse", "num_splits", "out", "dtype",
-                                               "device");
+Signature<kAttentionSlots> attention_signature("attention", 3, 3,
+#define FMS_REQUIRED(slot, name) #name,
+#define FMS_OPTION(slot, name, ...) #name,
+#define FMS_FLOATS(slot, name, ...) #name,
+#define FMS_INDICES(slot, name) #name,
+#define FMS_RESULT(slot, name) #name,
+#include "attention_arguments.def"
+                                               "dtype", "device");
 
 enum ForwardSlot { kForwardQ, kForwardK, kForwardV, kForwardLse, kForwardCausal, kForwardScale, kForwardSlots };
 Signature<kForwardSlots> forward_signature("flash_attention_forward", 6, 3, "Q", "K", "V", "lse", "causal", "scale");
@@ -68,16 +60,21 @@ bool read_attention_options(const AttentionSlots& slots, AttentionOptions& optio
 
 // The arrays of one attention call, alive until it is over.
 struct LoadedAttention {
-  ArrayArg q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table, out;
+#define FMS_REQUIRED(slot, name) ArrayArg name;
+#define FMS_FLOATS(slot, name, dtype) ArrayArg name;
+#define FMS_INDICES(slot, name) ArrayArg name;
+#define FMS_RESULT(slot, name) ArrayArg name;
+#include "attention_arguments.def"
   AttentionInputs inputs;
   const TensorView* out_view = nullptr;
 
   // Of shapes, which are nowhere by themselves.
   void set_place(Place place) {
-    for (ArrayArg* array : {&q, &k, &v, &bias, &sinks, &cu_q, &cu_kv, &kv_lengths, &block_table, &out}) {
-      array->view.place = place;
-    }
-    inputs.q.place = inputs.k.place = inputs.v.place = place;
+#define FMS_REQUIRED(slot, name) name.view.place = inputs.name.place = place;
+#define FMS_FLOATS(slot, name, dtype) name.view.place = place;
+#define FMS_INDICES(slot, name) name.view.place = place;
+#define FMS_RESULT(slot, name) name.view.place = place;
+#include "attention_arguments.def"
   }
 
   bool load(const AttentionSlots& slots, Family family, ScalarType shape_dtype) {
@@ -88,20 +85,16 @@ struct LoadedAttention {
       view = &array.view;
       return array.load(slots[slot], attention_signature.name(slot), family, writable, dtype);
     };
-    if (!q.load(slots[kQ], "q", family, false, shape_dtype) || !k.load(slots[kK], "k", family, false, shape_dtype) ||
-        !v.load(slots[kV], "v", family, false, shape_dtype) ||
-        !optional(kBias, bias, inputs.bias, false, shape_dtype) ||
-        !optional(kSinks, sinks, inputs.sinks, false, ScalarType::kF32) ||
-        !optional(kCuQ, cu_q, inputs.cu_q, false, ScalarType::kI32) ||
-        !optional(kCuKv, cu_kv, inputs.cu_kv, false, ScalarType::kI32) ||
-        !optional(kKvLengths, kv_lengths, inputs.kv_lengths, false, ScalarType::kI32) ||
-        !optional(kBlockTable, block_table, inputs.block_table, false, ScalarType::kI32) ||
-        !optional(kOut, out, out_view, true, shape_dtype)) {
-      return false;
-    }
-    inputs.q = q.view;
-    inputs.k = k.view;
-    inputs.v = v.view;
+#define FMS_REQUIRED(slot, name)                                                \
+  if (!name.load(slots[slot], #name, family, false, shape_dtype)) return false; \
+  inputs.name = name.view;
+#define FMS_FLOATS(slot, name, dtype) \
+  if (!optional(slot, name, inputs.name, false, dtype)) return false;
+#define FMS_INDICES(slot, name) \
+  if (!optional(slot, name, inputs.name, false, ScalarType::kI32)) return false;
+#define FMS_RESULT(slot, name) \
+  if (!optional(slot, name, name##_view, true, shape_dtype)) return false;
+#include "attention_arguments.def"
     inputs.are_described = family == Family::kDescription;
     return true;
   }
@@ -147,8 +140,19 @@ bool run_or_raise(AttentionCall& call) {
   return true;
 }
 
-constexpr std::array kTensorSlots{kQ, kK, kV, kBias, kSinks, kCuQ, kCuKv, kKvLengths, kBlockTable, kOut};
-constexpr std::array kFloatSlots{kQ, kK, kV, kBias, kSinks, kOut};
+constexpr AttentionSlot kTensorSlots[] = {
+#define FMS_REQUIRED(slot, ...) slot,
+#define FMS_FLOATS(slot, ...) slot,
+#define FMS_INDICES(slot, ...) slot,
+#define FMS_RESULT(slot, ...) slot,
+#include "attention_arguments.def"
+};
+constexpr AttentionSlot kFloatSlots[] = {
+#define FMS_REQUIRED(slot, ...) slot,
+#define FMS_FLOATS(slot, ...) slot,
+#define FMS_RESULT(slot, ...) slot,
+#include "attention_arguments.def"
+};
 
 // Whether torch's dispatcher may be passed over: exact tensors, nothing to record, nobody listening.
 bool may_run_directly(const AttentionSlots& slots) {
@@ -178,14 +182,14 @@ bool may_run_directly(const AttentionSlots& slots) {
 
 // For the error that a call with something else among its tensors deserves, before torch gives one of its own.
 bool check_all_tensors(const AttentionSlots& slots) {
-  return std::all_of(kTensorSlots.begin(), kTensorSlots.end(), [&](int slot) {
+  return std::all_of(std::begin(kTensorSlots), std::end(kTensorSlots), [&](int slot) {
     return slots[slot] == nullptr || check_is_tensor(slots[slot], attention_signature.name(slot));
   });
 }
 
 // Tensors that cannot be borrowed but that the Python side knows how to answer. Keeps the exception that is set.
 bool is_answered_by_fallback(const AttentionSlots& slots) {
-  return is_elsewhere(slots[kQ]) || std::any_of(kTensorSlots.begin(), kTensorSlots.end(), [&](int slot) {
+  return is_elsewhere(slots[kQ]) || std::any_of(std::begin(kTensorSlots), std::end(kTensorSlots), [&](int slot) {
            return slots[slot] != nullptr && is_torch_tensor(slots[slot]) && is_nested(slots[slot]);
          });
 }

@@ -35,11 +35,14 @@ PyCFunction as_method(Function* function) {
 
 constexpr int kFastCall = METH_FASTCALL | METH_KEYWORDS;
 
-PyDoc_STRVAR(
-    attention_doc,
-    "attention(q, k, v, *, causal=False, scale=None, window=(-1, -1), softcap=0.0, bias=None, sinks=None, "
-    "cu_q=None, cu_kv=None, kv_lengths=None, block_table=None, max_q=None, max_kv=None, layout='bhsd', "
-    "return_lse=False, num_splits=0, out=None)\n"
+constexpr char attention_doc[] =
+    "attention(q, k, v, *"
+#define FMS_OPTION(slot, name, stub, default, schema) ", " #name "=" default
+#define FMS_FLOATS(slot, name, dtype) ", " #name "=None"
+#define FMS_INDICES(slot, name) ", " #name "=None"
+#define FMS_RESULT(slot, name) ", " #name "=None"
+#include "attention_arguments.def"
+    ")\n"
     "--\n\n"
     "softmax(scale * q k^T) v on torch tensors, NumPy arrays or others with __dlpack__, of float16, bfloat16 or\n"
     "float32. The result is an array of the same library.\n\n"
@@ -49,7 +52,7 @@ PyDoc_STRVAR(
     "align the last query to the last key. Returns the result, contiguous in the same layout, or with\n"
     "return_lse=True the pair of it and the float32 log-sum-exp, (batch, heads, q_len) or packed\n"
     "(heads, total). out receives the result and must not share memory with an input. Differentiable in q, k, v,\n"
-    "bias and sinks for torch tensors.");
+    "bias and sinks for torch tensors.";
 
 PyDoc_STRVAR(merge_doc,
              "merge_states(o_a, lse_a, o_b, lse_b, *, layout='bhsd')\n"

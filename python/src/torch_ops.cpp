@@ -148,19 +148,14 @@ std::tuple<Tensor, Tensor> attention(const Tensor& q, const Tensor& k, const Ten
                                      std::optional<double> scale, int64_t window_left, int64_t window_right,
                                      double softcap, std::optional<int64_t> max_q, std::optional<int64_t> max_kv,
                                      const std::string& layout, int64_t num_splits) {
-  const OptionalView bias_view("bias", bias), sinks_view("sinks", sinks), cu_q_view("cu_q", cu_q),
-      cu_kv_view("cu_kv", cu_kv), kv_lengths_view("kv_lengths", kv_lengths),
-      block_table_view("block_table", block_table);
+#define FMS_FLOATS(slot, name, dtype) const OptionalView name##_view(#name, name);
+#define FMS_INDICES(slot, name) const OptionalView name##_view(#name, name);
+#include "attention_arguments.def"
   AttentionInputs inputs;
-  inputs.q = view_of("q", q);
-  inputs.k = view_of("k", k);
-  inputs.v = view_of("v", v);
-  inputs.bias = bias_view.get();
-  inputs.sinks = sinks_view.get();
-  inputs.cu_q = cu_q_view.get();
-  inputs.cu_kv = cu_kv_view.get();
-  inputs.kv_lengths = kv_lengths_view.get();
-  inputs.block_table = block_table_view.get();
+#define FMS_REQUIRED(slot, name) inputs.name = view_of(#name, name);
+#define FMS_FLOATS(slot, name, dtype) inputs.name = name##_view.get();
+#define FMS_INDICES(slot, name) inputs.name = name##_view.get();
+#include "attention_arguments.def"
   AttentionOptions options;
   options.has_scale = scale.has_value();
   options.scale = scale.value_or(0.0);
@@ -208,10 +203,14 @@ std::tuple<Tensor, Tensor> merge_states(const Tensor& o_a, const Tensor& lse_a, 
 
 STABLE_TORCH_LIBRARY(flashmoe_science, m) {
   m.def(
-      "attention(Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tensor? sinks=None, Tensor? cu_q=None, "
-      "Tensor? cu_kv=None, Tensor? kv_lengths=None, Tensor? block_table=None, *, float? scale=None, "
-      "int window_left=-1, int window_right=-1, float softcap=0.0, SymInt? max_q=None, SymInt? max_kv=None, "
-      "str layout='bhsd', int num_splits=0) -> (Tensor out, Tensor lse)");
+      "attention(Tensor q, Tensor k, Tensor v"
+#define FMS_FLOATS(slot, name, dtype) ", Tensor? " #name "=None"
+#define FMS_INDICES(slot, name) ", Tensor? " #name "=None"
+#include "attention_arguments.def"
+      ", *"
+#define FMS_OPTION(slot, name, stub, default, schema) schema
+#include "attention_arguments.def"
+      ") -> (Tensor out, Tensor lse)");
   m.def("merge_states(Tensor o_a, Tensor lse_a, Tensor o_b, Tensor lse_b, *, str layout='bhsd') -> (Tensor, Tensor)");
 }
 

@@ -1,119 +1,28 @@
-"""The C ABI of flashmoe.h for ctypes, and the oracle's. Mirrors the structs field by field; nothing else."""
+"""The C ABI of flashmoe.h and the oracle's, for ctypes."""
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, byref, c_char, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+import importlib.util
+from ctypes import byref, c_char_p, c_size_t, c_void_p
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-CPU, CUDA = 0, 1
-ISAS = {"scalar": 1, "avx2": 2, "avx512": 3, "amx": 4}
-DTYPES = {"fp16": 1, "bf16": 2, "fp32": 3}
-LSE, BIAS, SINKS, RAGGED_Q, RAGGED_KV, KV_LENGTHS, PAGED_KV = (1 << bit for bit in range(7))
-WORKSPACE_ALIGNMENT = 64
+if TYPE_CHECKING:
+    from flashmoe_science.bench import abi
+else:  # the file alone: the package wants to be installed
+    _mirror = Path(__file__).parents[2] / "python" / "flashmoe_science" / "bench" / "abi.py"
+    _spec = importlib.util.spec_from_file_location("flashmoe_abi", _mirror)
+    abi = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(abi)
 
-
-class Error(ctypes.Structure):
-    _fields_ = [("code", c_int32), ("argument", c_char * 48), ("message", c_char * 464)]
-
-
-class ContextOptions(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("device_kind", c_int32),
-        ("device_index", c_int32),
-        ("cpu_isa", c_int32),
-    ]
-
-
-class Strides(ctypes.Structure):
-    _fields_ = [("batch", c_int64), ("head", c_int64), ("seq", c_int64)]
-
-
-class BiasStrides(ctypes.Structure):
-    _fields_ = [("batch", c_int64), ("head", c_int64), ("q", c_int64), ("kv", c_int64)]
-
-
-class Problem(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("dtype", c_int32),
-        ("features", c_uint32),
-        ("bias_dtype", c_int32),
-        ("batch", c_int64),
-        ("q_heads", c_int64),
-        ("kv_heads", c_int64),
-        ("q_len", c_int64),
-        ("kv_len", c_int64),
-        ("head_dim", c_int64),
-        ("q", Strides),
-        ("k", Strides),
-        ("v", Strides),
-        ("o", Strides),
-        ("lse", Strides),
-        ("softmax_scale", c_float),
-        ("softcap", c_float),
-        ("window_left", c_int64),
-        ("window_right", c_int64),
-        ("bias", BiasStrides),
-        ("total_q", c_int64),
-        ("total_kv", c_int64),
-        ("page_size", c_int64),
-        ("page_count", c_int64),
-        ("block_table_stride", c_int64),
-    ]
-
-
-class PlanOptions(ctypes.Structure):
-    _fields_ = [("struct_size", c_uint32), ("threads", c_int32), ("kv_splits", c_int32), ("q_tile", c_int32)]
-
-
-class Plan(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("version", c_uint32),
-        ("fingerprint", c_uint64),
-        ("device_kind", c_int32),
-        ("cpu_isa", c_int32),
-        ("family", c_int32),
-        ("pack", c_int32),
-        ("threads", c_int32),
-        ("kv_splits", c_int32),
-        ("q_tile", c_int32),
-        ("kv_tile", c_int32),
-        ("instance", c_int32),
-        ("kernel_head_dim", c_int32),
-        ("sm_count", c_int32),
-        ("ctas_per_sm", c_int32),
-        ("work_items", c_int64),
-        ("workspace_bytes", c_uint64),
-        ("thread_bytes", c_uint64),
-        ("problem", Problem),
-    ]
-
-
-class RunInfo(ctypes.Structure):
-    _fields_ = [("cpu_isa", c_int32), ("family", c_int32), ("threads", c_int32), ("kv_splits", c_int32)]
-
-
-class Args(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("q", c_void_p),
-        ("k", c_void_p),
-        ("v", c_void_p),
-        ("o", c_void_p),
-        ("lse", c_void_p),
-        ("bias", c_void_p),
-        ("sinks", c_void_p),
-        ("cu_q", c_void_p),
-        ("cu_kv", c_void_p),
-        ("kv_lengths", c_void_p),
-        ("block_table", c_void_p),
-        ("info", POINTER(RunInfo)),
-    ]
+CPU, CUDA = abi.DEVICE_CPU, abi.DEVICE_CUDA
+ISAS = {"scalar": abi.ISA_SCALAR, "avx2": abi.ISA_AVX2, "avx512": abi.ISA_AVX512, "amx": abi.ISA_AMX}
+DTYPES = {"fp16": abi.F16, "bf16": abi.BF16, "fp32": abi.F32}
+LSE, BIAS, SINKS, RAGGED_Q, RAGGED_KV = abi.LSE, abi.BIAS, abi.SINKS, abi.RAGGED_Q, abi.RAGGED_KV
+KV_LENGTHS, PAGED_KV, WORKSPACE_ALIGNMENT = abi.KV_LENGTHS, abi.PAGED_KV, abi.WORKSPACE_ALIGNMENT
+Args, BiasStrides, ContextOptions, Error = abi.Args, abi.BiasStrides, abi.ContextOptions, abi.Error
+Plan, PlanOptions, Problem, RunInfo, Strides = abi.Plan, abi.PlanOptions, abi.Problem, abi.RunInfo, abi.Strides
 
 
 class FlashmoeError(RuntimeError):
@@ -151,7 +60,7 @@ class Library:
     def run(self, plan: Plan, args: Args, workspace: int, stream: int = 0) -> RunInfo:
         """workspace: the address of plan.workspace_bytes in the device's memory."""
         error, info = Error(), RunInfo()
-        args.info = ctypes.pointer(info)
+        args.info = ctypes.addressof(info)
         where = (workspace or None, plan.workspace_bytes, stream or None)
         if self._lib.fms_attention_run(self._context, byref(plan), byref(args), *where, byref(error)) != 0:
             raise FlashmoeError(error.message.decode())

@@ -2,126 +2,21 @@
 
 The plan, the workspace and the output are made once; a call is fms_attention_run alone. That favours it by a few
 microseconds over a side that allocates its output, and ctypes costs it about one: for tiny cells use the package.
-The structs mirror include/flashmoe/flashmoe.h, where their fields are explained.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import (
-    POINTER,
-    Structure,
-    byref,
-    c_char,
-    c_char_p,
-    c_float,
-    c_int,
-    c_int32,
-    c_int64,
-    c_size_t,
-    c_uint32,
-    c_uint64,
-    c_void_p,
-)
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
 
 import torch
 
+from .abi import BF16, F16, F32, OK, WORKSPACE_ALIGNMENT, Args, Error, Plan, PlanOptions, Problem
 from .cells import Cell
 from .implementation import TORCH_DTYPES, Inputs, NotAvailable, PreparedCall
 
-FMS_DTYPES = {"fp16": 1, "bf16": 2, "fp32": 3}
-FMS_OK = 0
-WORKSPACE_ALIGNMENT = 64
-
-
-class Error(Structure):
-    _fields_ = [("code", c_int), ("argument", c_char * 48), ("message", c_char * 464)]
-
-
-class Strides(Structure):
-    _fields_ = [("batch", c_int64), ("head", c_int64), ("seq", c_int64)]
-
-
-class BiasStrides(Structure):
-    _fields_ = [("batch", c_int64), ("head", c_int64), ("q", c_int64), ("kv", c_int64)]
-
-
-class Problem(Structure):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("dtype", c_int),
-        ("features", c_uint32),
-        ("bias_dtype", c_int),
-        ("batch", c_int64),
-        ("q_heads", c_int64),
-        ("kv_heads", c_int64),
-        ("q_len", c_int64),
-        ("kv_len", c_int64),
-        ("head_dim", c_int64),
-        ("q", Strides),
-        ("k", Strides),
-        ("v", Strides),
-        ("o", Strides),
-        ("lse", Strides),
-        ("softmax_scale", c_float),
-        ("softcap", c_float),
-        ("window_left", c_int64),
-        ("window_right", c_int64),
-        ("bias", BiasStrides),
-        ("total_q", c_int64),
-        ("total_kv", c_int64),
-        ("page_size", c_int64),
-        ("page_count", c_int64),
-        ("block_table_stride", c_int64),
-    ]
-
-
-class PlanOptions(Structure):
-    _fields_ = [("struct_size", c_uint32), ("threads", c_int32), ("kv_splits", c_int32), ("q_tile", c_int32)]
-
-
-class Plan(Structure):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("version", c_uint32),
-        ("fingerprint", c_uint64),
-        ("device_kind", c_int),
-        ("cpu_isa", c_int),
-        ("family", c_int),
-        ("pack", c_int),
-        ("threads", c_int32),
-        ("kv_splits", c_int32),
-        ("q_tile", c_int32),
-        ("kv_tile", c_int32),
-        ("instance", c_int32),
-        ("kernel_head_dim", c_int32),
-        ("sm_count", c_int32),
-        ("ctas_per_sm", c_int32),
-        ("work_items", c_int64),
-        ("workspace_bytes", c_uint64),
-        ("thread_bytes", c_uint64),
-        ("problem", Problem),
-    ]
-
-
-class Args(Structure):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("q", c_void_p),
-        ("k", c_void_p),
-        ("v", c_void_p),
-        ("o", c_void_p),
-        ("lse", c_void_p),
-        ("bias", c_void_p),
-        ("sinks", c_void_p),
-        ("cu_q", c_void_p),
-        ("cu_kv", c_void_p),
-        ("kv_lengths", c_void_p),
-        ("block_table", c_void_p),
-        ("info", c_void_p),
-    ]
+FMS_DTYPES = {"fp16": F16, "bf16": BF16, "fp32": F32}
 
 
 class CLibrary:
@@ -147,7 +42,7 @@ class CLibrary:
 
     @staticmethod
     def _check(status: int, error: Error) -> None:
-        if status != FMS_OK:
+        if status != OK:
             raise NotAvailable(f"libflashmoe: {error.message.decode()} [{error.argument.decode()}]")
 
     def _refuse_other_layout(self) -> None:
