@@ -42,6 +42,7 @@ void draw_sizes(FuzzedDataProvider& bytes, fms_attention_problem& p) {
   p.q_len = bytes.ConsumeIntegralInRange<int64_t>(0, 40);
   p.kv_len = bytes.ConsumeIntegralInRange<int64_t>(0, 140);
   p.head_dim = bytes.ConsumeIntegralInRange<int64_t>(1, bytes.ConsumeBool() ? 256 : 70);
+  p.value_dim = bytes.ConsumeBool() ? p.head_dim : bytes.ConsumeIntegralInRange<int64_t>(1, 70);
   p.window_left = bytes.ConsumeBool() ? -1 : bytes.ConsumeIntegralInRange<int64_t>(-1, 150);
   p.window_right = bytes.ConsumeBool() ? 0 : bytes.ConsumeIntegralInRange<int64_t>(-1, 150);
   p.softmax_scale = 1 / std::sqrt(static_cast<float>(p.head_dim));
@@ -83,10 +84,10 @@ void draw_layout(FuzzedDataProvider& bytes, fms_attention_problem& p) {
   const int64_t q_rows = has(p, FMS_RAGGED_Q) ? p.total_q : p.q_len;
   const int64_t kv_rows = has(p, FMS_PAGED_KV) ? p.page_size : has(p, FMS_RAGGED_KV) ? p.total_kv : p.kv_len;
   p.q = draw_strides(bytes, p.q_heads, q_rows, p.head_dim);
-  p.o = draw_strides(bytes, p.q_heads, q_rows, p.head_dim);
+  p.o = draw_strides(bytes, p.q_heads, q_rows, p.value_dim);
   p.lse = draw_strides(bytes, p.q_heads, q_rows, 1);
   p.k = draw_strides(bytes, p.kv_heads, kv_rows, p.head_dim);
-  p.v = draw_strides(bytes, p.kv_heads, kv_rows, p.head_dim);
+  p.v = draw_strides(bytes, p.kv_heads, kv_rows, p.value_dim);
   const auto broadcast = bytes.ConsumeIntegral<uint8_t>();
   const bool per_batch = (broadcast & 1) != 0, per_head = (broadcast & 2) != 0, per_row = (broadcast & 4) != 0;
   p.bias.kv = 1;
@@ -221,7 +222,8 @@ bool is_small(const fms_attention_problem& p) {
       !fits({p.batch, p.q_heads, p.q_len, p.kv_len}, {p.bias.batch, p.bias.head, p.bias.q, p.bias.kv})) {
     return false;
   }
-  return static_cast<__int128>(p.batch) * p.q_heads * p.q_len * p.kv_len * p.head_dim <= kMaxMultiplies;
+  return static_cast<__int128>(p.batch) * p.q_heads * p.q_len * p.kv_len * std::max(p.head_dim, p.value_dim) <=
+         kMaxMultiplies;
 }
 
 }  // namespace flashmoe::fuzz

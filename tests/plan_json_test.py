@@ -67,6 +67,7 @@ def problem(**fields: Any) -> abi.Problem:
     p.struct_size = ctypes.sizeof(p)
     p.dtype, p.bias_dtype = abi.DTYPES["fp16"], abi.DTYPES["fp32"]
     p.batch, p.q_heads, p.kv_heads, p.q_len, p.kv_len, p.head_dim = 2, 6, 3, 70, 90, 40
+    p.value_dim = 40
     p.q, p.o = abi.Strides(100_000, 41, 300), abi.Strides(200_000, 42, 301)
     p.k, p.v = abi.Strides(300_000, 43, 302), abi.Strides(400_000, 44, 303)
     p.lse, p.bias = abi.Strides(1000, 1, 7), abi.BiasStrides(50_000, 8000, 101, 1)

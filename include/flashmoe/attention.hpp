@@ -54,6 +54,7 @@ struct Shape {
   std::int64_t q_len = 1;
   std::int64_t kv_len = -1;  // -1: as long as q_len
   std::int64_t head_dim = 64;
+  std::int64_t value_dim = -1;  // -1: head_dim
 };
 
 // What to compute, without data. A value; every setter returns it, so that a description reads in one line.
@@ -63,10 +64,10 @@ class Problem {
     fms_attention_problem_init(&problem_, dtype, shape.batch, shape.q_heads,
                                shape.kv_heads < 0 ? shape.q_heads : shape.kv_heads, shape.q_len,
                                shape.kv_len < 0 ? shape.q_len : shape.kv_len, shape.head_dim);
-    if (layout == Layout::bshd) {
-      problem_.q = problem_.o = rows_of_heads(problem_.q_len, problem_.q_heads);
-      problem_.k = problem_.v = rows_of_heads(problem_.kv_len, problem_.kv_heads);
-    }
+    if (shape.value_dim >= 0) problem_.value_dim = shape.value_dim;
+    problem_.q = strides(layout, problem_.q_len, problem_.q_heads, problem_.head_dim);
+    problem_.o = strides(layout, problem_.q_len, problem_.q_heads, problem_.value_dim);
+    set_keys(layout, problem_.kv_len);
   }
 
   // The last query row is aligned to the last key.
@@ -101,14 +102,15 @@ class Problem {
   // q and o are (total_q, H, D) packed by args.cu_q, lse is (H, total_q); the shape's q_len is the longest sequence's.
   Problem& ragged_q(std::int64_t total_q) {
     problem_.total_q = total_q;
-    problem_.q = problem_.o = rows_of_heads(total_q, problem_.q_heads);
+    problem_.q = strides(Layout::bshd, total_q, problem_.q_heads, problem_.head_dim);
+    problem_.o = strides(Layout::bshd, total_q, problem_.q_heads, problem_.value_dim);
     problem_.lse = {.batch = 0, .head = total_q, .seq = 1};
     return with(FMS_RAGGED_Q);
   }
   // k and v are (total_kv, Hkv, D) packed by args.cu_kv; the shape's kv_len is the longest sequence's.
   Problem& ragged_kv(std::int64_t total_kv) {
     problem_.total_kv = total_kv;
-    problem_.k = problem_.v = rows_of_heads(total_kv, problem_.kv_heads);
+    set_keys(Layout::bshd, total_kv);
     return with(FMS_RAGGED_KV);
   }
   // Only the first args.kv_lengths[b] keys of sequence b exist.
@@ -118,7 +120,7 @@ class Problem {
     problem_.page_size = page_size;
     problem_.page_count = page_count;
     problem_.block_table_stride = block_table_stride;
-    problem_.k = problem_.v = rows_of_heads(page_size, problem_.kv_heads);
+    set_keys(Layout::bshd, page_size);
     return with(FMS_PAGED_KV);
   }
 
@@ -134,8 +136,13 @@ class Problem {
     problem_.features |= static_cast<std::uint32_t>(feature);
     return *this;
   }
-  [[nodiscard]] fms_strides rows_of_heads(std::int64_t rows, std::int64_t heads) const {
-    return {.batch = rows * heads * problem_.head_dim, .head = problem_.head_dim, .seq = heads * problem_.head_dim};
+  void set_keys(Layout layout, std::int64_t rows) {
+    problem_.k = strides(layout, rows, problem_.kv_heads, problem_.head_dim);
+    problem_.v = strides(layout, rows, problem_.kv_heads, problem_.value_dim);
+  }
+  static fms_strides strides(Layout layout, std::int64_t rows, std::int64_t heads, std::int64_t dim) {
+    if (layout == Layout::bshd) return {.batch = rows * heads * dim, .head = dim, .seq = heads * dim};
+    return {.batch = heads * rows * dim, .head = rows * dim, .seq = dim};
   }
 
   fms_attention_problem problem_{};

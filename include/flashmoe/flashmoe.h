@@ -116,7 +116,7 @@ FMS_API const char* fms_cpu_isa_name(fms_cpu_isa isa);
 
 typedef enum fms_dtype { FMS_F16 = 1, FMS_BF16 = 2, FMS_F32 = 3 } fms_dtype;
 
-enum { FMS_MAX_HEAD_DIM = 256 };
+enum { FMS_MAX_HEAD_DIM = 576 }; /* on a GPU 256 */
 
 /* Elements between neighbours; not negative. */
 typedef struct fms_strides {
@@ -150,7 +150,8 @@ typedef struct fms_attention_problem {
   int64_t kv_heads;       /* divides q_heads */
   int64_t q_len;          /* with FMS_RAGGED_Q: the longest sequence's */
   int64_t kv_len;         /* with FMS_RAGGED_KV, FMS_KV_LENGTHS: the longest's */
-  int64_t head_dim;       /* 1 ... 256 */
+  int64_t head_dim;       /* of q and k: 1 ... FMS_MAX_HEAD_DIM */
+  int64_t value_dim;      /* of v and o, likewise; on a GPU (yet) head_dim */
   fms_strides q, k, v, o; /* rows of o must not overlap each other; inputs may (stride 0 broadcasts) */
   fms_strides lse;        /* fp32 rows */
   float softmax_scale;    /* |scale| at most 1e30 */
@@ -165,7 +166,8 @@ typedef struct fms_attention_problem {
   int64_t block_table_stride;
 } fms_attention_problem;
 
-/* Contiguous (B,H,S,D) tensors, scale 1/sqrt(D), no mask, no features. Change what differs. NULL: nothing happens. */
+/* Contiguous (B,H,S,D) tensors, values of the same D, scale 1/sqrt(D), no mask, no features. Change what differs. NULL:
+ * nothing happens. */
 FMS_API void fms_attention_problem_init(fms_attention_problem* problem, fms_dtype dtype, int64_t batch, int64_t q_heads,
                                         int64_t kv_heads, int64_t q_len, int64_t kv_len, int64_t head_dim);
 
@@ -174,7 +176,7 @@ FMS_API fms_status fms_attention_problem_check(const fms_attention_problem* prob
 
 /* ---- plan ---------------------------------------------------------------------------------------------------- */
 
-enum { FMS_PLAN_VERSION = 3, FMS_WORKSPACE_ALIGNMENT = 64 };
+enum { FMS_PLAN_VERSION = 4, FMS_WORKSPACE_ALIGNMENT = 64 };
 
 /* What to force; zero means the planner chooses. */
 typedef struct fms_plan_options {

@@ -167,7 +167,7 @@ def forward(
 ) -> tuple[Tensor, Tensor]:
     """(out, lse) in the accumulation dtype, by the formula. Forms the scores of one sequence at a time."""
     dtype = accumulation_dtype(q)
-    out = torch.zeros(q.shape, dtype=dtype, device=q.device)
+    out = torch.zeros((*q.shape[:-1], v.shape[-1]), dtype=dtype, device=q.device)
     q, k, v, out_bhsd = (to_bhsd(t, options.layout) for t in (q, k, v, out))
     lse = torch.full(q.shape[:3], -torch.inf, dtype=dtype, device=q.device)
     kv_heads = k.shape[1]

@@ -71,7 +71,7 @@ def attention(
         **options,
     )
     heads_first = layout == "bhsd"
-    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    out = torch.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype, device=q.device)
     if cu_q is not None:
         heads, rows = (q.shape[0], q.shape[1]) if heads_first else (q.shape[1], q.shape[0])
         lse_shape: tuple[int, ...] = (heads, rows)

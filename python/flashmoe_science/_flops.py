@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_FORWARD_PRODUCTS = 2  # q k^T, p v
-_BACKWARD_PRODUCTS = 5  # q k^T again, p^T dO, dO v^T, ds k, ds^T q
+# How many products go over the head dimension of q and k, and how many over that of v.
+_FORWARD_PRODUCTS = (1, 1)  # q k^T; p v
+_BACKWARD_PRODUCTS = (3, 2)  # q k^T again, ds k, ds^T q; p^T dO, dO v^T
 
 
 def _sum_of_clamped(first: int, count: int, top: int) -> int:
@@ -58,6 +59,7 @@ class _Call:
 
     q: Tensor
     k: Tensor
+    v: Tensor
     cu_q: Tensor | None
     cu_kv: Tensor | None
     kv_lengths: Tensor | None
@@ -68,7 +70,7 @@ class _Call:
     max_q: int | None = None
     max_kv: int | None = None
 
-    def flops(self, products: int) -> int:
+    def flops(self, products: tuple[int, int]) -> int:
         heads, rows = (-3, -2) if self.layout == "bhsd" else (-2, -3)
         batch = self.q.shape[0] if self.cu_q is None else self.cu_q.shape[0] - 1
         kv_rows = self.k.shape[rows]
@@ -82,7 +84,8 @@ class _Call:
             visible_pairs(q_len, kv_len, self.window_left, self.window_right)
             for q_len, kv_len in zip(q_lengths, kv_lengths, strict=True)
         )
-        return 2 * products * self.q.shape[heads] * self.q.shape[-1] * pairs
+        multiplies = products[0] * self.q.shape[-1] + products[1] * self.v.shape[-1]
+        return 2 * self.q.shape[heads] * multiplies * pairs
 
 
 def attention(
@@ -103,7 +106,7 @@ def attention(
     layout: str = "bhsd",
     **_: Any,
 ) -> int:
-    call = _Call(q, k, cu_q, cu_kv, kv_lengths, window_left, window_right, layout, block_table, max_q, max_kv)
+    call = _Call(q, k, v, cu_q, cu_kv, kv_lengths, window_left, window_right, layout, block_table, max_q, max_kv)
     return call.flops(_FORWARD_PRODUCTS)
 
 
@@ -124,7 +127,7 @@ def attention_backward(
     layout: str,
     **__: Any,
 ) -> int:
-    return _Call(q, k, cu_q, cu_kv, kv_lengths, window_left, window_right, layout).flops(_BACKWARD_PRODUCTS)
+    return _Call(q, k, v, cu_q, cu_kv, kv_lengths, window_left, window_right, layout).flops(_BACKWARD_PRODUCTS)
 
 
 def register() -> None:

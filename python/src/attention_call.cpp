@@ -87,11 +87,11 @@ bool describe_queries(const AttentionInputs& in, const AttentionOptions& options
 }
 
 bool check_like_keys(const TensorView& k, const TensorView& v, Failure& failure) {
-  if (k.shape == v.shape) {
+  if (std::equal(k.shape.begin(), k.shape.begin() + k.ndim - 1, v.shape.begin())) {
     return true;
   }
-  return fail_value(failure,
-                    "v has shape " + shape_text(v) + ", but k has " + shape_text(k) + "; they must be the same");
+  return fail_value(failure, "v has shape " + shape_text(v) + ", but k has " + shape_text(k) +
+                                 "; they must be the same but for the last dimension");
 }
 
 bool describe_paged_keys(const AttentionInputs& in, const AttentionOptions& options, Axes axes,
@@ -132,6 +132,7 @@ bool describe_keys(const AttentionInputs& in, const AttentionOptions& options, f
   problem.kv_heads = in.k.shape[axes.head];
   problem.k = strides_of(in.k, axes);
   problem.v = strides_of(in.v, axes);
+  problem.value_dim = in.v.shape[in.v.ndim - 1];
   const int64_t key_dim = in.k.shape[in.k.ndim - 1];
   if (key_dim != problem.head_dim) {
     return fail_value(failure, "k has head dimension " + std::to_string(key_dim) + ", but q has " +
@@ -225,14 +226,16 @@ bool describe_outputs(const AttentionInputs& in, const AttentionOptions& options
   const bool packed = in.cu_q != nullptr;
   call.out = in.q;
   call.out.data = nullptr;
+  call.out.shape[call.out.ndim - 1] = call.problem.value_dim;
   set_contiguous_strides(call.out);
   if (out != nullptr) {
     if (!check_same_dtype("out", *out, "q", in.q, failure) ||
         !check_data("out", *out, in.q.place, in.q.ndim, axes_text(options.layout, packed, false), failure)) {
       return false;
     }
-    if (out->shape != in.q.shape) {
-      return fail_value(failure, "out has shape " + shape_text(*out) + "; expected that of q, " + shape_text(in.q));
+    if (out->shape != call.out.shape) {
+      return fail_value(failure, "out has shape " + shape_text(*out) + "; expected " + shape_text(call.out) +
+                                     ", that of q with the last dimension of v");
     }
     call.out = *out;
   }
@@ -392,6 +395,11 @@ bool check_description(const AttentionInputs& in, const AttentionOptions& option
   if (call.problem.dtype == FMS_F32) {  // the planner's words; to hear them from it takes a driver
     return fail(failure, FailureKind::kNotSupported, "q.dtype is fp32; allowed on a GPU: fp16, bf16");
   }
+  if (call.problem.value_dim != call.problem.head_dim) {
+    return fail(failure, FailureKind::kNotSupported,
+                "the last dimension of v is " + std::to_string(call.problem.value_dim) +
+                    "; allowed on a GPU: that of q, which is " + std::to_string(call.problem.head_dim));
+  }
   return true;
 }
 
@@ -428,7 +436,8 @@ bool queue_attention(AttentionCall& call, void* workspace, fms_stream stream, Fa
 bool is_long_call(const AttentionCall& call) {
   const fms_attention_problem& p = call.problem;
   const double flops = 4.0 * static_cast<double>(p.batch) * static_cast<double>(p.q_heads) *
-                       static_cast<double>(p.q_len) * static_cast<double>(p.kv_len) * static_cast<double>(p.head_dim);
+                       static_cast<double>(p.q_len) * static_cast<double>(p.kv_len) *
+                       static_cast<double>(std::max(p.head_dim, p.value_dim));
   constexpr double kFlopsIn20Microseconds = 2e6;  // at a modest 100 GFLOP/s
   return flops > kFlopsIn20Microseconds;
 }

@@ -22,6 +22,7 @@ constexpr NameInPython kPythonNames[] = {
     {"problem.q_len", "the length of q (max_q)"},
     {"problem.kv_len", "the length of k (max_kv)"},
     {"problem.head_dim", "the last dimension of q"},
+    {"problem.value_dim", "the last dimension of v"},
     {"problem.softmax_scale", "scale"},
     {"problem.softcap", "softcap"},
     {"problem.window_left", "window[0]"},

@@ -37,6 +37,22 @@ def test_grouped_queries_and_other_lengths(dtype: Any, kv_heads: int, lengths: t
     assert_lse(lse, exact_lse)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dims", [(192, 128), (64, 7), (40, 256), (576, 512)])
+@pytest.mark.parametrize("lengths", [(1, 300), (50, 70)])
+def test_values_of_another_size(dtype: Any, dims: tuple[int, int], lengths: tuple[int, int]) -> None:
+    q = random(2, 4, lengths[0], dims[0], dtype=dtype)
+    k, v = (random(2, 2, lengths[1], dim, dtype=dtype, seed=i) for i, dim in enumerate(dims, 1))
+    out, lse = fs.attention(q, k, v, causal=True, return_lse=True)
+    exact, exact_lse = eager(q, k, v, causal=True)
+    assert_as_exact(out, eager(q, k, v, causal=True, dtype=dtype)[0], exact)
+    assert_lse(lse, exact_lse)
+    assert out.shape == (2, 4, lengths[0], dims[1])
+    wider = torch.zeros(2, 4, lengths[0], dims[1] + 3, dtype=dtype)
+    fs.attention(q, k, v, causal=True, out=wider[..., : dims[1]])
+    assert torch.equal(wider[..., : dims[1]], out) and (wider[..., dims[1] :] == 0).all()
+
+
 FEATURES: dict[str, dict[str, Any]] = {
     "scale": {"scale": 0.3},
     "window": {"window": (5, 3)},

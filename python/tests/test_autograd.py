@@ -43,6 +43,25 @@ def test_gradcheck(name: str, lengths: tuple[int, int]) -> None:
     assert torch.autograd.gradcheck(call, (q, k, v))
 
 
+@pytest.mark.parametrize("value_dim", [2, 5])
+def test_gradcheck_of_values_of_another_size(value_dim: int) -> None:
+    q, k, v = leaves((2, 4, 5, 3), (2, 2, 7, 3), (2, 2, 7, value_dim))
+    assert torch.autograd.gradcheck(lambda *tensors: fs.attention(*tensors, causal=True, return_lse=True), (q, k, v))
+
+
+def test_operator_gradients_of_values_of_another_size() -> None:
+    tensors = leaves((2, 4, 33, 48), (2, 2, 45, 48), (2, 2, 45, 16), dtype=torch.float32)
+    out = fs.attention(*tensors)
+    weight = random(*out.shape, seed=9)
+    exact = eager(*tensors)[0]
+    for ours, theirs in zip(
+        torch.autograd.grad((out * weight).sum(), tensors),
+        torch.autograd.grad((exact * weight).sum(), tensors),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=2e-4, atol=2e-5)
+
+
 @pytest.mark.parametrize("bias_shape", [(2, 4, 5, 7), (4, 1, 7), (5, 7), (2, 1, 5, 1)])
 def test_gradcheck_of_bias_and_sinks(bias_shape: tuple[int, ...]) -> None:
     tensors = leaves((2, 4, 5, 3), (2, 2, 7, 3), (2, 2, 7, 3), bias_shape, (4,))

@@ -21,7 +21,7 @@ VALUE_ERRORS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("batch", (Q, K[:1], K[:1]), {}, "k has batch 1, but q has 2"),
     ("v shape", (Q, K, K[:, :, :5]), {}, r"v has shape \(2, 2, 5, 64\), but k has \(2, 2, 8, 64\)"),
     ("head dim", (Q, K[..., :32], K[..., :32]), {}, "k has head dimension 32, but q has 64"),
-    ("too wide", (torch.zeros(1, 1, 1, 300),) * 3, {}, "the last dimension of q is 300; allowed: 1 to 256"),
+    ("too wide", (torch.zeros(1, 1, 1, 600),) * 3, {}, "the last dimension of q is 600; allowed: 1 to 576"),
     ("last stride", (Q.mT, K, K), {}, "q has stride 64 in its last dimension; it must be 1"),
     ("layout", (Q, K, K), {"layout": "sbhd"}, "layout is 'sbhd'; it must be 'bhsd' or 'bshd'"),
     ("bias shape", (Q, K, K), {"bias": torch.zeros(3, 8)}, r"bias has shape \(3, 8\), .* \(2, 4, 8, 8\)"),
@@ -60,7 +60,7 @@ VALUE_ERRORS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
         r"block_table\[1\] is 2; allowed",
     ),
     ("sparse", (Q, K.to_sparse(), K), {}, "k has layout torch.sparse_coo on cpu; expected a dense"),
-    ("out shape", (Q, K, K), {"out": torch.zeros(2, 4, 8, 32)}, r"out has shape \(2, 4, 8, 32\); expected that of q"),
+    ("out shape", (Q, K, K), {"out": torch.zeros(2, 4, 8, 32)}, r"out has shape \(2, 4, 8, 32\); expected \(2, 4"),
     ("out dtype", (Q, K, K), {"out": torch.zeros(2, 4, 8, 64).half()}, "out is float16, but q is float32"),
 ]
 

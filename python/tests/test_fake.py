@@ -52,6 +52,9 @@ def test_what_only_gpus_refuse() -> None:
         q = torch.empty(1, 2, 4, 64, device="cuda")
         with pytest.raises(NotImplementedError, match=r"q.dtype is fp32; allowed on a GPU: fp16, bf16"):
             fs.attention(q, q, q)
+        half = q.half()
+        with pytest.raises(NotImplementedError, match=r"the last dimension of v is 48; allowed on a GPU: .* 64"):
+            fs.attention(half, half, half[..., :48])
         packed, cu = torch.empty(9, 2, 64, device="cuda").half(), torch.empty(3, dtype=torch.int32, device="cuda")
         with pytest.raises(ValueError, match="max_q is needed when cu_q is on a GPU"):
             fs.attention(packed, packed, packed, cu_q=cu, cu_kv=cu, layout="bshd")

@@ -70,6 +70,7 @@ def test_flops_of_dense_calls() -> None:
         torch.softmax(q @ every_head.mT, -1) @ every_head
     assert counted(q, k, k) == full == counter.get_total_flops()
     assert counted(q, k, k, causal=True) == full * (3 + 4 + 5 + 6 + 7) // 35
+    assert counted(q, k, k[..., :4]) == full * 20 // 32
     assert counted(q, k, k, window=(1, 0)) == full * (2 * 5) // 35
     bshd = q.transpose(1, 2), k.transpose(1, 2), k.transpose(1, 2)
     assert counted(*bshd, layout="bshd") == full

@@ -104,8 +104,9 @@ class Memory {
   [[nodiscard]] StridedBytes query_rows(Which which, plan::RowRange rows) const {
     const int64_t batch = has(p_, FMS_RAGGED_Q) ? 1 : p_.batch;
     if (which == lse) return rows_of(args_.lse, 4, 1, p_.lse, batch, p_.q_heads, rows);
-    return rows_of(which == o ? args_.o : args_.q, element_bytes(p_.dtype), p_.head_dim, which == o ? p_.o : p_.q,
-                   batch, p_.q_heads, rows);
+    const int64_t bytes = element_bytes(p_.dtype);
+    if (which == o) return rows_of(args_.o, bytes, p_.value_dim, p_.o, batch, p_.q_heads, rows);
+    return rows_of(args_.q, bytes, p_.head_dim, p_.q, batch, p_.q_heads, rows);
   }
 
   [[nodiscard]] StridedBytes existing_rows(Which which) const {
@@ -120,7 +121,8 @@ class Memory {
   [[nodiscard]] StridedBytes key_rows(Which which, int64_t first_batch, int64_t batch, plan::RowRange rows) const {
     const fms_strides& s = which == k ? p_.k : p_.v;
     const int64_t bytes = element_bytes(p_.dtype);
-    StridedBytes keys = rows_of(which == k ? args_.k : args_.v, bytes, p_.head_dim, s, batch, p_.kv_heads, rows);
+    StridedBytes keys = which == k ? rows_of(args_.k, bytes, p_.head_dim, s, batch, p_.kv_heads, rows)
+                                   : rows_of(args_.v, bytes, p_.value_dim, s, batch, p_.kv_heads, rows);
     keys.base += offset(first_batch, s.batch, bytes);
     return keys;
   }

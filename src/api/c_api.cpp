@@ -246,7 +246,7 @@ void fms_attention_problem_init(fms_attention_problem* p, fms_dtype dtype, int64
   p->kv_heads = kv_heads;
   p->q_len = q_len;
   p->kv_len = kv_len;
-  p->head_dim = head_dim;
+  p->head_dim = p->value_dim = head_dim;
   p->q = p->o = contiguous(q_heads, q_len, head_dim);
   p->k = p->v = contiguous(kv_heads, kv_len, head_dim);
   p->lse = contiguous(q_heads, q_len, 1);

@@ -1,5 +1,7 @@
 #include "plan/cpu_layout.hpp"
 
+#include <algorithm>
+
 namespace flashmoe::plan {
 namespace {
 
@@ -26,11 +28,12 @@ void lay_out_tiles(const fms_attention_plan& plan, int64_t lanes, Arena& arena, 
   const fms_attention_problem& p = plan.problem;
   const bool amx = plan.family == FMS_KERNEL_AMX;
   layout.padded_dim = round_up(p.head_dim, amx ? 32 : 16);
+  layout.padded_value_dim = round_up(p.value_dim, amx ? 32 : 16);
   layout.subtiles = plan.q_tile / lanes;
   const int64_t rows = layout.subtiles * lanes;
   const int64_t q_bytes = amx ? 2 * amx_parts(p.dtype) : 4;
   layout.q = arena.take(rows * layout.padded_dim, static_cast<std::size_t>(q_bytes));
-  layout.o = arena.take(rows * layout.padded_dim, sizeof(float));
+  layout.o = arena.take(rows * layout.padded_value_dim, sizeof(float));
   layout.row_max = arena.take(rows, sizeof(float));
   layout.row_sum = arena.take(rows, sizeof(float));
   layout.key_lo = arena.take(rows, sizeof(int32_t));
@@ -42,21 +45,22 @@ void lay_out_tiles(const fms_attention_plan& plan, int64_t lanes, Arena& arena, 
     return;
   }
   layout.k = arena.take(plan.kv_tile * layout.padded_dim, sizeof(float));
-  layout.v = arena.take(plan.kv_tile * layout.padded_dim, sizeof(float));
+  layout.v = arena.take(plan.kv_tile * layout.padded_value_dim, sizeof(float));
 }
 
 void lay_out_gemv(const fms_attention_plan& plan, Arena& arena, CpuLayout& layout) {
   const fms_attention_problem& p = plan.problem;
   layout.padded_dim = round_up(p.head_dim, 32);
+  layout.padded_value_dim = round_up(p.value_dim, 32);
   layout.subtiles = 1;
   layout.q = arena.take(plan.q_tile * layout.padded_dim, sizeof(float));
-  layout.o = arena.take(plan.q_tile * layout.padded_dim, sizeof(float));
+  layout.o = arena.take(plan.q_tile * layout.padded_value_dim, sizeof(float));
   layout.row_max = arena.take(plan.q_tile, sizeof(float));
   layout.row_sum = arena.take(plan.q_tile, sizeof(float));
   layout.key_lo = arena.take(plan.q_tile, sizeof(int32_t));
   layout.key_hi = arena.take(plan.q_tile, sizeof(int32_t));
   layout.scores = arena.take(plan.q_tile * plan.kv_tile, sizeof(float));
-  layout.k = arena.take(layout.padded_dim, sizeof(float));
+  layout.k = arena.take(std::max(layout.padded_dim, layout.padded_value_dim), sizeof(float));
 }
 
 }  // namespace
@@ -86,7 +90,7 @@ CpuLayout cpu_layout(const fms_attention_plan& plan) {
   Arena shared;
   shared.take(plan.threads, layout.thread_bytes);
   if (plan.kv_splits > 1) {
-    layout.partial_floats = layout.padded_dim + 16;
+    layout.partial_floats = layout.padded_value_dim + 16;
     const __int128 rows = static_cast<__int128>(p.batch) * p.q_heads * p.q_len;
     layout.partials = shared.take(rows * plan.kv_splits * layout.partial_floats, sizeof(float));
   }

@@ -24,10 +24,9 @@ inline int64_t amx_parts(fms_dtype dtype) {
   return dtype == FMS_BF16 ? 1 : 2;
 }
 
-// K: two 16-key halves x D/32 tiles; V transposed: D/16 tiles. Per part.
+// K: two 16-key halves x D/32 tiles; V transposed: value D/16 tiles. Per part.
 inline int64_t amx_chunk_bytes(const fms_attention_problem& p) {
-  const int64_t padded_dim = round_up(p.head_dim, 32);
-  return amx_parts(p.dtype) * (2 * (padded_dim / 32) + padded_dim / 16) * amx_tile_bytes;
+  return amx_parts(p.dtype) * (2 * (round_up(p.head_dim, 32) / 32) + round_up(p.value_dim, 32) / 16) * amx_tile_bytes;
 }
 
 // Keys that stay in L2 while all subtiles of an item pass over them: a quarter of a 2 MiB L2 for packed keys and
@@ -45,7 +44,7 @@ inline int64_t amx_head_chunks(const fms_attention_problem& p) {
 struct CpuLayout {
   // offsets inside one thread's part
   std::size_t q = 0;        // packed query rows
-  std::size_t o = 0;        // fp32 accumulators, (padded_dim, lanes) per subtile
+  std::size_t o = 0;        // fp32 accumulators, (padded_value_dim, lanes) per subtile
   std::size_t row_max = 0;  // lanes floats per subtile, log2 units
   std::size_t row_sum = 0;
   std::size_t key_lo = 0;  // lanes int32 per subtile: visible keys are [key_lo, key_hi)
@@ -57,7 +56,8 @@ struct CpuLayout {
   std::size_t pack = 0;  // AMX: packed keys and values, then what is known of each chunk
   std::size_t thread_bytes = 0;
 
-  int64_t padded_dim = 0;
+  int64_t padded_dim = 0;        // of queries and keys
+  int64_t padded_value_dim = 0;  // of values and accumulators
   int64_t subtiles = 0;
   int64_t block_keys = 0;            // AMX: keys that stay in L2 while all subtiles of an item pass over them
   int64_t pack_chunks = 0;           // chunks that the pack buffer holds: a ring when fewer than the head has
@@ -65,7 +65,7 @@ struct CpuLayout {
   std::size_t pack_low_squares = 0;  // a float per chunk
 
   // offsets from the workspace's start; thread t's part is at t * thread_bytes
-  std::size_t partials = 0;    // kv_splits > 1: (o[padded_dim], max, sum) per row and split
+  std::size_t partials = 0;    // kv_splits > 1: (o[padded_value_dim], max, sum) per row and split
   int64_t partial_floats = 0;  // floats per partial row
   std::size_t total_bytes = 0;
 };

@@ -14,6 +14,7 @@ namespace {
 // Kernels count rows and keys in 32 bits, and add windows of up to 2^30 to them.
 constexpr int64_t most_rows_or_keys = (int64_t{1} << 30) - 1;
 constexpr int64_t most_heads = most_launch_extents.grid[1];
+constexpr int64_t most_head_dim = 256;
 constexpr int64_t most_splits = 1024;
 constexpr int64_t most_ctas = most_launch_extents.grid[0];
 // Within a block of keys a kernel counts elements of bias in 32 bits.
@@ -109,6 +110,15 @@ class Estimate {
 fms_status check_limits(const fms_attention_problem& p, const Work& work, fms_error* error) {
   if (p.dtype == FMS_F32) {
     return fail(error, FMS_NOT_SUPPORTED, "problem.dtype", "problem.dtype is fp32; allowed on a GPU: fp16, bf16");
+  }
+  if (p.value_dim != p.head_dim) {
+    return fail(error, FMS_NOT_SUPPORTED, "problem.value_dim",
+                "problem.value_dim is %lld; allowed on a GPU: problem.head_dim, which is %lld",
+                static_cast<long long>(p.value_dim), static_cast<long long>(p.head_dim));
+  }
+  if (p.head_dim > most_head_dim) {
+    return fail(error, FMS_NOT_SUPPORTED, "problem.head_dim", "problem.head_dim is %lld; allowed on a GPU: 1 to %lld",
+                static_cast<long long>(p.head_dim), static_cast<long long>(most_head_dim));
   }
   if (work.rows > most_rows_or_keys || p.kv_len > most_rows_or_keys || work.heads > most_heads) {
     return fail(

@@ -54,7 +54,7 @@ fms_attention_problem problem_of(const Shape& s) {
   p.kv_heads = s.kv_heads;
   p.q_len = s.q_len;
   p.kv_len = s.kv_len;
-  p.head_dim = s.head_dim;
+  p.head_dim = p.value_dim = s.head_dim;
   p.q = p.o = {s.q_heads * s.q_len * s.head_dim, s.q_len * s.head_dim, s.head_dim};
   p.k = p.v = {s.kv_heads * s.kv_len * s.head_dim, s.kv_len * s.head_dim, s.head_dim};
   p.softmax_scale = 0.125F;

@@ -120,9 +120,10 @@ std::size_t explain(const fms_attention_plan& plan, char* buffer, std::size_t ca
   const bool is_cuda = plan.device_kind == FMS_DEVICE_CUDA;
   Text text(buffer, capacity);
   text.add("Attention %s, batch %" PRId64 ", heads %" PRId64 "/%" PRId64 ", q_len %" PRId64 ", kv_len %" PRId64
-           ", head_dim %" PRId64 "%s on %s.\n",
-           dtype_names[p.dtype], p.batch, p.q_heads, p.kv_heads, p.q_len, p.kv_len, p.head_dim,
-           p.window_right == 0 ? ", causal" : "", is_cuda ? "a GPU" : "the CPU");
+           ", head_dim %" PRId64,
+           dtype_names[p.dtype], p.batch, p.q_heads, p.kv_heads, p.q_len, p.kv_len, p.head_dim);
+  if (p.value_dim != p.head_dim) text.add(" (values: %" PRId64 ")", p.value_dim);
+  text.add("%s on %s.\n", p.window_right == 0 ? ", causal" : "", is_cuda ? "a GPU" : "the CPU");
   explain_family(plan, rows, text);
   if (plan.family == FMS_KERNEL_EMPTY) return text.length();
   if (is_cuda) return text.length();

@@ -55,8 +55,8 @@ int32_t useful_threads(const fms_attention_plan& plan, int64_t rows, int32_t lim
   const double scores = static_cast<double>(p.batch) * static_cast<double>(p.kv_heads * rows) * visible_keys_per_row(p);
   const CpuTilePolicy& policy = cpu_tile_policy(plan.cpu_isa);
   const double parts = p.dtype == FMS_F16 && plan.family == FMS_KERNEL_AMX ? 2.0 : 1.0;
-  const double ns =
-      scores * static_cast<double>(p.head_dim) / 64.0 * static_cast<double>(policy.ns_per_score_64) * parts;
+  const double ns = scores * static_cast<double>(p.head_dim + p.value_dim) / 128.0 *
+                    static_cast<double>(policy.ns_per_score_64) * parts;
   const double useful = ns / static_cast<double>(cpu_min_ns_per_thread);
   return std::clamp(static_cast<int32_t>(std::min(useful, 1e6)), 1, limit);
 }

@@ -21,7 +21,7 @@ fms_attention_problem problem(fms_dtype dtype, int64_t batch, int64_t q_heads, i
   p.kv_heads = kv_heads;
   p.q_len = q_len;
   p.kv_len = kv_len;
-  p.head_dim = head_dim;
+  p.head_dim = p.value_dim = head_dim;
   p.q = p.o = {q_heads * q_len * head_dim, q_len * head_dim, head_dim};
   p.k = p.v = {kv_heads * kv_len * head_dim, kv_len * head_dim, head_dim};
   p.lse = {q_heads * q_len, q_len, 1};

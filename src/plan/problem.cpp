@@ -100,6 +100,7 @@ fms_status check_shape(const fms_attention_problem& p, fms_error* error) {
   if (auto s = check_range("problem.q_len", p.q_len, 0, max_len, error)) return s;
   if (auto s = check_range("problem.kv_len", p.kv_len, 0, max_len, error)) return s;
   if (auto s = check_range("problem.head_dim", p.head_dim, 1, FMS_MAX_HEAD_DIM, error)) return s;
+  if (auto s = check_range("problem.value_dim", p.value_dim, 1, FMS_MAX_HEAD_DIM, error)) return s;
   const __int128 rows = static_cast<__int128>(p.batch) * p.q_heads * std::max<int64_t>(p.q_len, 1);
   if (rows > (int64_t{1} << 48)) {
     return fail(error, FMS_INVALID_ARGUMENT, "problem.batch",
@@ -177,16 +178,16 @@ fms_status check_tensors(const fms_attention_problem& p, fms_error* error) {
   const fms_strides lse = without_batch(p.lse, has(p, FMS_RAGGED_Q));
   const fms_strides k = without_batch(p.k, has(p, FMS_RAGGED_KV));
   const fms_strides v = without_batch(p.v, has(p, FMS_RAGGED_KV));
-  const auto check_input = [&](const char* name, int64_t batch, int64_t heads, int64_t rows, const fms_strides& s) {
-    return check_span(name, {{"batch", batch, s.batch}, {"head", heads, s.head}, {"seq", rows, s.seq}}, p.head_dim,
-                      error);
+  const auto check_input = [&](const char* name, int64_t batch, int64_t heads, int64_t rows, int64_t dim,
+                               const fms_strides& s) {
+    return check_span(name, {{"batch", batch, s.batch}, {"head", heads, s.head}, {"seq", rows, s.seq}}, dim, error);
   };
-  if (auto s = check_input("problem.q", q_batch, p.q_heads, q_rows, q)) return s;
-  if (auto s = check_input("problem.k", kv_batch, p.kv_heads, kv_rows, k)) return s;
-  if (auto s = check_input("problem.v", kv_batch, p.kv_heads, kv_rows, v)) return s;
+  if (auto s = check_input("problem.q", q_batch, p.q_heads, q_rows, p.head_dim, q)) return s;
+  if (auto s = check_input("problem.k", kv_batch, p.kv_heads, kv_rows, p.head_dim, k)) return s;
+  if (auto s = check_input("problem.v", kv_batch, p.kv_heads, kv_rows, p.value_dim, v)) return s;
   const Axis o_axes[] = {{"batch", q_batch, o.batch}, {"head", p.q_heads, o.head}, {"seq", q_rows, o.seq}};
-  if (auto s = check_span("problem.o", o_axes, p.head_dim, error)) return s;
-  if (auto s = check_no_overlap("problem.o", o_axes, p.head_dim, error)) return s;
+  if (auto s = check_span("problem.o", o_axes, p.value_dim, error)) return s;
+  if (auto s = check_no_overlap("problem.o", o_axes, p.value_dim, error)) return s;
   if (!has(p, FMS_LSE)) return FMS_OK;
   const Axis lse_axes[] = {{"batch", q_batch, lse.batch}, {"head", p.q_heads, lse.head}, {"seq", q_rows, lse.seq}};
   if (auto s = check_span("problem.lse", lse_axes, 1, error)) return s;

@@ -274,7 +274,7 @@ def draw(family: Family, seed: int, index: int) -> AttentionProblem:
     p.dtype = p.bias_dtype = abi.DTYPES[dtype_name]
     p.features = abi.LSE
     p.batch, p.q_heads, p.kv_heads = batch, q_heads, kv_heads
-    p.q_len, p.kv_len, p.head_dim = q_len, kv_len, d
+    p.q_len, p.kv_len, p.head_dim, p.value_dim = q_len, kv_len, d, d
     p.softmax_scale = scale_factor / math.sqrt(d)
     p.softcap = softcap
     p.window_left, p.window_right = left, right

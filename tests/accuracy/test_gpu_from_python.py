@@ -46,6 +46,7 @@ def describe(batch: int, heads: int, kv_heads: int, q_len: int, kv_len: int, dim
     p = abi.Problem(struct_size=ctypes.sizeof(abi.Problem), dtype=abi.DTYPES["fp16"], features=abi.LSE)
     p.bias_dtype = p.dtype
     p.batch, p.q_heads, p.kv_heads, p.q_len, p.kv_len, p.head_dim = batch, heads, kv_heads, q_len, kv_len, dim
+    p.value_dim = dim
     p.q = p.o = contiguous(heads, q_len, dim)
     p.k = p.v = contiguous(kv_heads, kv_len, dim)
     p.lse = abi.Strides(heads * q_len, q_len, 1)

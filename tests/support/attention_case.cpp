@@ -73,9 +73,9 @@ AttentionCase::AttentionCase(const fms_attention_problem& problem, IndexArrays i
   const int64_t kv_batch = has(FMS_PAGED_KV) ? p.page_count : has(FMS_RAGGED_KV) ? 1 : p.batch;
   const int64_t kv_rows = has(FMS_PAGED_KV) ? p.page_size : has(FMS_RAGGED_KV) ? p.total_kv : p.kv_len;
   const int64_t q_elements = extent({q_batch, p.q_heads, q_rows}, {p.q.batch, p.q.head, p.q.seq}, p.head_dim);
-  const int64_t o_elements = extent({q_batch, p.q_heads, q_rows}, {p.o.batch, p.o.head, p.o.seq}, p.head_dim);
+  const int64_t o_elements = extent({q_batch, p.q_heads, q_rows}, {p.o.batch, p.o.head, p.o.seq}, p.value_dim);
   const int64_t k_elements = extent({kv_batch, p.kv_heads, kv_rows}, {p.k.batch, p.k.head, p.k.seq}, p.head_dim);
-  const int64_t v_elements = extent({kv_batch, p.kv_heads, kv_rows}, {p.v.batch, p.v.head, p.v.seq}, p.head_dim);
+  const int64_t v_elements = extent({kv_batch, p.kv_heads, kv_rows}, {p.v.batch, p.v.head, p.v.seq}, p.value_dim);
   const size_t width = element_bytes(p.dtype);
   q_ = FencedBuffer(q_elements * width, fence, kInputPoison);
   k_ = FencedBuffer(k_elements * width, fence, kInputPoison);
@@ -103,7 +103,7 @@ AttentionCase::AttentionCase(const fms_attention_problem& problem, IndexArrays i
 void AttentionCase::fill_inputs(const ValueSource& values) {
   const fms_attention_problem& p = problem_;
   const auto fill_row = [&](Tensor tensor, int64_t offset) {
-    for (int64_t d = 0; d < p.head_dim; ++d) {
+    for (int64_t d = 0; d < (tensor == Tensor::kV ? p.value_dim : p.head_dim); ++d) {
       set(tensor, offset + d, values(tensor));
     }
   };
@@ -250,7 +250,7 @@ std::optional<std::string> AttentionCase::stray_write() const {
   for_each_row(
       problem_.batch, problem_.q_heads, [&](int64_t b) { return q_length(b); },
       [&](int64_t b, int64_t h, int64_t i) {
-        std::fill_n(o_is_ours.begin() + o_offset(b, h, i) * width, problem_.head_dim * width, 0);
+        std::fill_n(o_is_ours.begin() + o_offset(b, h, i) * width, problem_.value_dim * width, 0);
         if (has(FMS_LSE)) {
           std::fill_n(lse_is_ours.begin() + lse_offset(b, h, i) * sizeof(float), sizeof(float), 0);
         }
@@ -286,9 +286,9 @@ std::string AttentionCase::describe() const {
     out << (has(feature) ? name : "") << (has(feature) ? "|" : "");
   }
   out << "0 batch=" << p.batch << " q_heads=" << p.q_heads << " kv_heads=" << p.kv_heads << " q_len=" << p.q_len
-      << " kv_len=" << p.kv_len << " head_dim=" << p.head_dim << " q=" << p.q << " k=" << p.k << " v=" << p.v
-      << " o=" << p.o << " lse=" << p.lse << " softmax_scale=" << p.softmax_scale << " softcap=" << p.softcap
-      << " window_left=" << p.window_left << " window_right=" << p.window_right;
+      << " kv_len=" << p.kv_len << " head_dim=" << p.head_dim << " value_dim=" << p.value_dim << " q=" << p.q
+      << " k=" << p.k << " v=" << p.v << " o=" << p.o << " lse=" << p.lse << " softmax_scale=" << p.softmax_scale
+      << " softcap=" << p.softcap << " window_left=" << p.window_left << " window_right=" << p.window_right;
   if (has(FMS_BIAS)) {
     out << " bias_dtype=" << dtype_name(p.bias_dtype) << " bias={" << p.bias.batch << ',' << p.bias.head << ','
         << p.bias.q << ',' << p.bias.kv << '}';

@@ -38,7 +38,7 @@ OracleAnswer::OracleAnswer(const AttentionCase& one) {
   const auto rows = static_cast<size_t>(p.batch * p.q_heads * p.q_len);
   lse.resize(rows);
   score_magnitude.resize(rows);
-  o.resize(rows * static_cast<size_t>(p.head_dim));
+  o.resize(rows * static_cast<size_t>(p.value_dim));
   o_magnitude.resize(o.size());
   reference::AttentionOutputs outputs;
   outputs.o = o.data();
@@ -74,7 +74,7 @@ class RowJudge {
     if (oracle_.score_magnitude[row_] > kLargestScore) {
       return;
     }
-    for (int64_t d = 0; d < one_.problem().head_dim; ++d) {
+    for (int64_t d = 0; d < one_.problem().value_dim; ++d) {
       judge_element(d);
     }
     if (one_.has(FMS_LSE)) {
@@ -85,7 +85,7 @@ class RowJudge {
  private:
   void judge_element(int64_t d) {
     const fms_dtype dtype = one_.problem().dtype;
-    const int64_t element = row_ * one_.problem().head_dim + d;
+    const int64_t element = row_ * one_.problem().value_dim + d;
     const double got = one_.o_value(one_.o_offset(b_, h_, i_) + d);
     const double expected = oracle_.o[element], magnitude = oracle_.o_magnitude[element];
     if (!std::isfinite(expected)) {

@@ -12,7 +12,7 @@ namespace flashmoe::testing {
 // The oracle's answer and how sensitive it is; see reference::AttentionOutputs.
 struct OracleAnswer {
   explicit OracleAnswer(const AttentionCase& one);
-  std::vector<double> o, o_magnitude;        // (batch, q_heads, q_len, head_dim)
+  std::vector<double> o, o_magnitude;        // (batch, q_heads, q_len, value_dim)
   std::vector<double> lse, score_magnitude;  // (batch, q_heads, q_len)
 };
 

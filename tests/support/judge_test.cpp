@@ -20,8 +20,8 @@ void write_answer(const AttentionCase& one, const OracleAnswer& oracle) {
     for (int64_t h = 0; h < p.q_heads; ++h) {
       for (int64_t i = 0; i < one.q_length(b); ++i) {
         const int64_t row = (b * p.q_heads + h) * p.q_len + i;
-        for (int64_t d = 0; d < p.head_dim; ++d) {
-          store(args.o, p.dtype, one.o_offset(b, h, i) + d, oracle.o[row * p.head_dim + d]);
+        for (int64_t d = 0; d < p.value_dim; ++d) {
+          store(args.o, p.dtype, one.o_offset(b, h, i) + d, oracle.o[row * p.value_dim + d]);
         }
         if (one.has(FMS_LSE)) {
           store(args.lse, FMS_F32, one.lse_offset(b, h, i), oracle.lse[row]);
@@ -92,7 +92,7 @@ AttentionCase plain_case(fms_dtype dtype) {
   p.batch = p.q_heads = p.kv_heads = 1;
   p.q_len = 4;
   p.kv_len = 50;
-  p.head_dim = 64;
+  p.head_dim = p.value_dim = 64;
   p.q = p.k = p.v = p.o = {0, 0, 65};
   p.lse = {0, 0, 2};
   p.softmax_scale = 0.125f;
@@ -151,6 +151,7 @@ TEST(RandomProblem, DrawsEveryFeatureAndEveryKindOfShape) {
     seen["no queries"] += p.q_len == 0;
     seen["odd head_dim"] += p.head_dim % 2 == 1;
     seen["head_dim above 128"] += p.head_dim > 128;
+    seen["values of another size"] += p.value_dim != p.head_dim;
     seen["broadcast k"] += p.k.head == 0;
     seen["rows further apart than head_dim"] += p.q.seq > p.head_dim;
   }

@@ -55,7 +55,14 @@ int64_t random_head_dim(Random& random) {
 }
 
 void random_sizes(Random& random, fms_attention_problem& p, const RandomProblemLimits& limits) {
-  p.head_dim = random_head_dim(random);
+  p.head_dim = p.value_dim = random_head_dim(random);
+  if (limits.values_of_own_size && random.chance(0.25)) {
+    p.value_dim = random_head_dim(random);
+  }
+  if (limits.values_of_own_size && random.chance(0.02)) {  // keys and values that are parts of one latent vector
+    p.head_dim = 576;
+    p.value_dim = 512;
+  }
   p.batch = pick<int64_t>(random, {1, 1, 1, 2, 3});
   p.kv_heads = pick<int64_t>(random, {1, 1, 2, 3, 4});
   p.q_heads = p.kv_heads * (random.chance(0.5) ? 1 : random.between(2, 8));
@@ -76,7 +83,7 @@ void random_sizes(Random& random, fms_attention_problem& p, const RandomProblemL
     p.kv_len = random.between(0, 1);
     p.batch = random.between(0, 2);
   }
-  const auto multiplies = [&p] { return p.batch * p.q_heads * p.q_len * p.kv_len * p.head_dim; };
+  const auto multiplies = [&p] { return p.batch * p.q_heads * p.q_len * p.kv_len * std::max(p.head_dim, p.value_dim); };
   while (multiplies() > limits.max_multiplies) {
     switch (random.between(0, 3)) {
       case 0:
@@ -211,14 +218,15 @@ void random_layout(Random& random, fms_attention_problem& p) {
   const int64_t q_batch = ragged_q ? 1 : p.batch;
   const int64_t q_rows = ragged_q ? p.total_q : p.q_len;
   p.q = random_row_strides(random, q_batch, p.q_heads, q_rows, p.head_dim, true);
-  p.o = random_row_strides(random, q_batch, p.q_heads, q_rows, p.head_dim, false);
+  p.o = random_row_strides(random, q_batch, p.q_heads, q_rows, p.value_dim, false);
   p.lse = random_row_strides(random, q_batch, p.q_heads, q_rows, 1, false);
   const bool paged = (p.features & FMS_PAGED_KV) != 0;
   const bool ragged_kv = (p.features & FMS_RAGGED_KV) != 0;
   const int64_t kv_batch = paged ? p.page_count : ragged_kv ? 1 : p.batch;
   const int64_t kv_rows = paged ? p.page_size : ragged_kv ? p.total_kv : p.kv_len;
   p.k = random_row_strides(random, kv_batch, p.kv_heads, kv_rows, p.head_dim, true);
-  p.v = random.chance(0.5) ? p.k : random_row_strides(random, kv_batch, p.kv_heads, kv_rows, p.head_dim, true);
+  const bool alike = random.chance(0.5) && p.value_dim == p.head_dim;
+  p.v = alike ? p.k : random_row_strides(random, kv_batch, p.kv_heads, kv_rows, p.value_dim, true);
   if ((p.features & FMS_BIAS) != 0) {
     std::vector<int64_t> sizes = {p.batch, p.q_heads, p.q_len, p.kv_len};
     std::vector<bool> is_broadcast(sizes.size());
@@ -272,10 +280,11 @@ void poison_one_value(Random& random, AttentionCase& one) {
   }
   const double poison = pick(random, {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()});
   const int64_t b = random.between(0, p.batch - 1);
-  const int64_t d = random.between(0, p.head_dim - 1);
+  const int64_t drawn = random.between(0, p.head_dim - 1);
   const int64_t h = random.between(0, p.q_heads - 1);
   const int64_t g = random.between(0, p.kv_heads - 1);
   const Tensor tensor = pick(random, {Tensor::kQ, Tensor::kK, Tensor::kV});
+  const int64_t d = tensor == Tensor::kV ? drawn % p.value_dim : drawn;
   if (tensor == Tensor::kQ && one.q_length(b) > 0) {
     one.set(tensor, one.q_offset(b, h, random.between(0, one.q_length(b) - 1)) + d, poison);
   } else if (tensor != Tensor::kQ && one.kv_length(b) > 0) {

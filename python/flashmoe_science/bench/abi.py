@@ -18,7 +18,7 @@ ISA_AMX = 4
 F16 = 1
 BF16 = 2
 F32 = 3
-MAX_HEAD_DIM = 256
+MAX_HEAD_DIM = 576
 LSE = 1
 BIAS = 2
 SINKS = 4
@@ -26,7 +26,7 @@ RAGGED_Q = 8
 RAGGED_KV = 16
 KV_LENGTHS = 32
 PAGED_KV = 64
-PLAN_VERSION = 3
+PLAN_VERSION = 4
 WORKSPACE_ALIGNMENT = 64
 KERNEL_EMPTY = 0
 KERNEL_TILE = 1
@@ -85,6 +85,7 @@ class Problem(Structure):
         ("q_len", c_int64),
         ("kv_len", c_int64),
         ("head_dim", c_int64),
+        ("value_dim", c_int64),
         ("q", Strides),
         ("k", Strides),
         ("v", Strides),

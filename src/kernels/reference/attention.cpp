@@ -53,9 +53,9 @@ int64_t kv_row_offset(const fms_attention_problem& problem, const fms_attention_
 
 using Vector = std::vector<double>;
 
-Vector read_row(const void* array, fms_dtype dtype, int64_t offset, int64_t head_dim) {
-  Vector row(static_cast<size_t>(head_dim));
-  for (int64_t d = 0; d < head_dim; ++d) {
+Vector read_row(const void* array, fms_dtype dtype, int64_t offset, int64_t dim) {
+  Vector row(static_cast<size_t>(dim));
+  for (int64_t d = 0; d < dim; ++d) {
     row[d] = read_element(array, dtype, offset + d);
   }
   return row;
@@ -63,10 +63,10 @@ Vector read_row(const void* array, fms_dtype dtype, int64_t offset, int64_t head
 
 // All rows of one kv head of one sequence. A row that no query sees is decoded and then never used.
 std::vector<Vector> read_kv_head(const fms_attention_problem& problem, const fms_attention_args& args,
-                                 const void* array, const fms_strides& stride, int64_t b, int64_t g) {
+                                 const void* array, const fms_strides& stride, int64_t dim, int64_t b, int64_t g) {
   std::vector<Vector> rows;
   for (int64_t j = 0; j < kv_length(problem, args, b); ++j) {
-    rows.push_back(read_row(array, problem.dtype, kv_row_offset(problem, args, stride, b, g, j), problem.head_dim));
+    rows.push_back(read_row(array, problem.dtype, kv_row_offset(problem, args, stride, b, g, j), dim));
   }
   return rows;
 }
@@ -132,27 +132,27 @@ Scores score_row(const fms_attention_problem& problem, const fms_attention_args&
 }
 
 struct Row {
-  Vector o;            // (head_dim)
-  Vector o_magnitude;  // (head_dim)
+  Vector o;            // (value_dim)
+  Vector o_magnitude;  // (value_dim)
   double lse;
 };
 
-Row filled_row(int64_t head_dim, double o, double lse) {
-  const Vector values(static_cast<size_t>(head_dim), o);
+Row filled_row(int64_t value_dim, double o, double lse) {
+  const Vector values(static_cast<size_t>(value_dim), o);
   return {values, values, lse};
 }
 
 Row softmax_times_v(const std::vector<VisibleKey>& keys, const double* sink, const std::vector<Vector>& v_rows,
-                    int64_t head_dim) {
+                    int64_t value_dim) {
   double largest_score = -kInfinity;
   for (const VisibleKey& key : keys) {
     if (std::isnan(key.score) || key.score == kInfinity) {
-      return filled_row(head_dim, kNaN, kNaN);
+      return filled_row(value_dim, kNaN, kNaN);
     }
     largest_score = std::max(largest_score, key.score);
   }
   if (largest_score == -kInfinity) {  // no visible key, or none with any weight
-    return filled_row(head_dim, 0.0, sink != nullptr ? *sink : -kInfinity);
+    return filled_row(value_dim, 0.0, sink != nullptr ? *sink : -kInfinity);
   }
   // The sink takes part in the shift, so that neither it nor a score can overflow.
   const double shift = sink != nullptr ? std::max(largest_score, *sink) : largest_score;
@@ -160,10 +160,10 @@ Row softmax_times_v(const std::vector<VisibleKey>& keys, const double* sink, con
   for (const VisibleKey& key : keys) {
     weight_sum += std::exp(key.score - shift);
   }
-  Row row = filled_row(head_dim, 0.0, shift + std::log(weight_sum));
+  Row row = filled_row(value_dim, 0.0, shift + std::log(weight_sum));
   for (const VisibleKey& key : keys) {
     const double weight = std::exp(key.score - shift) / weight_sum;
-    for (int64_t d = 0; d < head_dim; ++d) {
+    for (int64_t d = 0; d < value_dim; ++d) {
       const double term = weight * v_rows[key.j][d];  // 0 * inf is NaN: a weight of 0 does not hide a non-finite v
       row.o[d] += term;
       row.o_magnitude[d] += std::abs(term);
@@ -172,11 +172,11 @@ Row softmax_times_v(const std::vector<VisibleKey>& keys, const double* sink, con
   return row;
 }
 
-void write_row(const AttentionOutputs& outputs, int64_t row_index, int64_t head_dim, const Row& row,
+void write_row(const AttentionOutputs& outputs, int64_t row_index, int64_t value_dim, const Row& row,
                double score_magnitude) {
   const auto write_vector = [&](double* to, const Vector& from) {
     if (to != nullptr) {
-      std::copy(from.begin(), from.end(), to + row_index * head_dim);
+      std::copy(from.begin(), from.end(), to + row_index * value_dim);
     }
   };
   write_vector(outputs.o, row.o);
@@ -198,16 +198,16 @@ void attention(const fms_attention_problem& problem, const fms_attention_args& a
   const int64_t group_size = problem.q_heads / problem.kv_heads;
   for (int64_t b = 0; b < problem.batch; ++b) {
     for (int64_t g = 0; g < problem.kv_heads; ++g) {
-      const std::vector<Vector> k_rows = read_kv_head(problem, args, args.k, problem.k, b, g);
-      const std::vector<Vector> v_rows = read_kv_head(problem, args, args.v, problem.v, b, g);
+      const std::vector<Vector> k_rows = read_kv_head(problem, args, args.k, problem.k, problem.head_dim, b, g);
+      const std::vector<Vector> v_rows = read_kv_head(problem, args, args.v, problem.v, problem.value_dim, b, g);
       for (int64_t h = g * group_size; h < (g + 1) * group_size; ++h) {
         const double sink_value = has(problem, FMS_SINKS) ? args.sinks[h] : 0.0;
         const double* sink = has(problem, FMS_SINKS) ? &sink_value : nullptr;
         for (int64_t i = 0; i < q_length(problem, args, b); ++i) {
           const Scores scores = score_row(problem, args, k_rows, b, h, i);
-          const Row row = softmax_times_v(scores.keys, sink, v_rows, problem.head_dim);
+          const Row row = softmax_times_v(scores.keys, sink, v_rows, problem.value_dim);
           const int64_t row_index = (b * problem.q_heads + h) * problem.q_len + i;
-          write_row(outputs, row_index, problem.head_dim, row, scores.magnitude);
+          write_row(outputs, row_index, problem.value_dim, row, scores.magnitude);
         }
       }
     }

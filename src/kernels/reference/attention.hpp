@@ -9,7 +9,7 @@ namespace flashmoe::reference {
 // Where to write; any pointer may be null. Dense row-major arrays over the problem's longest lengths. Rows beyond the
 // length of a ragged sequence are left untouched.
 struct AttentionOutputs {
-  double* o = nullptr;    // (batch, q_heads, q_len, head_dim)
+  double* o = nullptr;    // (batch, q_heads, q_len, value_dim)
   double* lse = nullptr;  // (batch, q_heads, q_len)
 
   // How sensitive each result is to rounding, for tolerances that are derived instead of typed in. With weights p:

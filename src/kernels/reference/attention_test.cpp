@@ -32,7 +32,7 @@ struct HandCase {
     problem.kv_heads = kv_heads;
     problem.q_len = q_len;
     problem.kv_len = kv_len;
-    problem.head_dim = head_dim;
+    problem.head_dim = problem.value_dim = head_dim;
     problem.q = {q_heads * q_len * head_dim, q_len * head_dim, head_dim};
     problem.k = problem.v = {kv_heads * kv_len * head_dim, kv_len * head_dim, head_dim};
     problem.softmax_scale = 1;

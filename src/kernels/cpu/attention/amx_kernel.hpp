@@ -69,6 +69,7 @@ class AmxKernel {
         mine_(workspace + static_cast<std::size_t>(thread) * layout.thread_bytes),
         scale_(plan.problem),
         dim_tiles_(layout.padded_dim / 32),
+        value_tiles_(layout.padded_value_dim / 32),
         packed_{mine_ + layout.pack, layout.pack_chunks, plan::amx_chunk_bytes(plan.problem),
                 parts * 2 * dim_tiles_ * tile_bytes},
         packed_flags_(at<uint8_t>(layout.pack_flags, 0)),
@@ -96,12 +97,12 @@ class AmxKernel {
   }
   // Q tiles of a subtile: [part][dim / 32][row half].
   std::byte* queries(int64_t t) const { return at<std::byte>(layout_.q, t * parts * dim_tiles_ * 2 * tile_bytes); }
-  float* outputs(int64_t t) const { return at<float>(layout_.o, t * layout_.padded_dim * lanes); }
+  float* outputs(int64_t t) const { return at<float>(layout_.o, t * layout_.padded_value_dim * lanes); }
 
   // ---- packing ----
 
   void pack_chunk(const Head& h, int64_t chunk) {
-    const ChunkPacker<T> packer(h, plan_.problem.head_dim, layout_.padded_dim);
+    const ChunkPacker<T> packer(h);
     const int64_t slot = packed_.slot(chunk);
     packed_flags_[slot] = packer.pack(chunk * chunk_keys, packed_.keys_at(slot), packed_low_squares_[slot]);
   }
@@ -171,7 +172,7 @@ class AmxKernel {
       state.row_sum[v] = V::zero();
     }
     store_state(t.index, state);
-    std::memset(outputs(t.index), 0, static_cast<std::size_t>(layout_.padded_dim * lanes) * sizeof(float));
+    std::memset(outputs(t.index), 0, static_cast<std::size_t>(layout_.padded_value_dim * lanes) * sizeof(float));
   }
 
   // ---- one block of keys ----
@@ -227,9 +228,10 @@ class AmxKernel {
   template <class Body>
   void with_work(const ScoreWork& score_work, const ValueWork& value_work, Body&& body) const {
     if constexpr (parts == 2) {
-      if (score_work.low_products != 0) return body(TileWork<parts, true>(packed_, dim_tiles_, score_work, value_work));
+      if (score_work.low_products != 0)
+        return body(TileWork<parts, true>(packed_, dim_tiles_, value_tiles_, score_work, value_work));
     }
-    body(TileWork<parts>(packed_, dim_tiles_, score_work, value_work));
+    body(TileWork<parts>(packed_, dim_tiles_, value_tiles_, score_work, value_work));
   }
 
   // Steps alternate between two buffers.
@@ -292,14 +294,14 @@ class AmxKernel {
     RowState<V, vectors> state = load_state(t.index);
     if (!weigh_under_old_maxima(scores, n, scale, state, weights, beside)) {
       F offset[vectors];
-      raise_maxima<V, vectors>(scores, n, scale, state, offset, outputs(t.index), layout_.padded_dim);
+      raise_maxima<V, vectors>(scores, n, scale, state, offset, outputs(t.index), layout_.padded_value_dim);
       weigh(scores, n, scale, offset, state.row_sum, weights, beside);
     }
     beside.run_all();
     store_state(t.index, state);
     for (int64_t c = first_chunk; c < first_chunk + step.chunks(); ++c) {
       if ((packed_flags_[packed_.slot(c)] & values_non_finite) == 0) continue;
-      add_non_finite<V>(v_rows<T>(h), plan_.problem.head_dim, larger(step.keys.lo, c * chunk_keys),
+      add_non_finite<V>(v_rows<T>(h), plan_.problem.value_dim, larger(step.keys.lo, c * chunk_keys),
                         smaller(step.keys.hi, (c + 1) * chunk_keys), key_lo, key_hi, lanes, outputs(t.index));
     }
   }
@@ -451,7 +453,8 @@ class AmxKernel {
   std::byte* workspace_;
   std::byte* mine_;
   ScoreScale scale_;
-  int64_t dim_tiles_;
+  int64_t dim_tiles_;    // of 32, in queries and keys
+  int64_t value_tiles_;  // in values
   PackedChunks packed_;
   uint8_t* packed_flags_;        // ChunkFlag bits per slot
   float* packed_low_squares_;    // of the keys, per slot

@@ -175,8 +175,14 @@ class ChunkPacker {
   static constexpr int parts = amx_parts_of<T>;
 
  public:
-  ChunkPacker(const Head& h, int64_t dim, int64_t padded_dim)
-      : keys_(k_rows<T>(h)), values_(v_rows<T>(h)), kv_len_(h.kv_len), dim_(dim), dim_tiles_(padded_dim / 32) {}
+  explicit ChunkPacker(const Head& h)
+      : keys_(k_rows<T>(h)),
+        values_(v_rows<T>(h)),
+        kv_len_(h.kv_len),
+        dim_(h.problem->head_dim),
+        value_dim_(h.problem->value_dim),
+        dim_tiles_((dim_ + 31) / 32),
+        value_tiles_((value_dim_ + 31) / 32) {}
 
   // Packs keys [first, first + 32), zeros beyond the sequence. Returns ChunkFlag bits; in low_squares, what no
   // key's sum of squares of low parts exceeds. Non-finite values of V are packed as 0 (see add_non_finite).
@@ -223,16 +229,16 @@ class ChunkPacker {
     const __m512i low_dims = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38,
                                               6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     const __m512i high_dims = _mm512_add_epi16(low_dims, _mm512_set1_epi16(16));
-    const int64_t part_bytes = 2 * dim_tiles_ * plan::amx_tile_bytes;
+    const int64_t part_bytes = 2 * value_tiles_ * plan::amx_tile_bytes;
     FiniteWatch<T> watch;
-    for (int64_t c = 0; c < dim_tiles_; ++c) {
+    for (int64_t c = 0; c < value_tiles_; ++c) {
       __m512i low[16];
       __m512i high[16];
       for (int r = 0; r < 16; ++r) {
         __m512i x[2];
         for (int i = 0; i < 2; ++i) {
           const T* row = rows[2 * r + i];
-          x[i] = row == nullptr ? _mm512_setzero_si512() : load_raw(row + c * 32, dim_ - c * 32);
+          x[i] = row == nullptr ? _mm512_setzero_si512() : load_raw(row + c * 32, value_dim_ - c * 32);
           watch.see(x[i]);
           if constexpr (Clean) {
             const __mmask32 finite =
@@ -256,8 +262,8 @@ class ChunkPacker {
   KvRows<T> keys_;
   KvRows<T> values_;
   int64_t kv_len_;
-  int64_t dim_;
-  int64_t dim_tiles_;
+  int64_t dim_, value_dim_;
+  int64_t dim_tiles_, value_tiles_;
 };
 
 }  // namespace

@@ -66,12 +66,14 @@ class TileWork {
   };
 
  public:
-  TileWork(const PackedChunks& packed, int64_t dim_tiles, const ScoreWork& scores, const ValueWork& values)
+  TileWork(const PackedChunks& packed, int64_t dim_tiles, int64_t value_tiles, const ScoreWork& scores,
+           const ValueWork& values)
       : packed_(packed),
         dim_tiles_(dim_tiles),
+        value_tiles_(value_tiles),
         scores_(scores),
         values_(values),
-        left_((scores.chunks + values.chunks) * dim_tiles),
+        left_(scores.chunks * dim_tiles + values.chunks * value_tiles),
         queries_stay_(Parts == 1 && dim_tiles == 2) {
     if (left_ == 0) return;
     if (queries_stay_ && scores_.chunks > 0) load_queries();
@@ -176,7 +178,7 @@ class TileWork {
     made.beside_queries = false;
     made.a = packed_.values_at(slot_) + 2 * dim_ * tile_bytes;
     made.a_half = tile_bytes;
-    made.a_part = 2 * dim_tiles_ * tile_bytes;
+    made.a_part = 2 * value_tiles_ * tile_bytes;
     made.b = values_.weights + chunk_ * Parts * 2 * tile_bytes;
     made.b_part = 2 * tile_bytes;
     made.accumulators = values_.outputs + dim_ * 32 * lanes;
@@ -317,7 +319,7 @@ class TileWork {
   }
 
   const PackedChunks& packed_;
-  int64_t dim_tiles_;
+  int64_t dim_tiles_, value_tiles_;
   ScoreWork scores_;  // what of it no unit was made of yet; done first
   ValueWork values_;
   int64_t left_;

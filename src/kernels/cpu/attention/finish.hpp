@@ -44,7 +44,7 @@ inline void store_lanes(const Head& h, int64_t first_row, int64_t last_row, cons
   using F = typename V::F;
   constexpr int64_t lanes = Vectors * V::width;
   const fms_attention_problem& p = *h.problem;
-  const int64_t dim = p.head_dim;
+  const int64_t dim = p.value_dim;
   const int64_t rows = last_row - first_row;
   float factor[lanes];
   float row_sum[lanes];
@@ -87,7 +87,7 @@ inline void store_lanes(const Head& h, int64_t first_row, int64_t last_row, cons
   }
 }
 
-// The partial result of one row and split: o[padded_dim], then maximum and sum.
+// The partial result of one row and split: o[padded_value_dim], then maximum and sum.
 inline float* partial_at(const fms_attention_plan& plan, const plan::CpuLayout& layout, std::byte* workspace,
                          const Head& h, int64_t row, int64_t split) {
   const fms_attention_problem& p = plan.problem;
@@ -109,9 +109,9 @@ inline void store_partial_lanes(const fms_attention_plan& plan, const plan::CpuL
   }
   for (int64_t r = 0; r < last_row - first_row; ++r) {
     float* to = partial_at(plan, layout, workspace, h, first_row + r, split);
-    for (int64_t d = 0; d < plan.problem.head_dim; ++d) to[d] = o[d * lanes + r];
-    to[layout.padded_dim] = row_max[r];
-    to[layout.padded_dim + 1] = row_sum[r];
+    for (int64_t d = 0; d < plan.problem.value_dim; ++d) to[d] = o[d * lanes + r];
+    to[layout.padded_value_dim] = row_max[r];
+    to[layout.padded_value_dim + 1] = row_sum[r];
   }
 }
 
@@ -121,8 +121,8 @@ template <class V, class T>
 inline void combine_row(const fms_attention_plan& plan, const plan::CpuLayout& layout, std::byte* workspace,
                         const Head& h, int64_t row) {
   using F = typename V::F;
-  const int64_t dim = plan.problem.head_dim;
-  const int64_t padded_dim = layout.padded_dim;
+  const int64_t dim = plan.problem.value_dim;
+  const int64_t padded_dim = layout.padded_value_dim;
   float* first = partial_at(plan, layout, workspace, h, row, 0);
   const auto part = [&](int64_t split) { return first + split * layout.partial_floats; };
   float top = -__builtin_inff();

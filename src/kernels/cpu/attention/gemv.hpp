@@ -24,8 +24,10 @@ class GemvKernel {
         workspace_(workspace),
         mine_(workspace + static_cast<std::size_t>(thread) * layout.thread_bytes),
         scale_(plan.problem),
-        dim_(plan.problem.head_dim),
-        pairs_((dim_ + pair - 1) / pair) {}
+        key_dim_(plan.problem.head_dim),
+        value_dim_(plan.problem.value_dim),
+        key_pairs_((key_dim_ + pair - 1) / pair),
+        value_pairs_((value_dim_ + pair - 1) / pair) {}
 
   void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
     const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits);
@@ -49,7 +51,7 @@ class GemvKernel {
     return reinterpret_cast<E*>(mine_ + offset) + index;
   }
   float* query(int64_t r) const { return at<float>(layout_.q, r * layout_.padded_dim); }
-  float* output(int64_t r) const { return at<float>(layout_.o, r * layout_.padded_dim); }
+  float* output(int64_t r) const { return at<float>(layout_.o, r * layout_.padded_value_dim); }
   float* scores(int64_t r) const { return at<float>(layout_.scores, r * plan_.kv_tile); }
   float& row_max(int64_t r) const { return *at<float>(layout_.row_max, r); }
   float& row_sum(int64_t r) const { return *at<float>(layout_.row_sum, r); }
@@ -57,11 +59,12 @@ class GemvKernel {
   int32_t& key_hi(int64_t r) const { return *at<int32_t>(layout_.key_hi, r); }
 
   // A row whose length is not a multiple of the pair is copied behind zeros, so that loads never pass its end.
-  const T* padded(const T* row) const {
-    if (dim_ % pair == 0) return row;
+  const T* padded(const T* row, int64_t dim) const {
+    const int64_t rest = dim % pair;
+    if (rest == 0) return row;
     T* copy = at<T>(layout_.k, 0);
-    std::memcpy(copy, row, static_cast<std::size_t>(dim_) * sizeof(T));
-    std::memset(static_cast<void*>(copy + dim_), 0, static_cast<std::size_t>(pairs_ * pair - dim_) * sizeof(T));
+    std::memcpy(copy, row, static_cast<std::size_t>(dim) * sizeof(T));
+    std::memset(static_cast<void*>(copy + dim), 0, static_cast<std::size_t>(pair - rest) * sizeof(T));
     return copy;
   }
 
@@ -71,15 +74,15 @@ class GemvKernel {
     key_hi(r) = static_cast<int32_t>(seen.hi);
     row_max(r) = -__builtin_inff();
     row_sum(r) = 0.0F;
-    const T* from = padded(q_row<T>(h, row));
-    for (int64_t i = 0; i < pairs_; ++i) {
+    const T* from = padded(q_row<T>(h, row), key_dim_);
+    for (int64_t i = 0; i < key_pairs_; ++i) {
       F a;
       F b;
       V::load_pair(from + i * pair, a, b);
       V::store(query(r) + i * pair, V::mul(a, V::set1(scale_.q_factor)));
       V::store(query(r) + i * pair + V::width, V::mul(b, V::set1(scale_.q_factor)));
     }
-    std::memset(output(r), 0, static_cast<std::size_t>(pairs_ * pair) * sizeof(float));
+    std::memset(output(r), 0, static_cast<std::size_t>(value_pairs_ * pair) * sizeof(float));
   }
 
   void score_block(const Head& h, KeyRange block) const {
@@ -102,9 +105,9 @@ class GemvKernel {
       for (int i = 0; i < group; ++i) {
         for (int k = 0; k < Rows; ++k) sum[i * Rows + k] = V::zero();
         if (i >= n) continue;
-        if (r == 0) prefetch_row(values[j + i]);
-        const T* row = padded(keys[j + i]);
-        for (int64_t c = 0; c < pairs_; ++c) {
+        if (r == 0) prefetch_row(values[j + i], value_dim_);
+        const T* row = padded(keys[j + i], key_dim_);
+        for (int64_t c = 0; c < key_pairs_; ++c) {
           F a;
           F b;
           V::load_pair(row + c * pair, a, b);
@@ -159,7 +162,7 @@ class GemvKernel {
       const float factor = std::exp2(row_max(r) - offset);
       row_sum(r) *= factor;
       row_max(r) = raised;
-      for (int64_t d = 0; d < pairs_ * pair; d += V::width) {
+      for (int64_t d = 0; d < value_pairs_ * pair; d += V::width) {
         V::store(output(r) + d, V::mul(V::load(output(r) + d), V::set1(factor)));
       }
     }
@@ -187,8 +190,8 @@ class GemvKernel {
     // Rows x pairs accumulators must fit the registers: one row takes up to 4 pairs at a time, four rows 2.
     constexpr int64_t step = Rows == 1 ? 4 : max_pairs_in_registers;
     int64_t c = 0;
-    for (; c + step <= pairs_; c += step) accumulate_pairs<Rows, step>(keys, values, block, r, c, last_key);
-    for (; c < pairs_; ++c) accumulate_pairs<Rows, 1>(keys, values, block, r, c, last_key);
+    for (; c + step <= value_pairs_; c += step) accumulate_pairs<Rows, step>(keys, values, block, r, c, last_key);
+    for (; c < value_pairs_; ++c) accumulate_pairs<Rows, 1>(keys, values, block, r, c, last_key);
   }
 
   template <int Rows, int64_t Pairs>
@@ -214,8 +217,8 @@ class GemvKernel {
     lo = larger(lo, block.lo);
     hi = smaller(hi, block.hi);
     for (int64_t j = lo; j < hi; ++j) {
-      if (r == 0 && c == 0 && j + plan_.kv_tile < last_key) prefetch_row(keys[j + plan_.kv_tile]);
-      const T* row = padded(values[j]) + c * pair;
+      if (r == 0 && c == 0 && j + plan_.kv_tile < last_key) prefetch_row(keys[j + plan_.kv_tile], key_dim_);
+      const T* row = padded(values[j], value_dim_) + c * pair;
       F a[Pairs];
       F b[Pairs];
       for (int64_t i = 0; i < Pairs; ++i) V::load_pair(row + i * pair, a[i], b[i]);
@@ -237,15 +240,15 @@ class GemvKernel {
     }
   }
 
-  void prefetch_row(const T* row) const {
-    for (int64_t byte = 0; byte < dim_ * static_cast<int64_t>(sizeof(T)); byte += 64) {
+  static void prefetch_row(const T* row, int64_t dim) {
+    for (int64_t byte = 0; byte < dim * static_cast<int64_t>(sizeof(T)); byte += 64) {
       V::prefetch(reinterpret_cast<const char*>(row) + byte);
     }
   }
 
   void end_row(const Head& h, int64_t row, int64_t r, int64_t split) const {
     float* o = output(r);
-    for (int64_t d = 0; d < pairs_ * pair; d += pair) {
+    for (int64_t d = 0; d < value_pairs_ * pair; d += pair) {
       F a = V::load(o + d);
       F b = V::load(o + d + V::width);
       V::template unpair<T>(a, b);
@@ -254,21 +257,21 @@ class GemvKernel {
     }
     if (plan_.kv_splits > 1) {
       float* to = partial_at(plan_, layout_, workspace_, h, row, split);
-      std::memcpy(to, o, static_cast<std::size_t>(dim_) * sizeof(float));
-      to[layout_.padded_dim] = row_max(r);
-      to[layout_.padded_dim + 1] = row_sum(r);
+      std::memcpy(to, o, static_cast<std::size_t>(value_dim_) * sizeof(float));
+      to[layout_.padded_value_dim] = row_max(r);
+      to[layout_.padded_value_dim + 1] = row_sum(r);
       return;
     }
     const RowResult result = finish_row(h, row, row_max(r), row_sum(r));
     if (plan::has(plan_.problem, FMS_LSE)) *lse_at(h, row) = result.lse;
-    if (row_sum(r) == 0.0F) clear_row(o, dim_, 1);
+    if (row_sum(r) == 0.0F) clear_row(o, value_dim_, 1);
     T* to = o_row<T>(h, row);
-    for (int64_t d = 0; d < dim_; d += V::width) {
+    for (int64_t d = 0; d < value_dim_; d += V::width) {
       const F value = V::mul(V::load(o + d), V::set1(result.factor));
-      if (dim_ - d >= V::width) {
+      if (value_dim_ - d >= V::width) {
         V::store_as(to + d, value);
       } else {
-        V::store_as(to + d, value, static_cast<int>(dim_ - d));
+        V::store_as(to + d, value, static_cast<int>(value_dim_ - d));
       }
     }
   }
@@ -278,8 +281,8 @@ class GemvKernel {
   std::byte* workspace_;
   std::byte* mine_;
   ScoreScale scale_;
-  int64_t dim_;
-  int64_t pairs_;
+  int64_t key_dim_, value_dim_;
+  int64_t key_pairs_, value_pairs_;
   int64_t rows_ = 0;
 };
 

@@ -62,7 +62,7 @@ class TileKernel {
     return reinterpret_cast<E*>(mine_ + offset) + index;
   }
   float* queries(int64_t t) const { return at<float>(layout_.q, t * layout_.padded_dim * lanes); }
-  float* outputs(int64_t t) const { return at<float>(layout_.o, t * layout_.padded_dim * lanes); }
+  float* outputs(int64_t t) const { return at<float>(layout_.o, t * layout_.padded_value_dim * lanes); }
 
   RowState<V, vectors> load_state(int64_t t) const {
     RowState<V, vectors> state;
@@ -102,7 +102,7 @@ class TileKernel {
       V::store(at<float>(layout_.row_max, t * lanes + v * V::width), V::set1(-__builtin_inff()));
       V::store(at<float>(layout_.row_sum, t * lanes + v * V::width), V::zero());
     }
-    std::memset(outputs(t), 0, static_cast<std::size_t>(dim * lanes) * sizeof(float));
+    std::memset(outputs(t), 0, static_cast<std::size_t>(plan_.problem.value_dim * lanes) * sizeof(float));
   }
 
   // Makes the block's K and V rows available as fp32.
@@ -119,36 +119,43 @@ class TileKernel {
         k_block_ = {keys[block.lo], keys.row_stride};
         v_block_ = {values[block.lo], values.row_stride};
         if (every_row_sees_all) return;
-        copy_rows(values, block, at<float>(layout_.v, 0), v_block_, true);
+        copy_values(values, block, true);
         return;
       }
     }
-    copy_rows(keys, block, at<float>(layout_.k, 0), k_block_, false);
-    copy_rows(values, block, at<float>(layout_.v, 0), v_block_, !every_row_sees_all);
+    k_block_ = {at<float>(layout_.k, 0), layout_.padded_dim};
+    copy_rows(keys, block, plan_.problem.head_dim, layout_.padded_dim, at<float>(layout_.k, 0), false);
+    copy_values(values, block, !every_row_sees_all);
   }
 
-  // Widens rows to fp32; with `clean`, non-finite values become 0 and are noted.
-  void copy_rows(const KvRows<T>& rows, KeyRange block, float* to, FloatRows& copied, bool clean) {
-    const int64_t dim = plan_.problem.head_dim;
-    copied = {to, layout_.padded_dim};
+  // With `clean`, non-finite values become 0 and are noted.
+  void copy_values(const KvRows<T>& rows, KeyRange block, bool clean) {
+    const int64_t dim = plan_.problem.value_dim;
+    const int64_t stride = layout_.padded_value_dim;
+    float* row = at<float>(layout_.v, 0);
+    v_block_ = {row, stride};
+    if (!copy_rows(rows, block, dim, stride, row, clean)) return;
+    values_non_finite_ = true;
+    for (int64_t j = block.lo; j < block.hi; ++j, row += stride) {
+      for (int64_t d = 0; d < dim; ++d) {
+        if (!(std::fabs(row[d]) < __builtin_inff())) row[d] = 0.0F;
+      }
+    }
+  }
+
+  // Widens rows to fp32; with `look`, whether any of them is not finite.
+  static bool copy_rows(const KvRows<T>& rows, KeyRange block, int64_t dim, int64_t stride, float* to, bool look) {
     F zeros_or_nan = V::zero();
-    for (int64_t j = block.lo; j < block.hi; ++j, to += layout_.padded_dim) {
+    for (int64_t j = block.lo; j < block.hi; ++j, to += stride) {
       const T* from = rows[j];
       for (int64_t d = 0; d < dim; d += V::width) {
         const F x = dim - d >= V::width ? V::load_as(from + d) : V::load_as(from + d, static_cast<int>(dim - d));
         V::store(to + d, x);
         // x * 0 is NaN exactly for non-finite x, and a sum keeps it.
-        if (clean) zeros_or_nan = V::add(zeros_or_nan, V::mul(x, V::zero()));
+        if (look) zeros_or_nan = V::add(zeros_or_nan, V::mul(x, V::zero()));
       }
     }
-    if (!clean || V::sum(zeros_or_nan) == 0.0F) return;
-    values_non_finite_ = true;
-    float* row = at<float>(layout_.v, 0);
-    for (int64_t j = block.lo; j < block.hi; ++j, row += layout_.padded_dim) {
-      for (int64_t d = 0; d < dim; ++d) {
-        if (!(std::fabs(row[d]) < __builtin_inff())) row[d] = 0.0F;
-      }
-    }
+    return look && V::sum(zeros_or_nan) != 0.0F;
   }
 
   void run_subtile(const Head& h, int64_t first_row, int64_t last_row, int64_t t, KeyRange block) {
@@ -175,7 +182,7 @@ class TileKernel {
     RowState<V, vectors> state = load_state(t);
     float* o = outputs(t);
     F offset[vectors];
-    raise_maxima<V, vectors>(scores, n, scale, state, offset, o, plan_.problem.head_dim);
+    raise_maxima<V, vectors>(scores, n, scale, state, offset, o, plan_.problem.value_dim);
     F block_sum[vectors];
     for (int i = 0; i < vectors; ++i) block_sum[i] = V::zero();
     for (int64_t j = 0; j < n; ++j) {
@@ -189,7 +196,7 @@ class TileKernel {
     for (int i = 0; i < vectors; ++i) state.row_sum[i] = V::add(state.row_sum[i], block_sum[i]);
     accumulate(scores, v, n, o);
     if (values_non_finite_) {
-      add_non_finite<V>(v_rows<T>(h), plan_.problem.head_dim, keys.lo, keys.hi, key_lo, key_hi, lanes, o);
+      add_non_finite<V>(v_rows<T>(h), plan_.problem.value_dim, keys.lo, keys.hi, key_lo, key_hi, lanes, o);
     }
     for (int i = 0; i < vectors; ++i) {
       V::store(at<float>(layout_.row_max, t * lanes + i * V::width), state.row_max[i]);
@@ -236,9 +243,9 @@ class TileKernel {
   // errors then grow with the block and the number of blocks, not with the number of keys.
   void accumulate(const float* weights, FloatRows v, int64_t n, float* o) const {
     int64_t d = 0;
-    for (; d + V::tile_keys <= plan_.problem.head_dim; d += V::tile_keys)
+    for (; d + V::tile_keys <= plan_.problem.value_dim; d += V::tile_keys)
       accumulate_dims<V::tile_keys>(weights, v, n, d, o);
-    for (; d < plan_.problem.head_dim; ++d) accumulate_dims<1>(weights, v, n, d, o);
+    for (; d < plan_.problem.value_dim; ++d) accumulate_dims<1>(weights, v, n, d, o);
   }
 
   template <int Dims>

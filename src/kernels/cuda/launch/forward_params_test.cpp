@@ -76,7 +76,7 @@ struct Told {
     p.batch = 2;
     p.q_heads = p.kv_heads = 2;
     p.q_len = p.kv_len = 10;
-    p.head_dim = 64;
+    p.head_dim = p.value_dim = 64;
     p.q = p.k = p.v = p.o = {1280, 640, 64};
     p.softmax_scale = 0.125F;
     p.window_left = p.window_right = -1;
