@@ -32,7 +32,8 @@ void draw_sizes(FuzzedDataProvider& bytes, fms_attention_problem& p) {
   constexpr fms_dtype dtypes[] = {FMS_F16, FMS_BF16, FMS_F32};
   p.dtype = bytes.PickValueInArray(dtypes);
   p.bias_dtype = bytes.PickValueInArray(dtypes);
-  p.features = bytes.ConsumeIntegral<uint8_t>() & 0x7f;
+  p.bias2_dtype = bytes.PickValueInArray(dtypes);
+  p.features = bytes.ConsumeIntegral<uint8_t>();
   if (has(p, FMS_RAGGED_KV)) {
     p.features &= ~static_cast<uint32_t>(FMS_KV_LENGTHS | FMS_PAGED_KV);  // else most inputs would end at the check
   }
@@ -90,9 +91,12 @@ void draw_layout(FuzzedDataProvider& bytes, fms_attention_problem& p) {
   p.v = draw_strides(bytes, p.kv_heads, kv_rows, p.value_dim);
   const auto broadcast = bytes.ConsumeIntegral<uint8_t>();
   const bool per_batch = (broadcast & 1) != 0, per_head = (broadcast & 2) != 0, per_row = (broadcast & 4) != 0;
-  p.bias.kv = 1;
+  p.bias.kv = p.bias2.kv = 1;
+  p.bias2.group = (broadcast & 16) != 0 ? 3 : 1;
+  p.bias2.batch = (broadcast & 32) != 0 ? p.kv_len : 0;
   p.bias.q = per_row ? p.kv_len : 0;
   p.bias.head = per_head ? p.kv_len * (per_row ? p.q_len : 1) : 0;
+  p.bias.group = (broadcast & 8) != 0 ? 2 : 0;
   p.bias.batch = per_batch ? p.kv_len * (per_row ? p.q_len : 1) * (per_head ? p.q_heads : 1) : 0;
 }
 
@@ -218,9 +222,10 @@ bool is_small(const fms_attention_problem& p) {
   if (has(p, FMS_PAGED_KV) && static_cast<__int128>(p.batch) * p.block_table_stride > kMaxElements) {
     return false;
   }
-  if (has(p, FMS_BIAS) &&
-      !fits({p.batch, p.q_heads, p.q_len, p.kv_len}, {p.bias.batch, p.bias.head, p.bias.q, p.bias.kv})) {
-    return false;
+  for (const auto& [feature, bias] : {std::pair{FMS_BIAS, p.bias}, std::pair{FMS_BIAS2, p.bias2}}) {
+    if (has(p, feature) && !fits({p.batch, p.q_heads, p.q_len, p.kv_len}, {bias.batch, bias.head, bias.q, bias.kv})) {
+      return false;
+    }
   }
   return static_cast<__int128>(p.batch) * p.q_heads * p.q_len * p.kv_len * std::max(p.head_dim, p.value_dim) <=
          kMaxMultiplies;

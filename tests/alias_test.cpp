@@ -64,7 +64,7 @@ TEST(Alias, EveryOutputOnEveryInputIsRefused) {
   fms_attention_problem problem = simple_problem(FMS_F32, {kBatch, kHeads, kHeads, kLength, kLength, kDim});
   problem.features = FMS_LSE | FMS_BIAS | FMS_SINKS | FMS_KV_LENGTHS;
   problem.bias_dtype = FMS_F32;
-  problem.bias = {0, 0, kLength, 1};
+  problem.bias = {0, 0, kLength, 1, 1};
   const std::vector<int32_t> lengths(kBatch, kLength);
   const char* inputs[] = {"args.q", "args.k", "args.v", "args.bias", "args.sinks", "args.kv_lengths"};
   const char* outputs[] = {"args.o", "args.lse"};

@@ -257,7 +257,7 @@ TEST_P(AttentionLaws, ABiasOfMinusInfinityEverywhereIsARowWithoutWeight) {
       fms_attention_problem problem = simple_problem(dtype(), shape);
       problem.features |= FMS_BIAS | (with_sink ? FMS_SINKS : 0);
       problem.bias_dtype = dtype();
-      problem.bias = {0, 0, shape.kv_len, 1};
+      problem.bias = {0, 0, shape.kv_len, 1, 1};
       AttentionCase one = normal_case(problem);
       const int64_t masked_row = shape.q_len / 2;
       for (int64_t j = 0; j < shape.kv_len; ++j) {
@@ -280,7 +280,7 @@ TEST_P(AttentionLaws, TheLowestFloatAsABiasIsNoMask) {
     fms_attention_problem problem = simple_problem(dtype(), shape);
     problem.features |= FMS_BIAS;
     problem.bias_dtype = FMS_F32;
-    problem.bias = {0, 0, 0, 1};
+    problem.bias = {0, 0, 0, 1, 1};
     AttentionCase one = normal_case(problem);
     for (int64_t j = 0; j < shape.kv_len; ++j) {
       one.set(Tensor::kBias, one.bias_offset(0, 0, 0, j), std::numeric_limits<float>::lowest());
@@ -364,7 +364,7 @@ TEST_P(AttentionLaws, ANonFiniteValueShowsInItsColumnAndNowhereElse) {
       problem.window_right = 0;
       problem.features |= FMS_BIAS;
       problem.bias_dtype = FMS_F32;
-      problem.bias = {0, 0, 0, 1};
+      problem.bias = {0, 0, 0, 1, 1};
       AttentionCase one = normal_case(problem);
       AttentionCase poisoned = normal_case(problem);
       const int64_t poisoned_key = shape.kv_len - 1 - shape.q_len / 2, column = shape.head_dim / 2;

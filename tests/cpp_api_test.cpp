@@ -53,7 +53,7 @@ TEST(CppProblem, DefaultsFollowTheQueries) {
 }
 
 TEST(CppProblem, SettersReachTheCStruct) {
-  const fms_bias_strides strides{.batch = 0, .head = 0, .q = 9, .kv = 1};
+  const fms_bias_strides strides{.batch = 0, .head = 0, .q = 9, .kv = 1, .group = 1};
   const Problem problem = Problem(FMS_BF16, {.q_heads = 4, .kv_heads = 2, .q_len = 3, .kv_len = 9, .head_dim = 8})
                               .causal()
                               .softmax_scale(0.25f)

@@ -78,7 +78,7 @@ AttentionCase telling_case(fms_dtype dtype, const Shape& shape) {
   fms_attention_problem problem = simple_problem(dtype, shape);
   problem.features |= FMS_BIAS;
   problem.bias_dtype = FMS_F32;
-  problem.bias = {0, 0, 0, 1};
+  problem.bias = {0, 0, 0, 1, 1};
   Random random(7);
   return AttentionCase(problem, {}, [&](Tensor tensor) {
     const double value = random.normal();

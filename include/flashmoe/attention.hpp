@@ -93,11 +93,17 @@ class Problem {
   Problem& lse() { return with(FMS_LSE); }
   // run reads args.sinks, one per query head.
   Problem& sinks() { return with(FMS_SINKS); }
-  // run reads args.bias; a stride of 0 broadcasts.
+  // run reads args.bias; a stride of 0 broadcasts, and a group of neighbours in the batch may share an entry.
   Problem& bias(fms_dtype dtype, const fms_bias_strides& strides) {
     problem_.bias_dtype = dtype;
     problem_.bias = strides;
     return with(FMS_BIAS);
+  }
+  // And args.bias2, a term of its own.
+  Problem& bias2(fms_dtype dtype, const fms_bias_strides& strides) {
+    problem_.bias2_dtype = dtype;
+    problem_.bias2 = strides;
+    return with(FMS_BIAS2);
   }
   // q and o are (total_q, H, D) packed by args.cu_q, lse is (H, total_q); the shape's q_len is the longest sequence's.
   Problem& ragged_q(std::int64_t total_q) {
@@ -208,6 +214,7 @@ struct Args {
   void* o = nullptr;
   float* lse = nullptr;
   const void* bias = nullptr;
+  const void* bias2 = nullptr;
   const float* sinks = nullptr;
   const std::int32_t* cu_q = nullptr;
   const std::int32_t* cu_kv = nullptr;
@@ -275,6 +282,12 @@ class Context {
                                     .cu_kv = args.cu_kv,
                                     .kv_lengths = args.kv_lengths,
                                     .block_table = args.block_table,
+                                    .bias2 = args.bias2,
+                                    .mask = nullptr,
+                                    .kv_starts = nullptr,
+                                    .q_lengths = nullptr,
+                                    .k_scales = nullptr,
+                                    .v_scales = nullptr,
                                     .info = &info};
     call(fms_attention_run, raw(), &plan.raw(), &c_args, workspace, workspace_bytes, stream);
     return info;

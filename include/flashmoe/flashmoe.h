@@ -10,6 +10,7 @@
  *   s(j)   = softmax_scale * sum_d q[b,h,i,d] * k[b,g,j,d]
  *   s(j)   = softcap * tanh(s(j) / softcap)                 if softcap > 0
  *   s(j)   = s(j) + bias[b,h,i,j]                           if FMS_BIAS
+ *   s(j)   = s(j) + bias2[b,h,i,j]                          if FMS_BIAS2
  *   keys j are visible when  0 <= j < kv_len(b)  and  i' - window_left <= j <= i' + window_right,
  *   where i' = i + kv_len(b) - q_len(b): the last query row is aligned to the last key.
  *   lse(i) = log( sum_visible exp(s(j)) + exp(sink[h]) )    the sink term only if FMS_SINKS
@@ -116,6 +117,9 @@ FMS_API const char* fms_cpu_isa_name(fms_cpu_isa isa);
 
 typedef enum fms_dtype { FMS_F16 = 1, FMS_BF16 = 2, FMS_F32 = 3 } fms_dtype;
 
+/* Of keys and values with FMS_KV_SCALES. */
+typedef enum fms_kv_dtype { FMS_KV_F8_E4M3 = 1, FMS_KV_I8 = 2 } fms_kv_dtype;
+
 enum { FMS_MAX_HEAD_DIM = 576 }; /* on a GPU 256 */
 
 /* Elements between neighbours; not negative. */
@@ -126,6 +130,7 @@ typedef struct fms_strides {
 /* 0 broadcasts along that axis. */
 typedef struct fms_bias_strides {
   int64_t batch, head, q, kv;
+  int64_t group; /* so many neighbours of the batch share an entry: sequence b reads entry b / group; 0: 1 */
 } fms_bias_strides;
 
 typedef enum fms_feature {
@@ -136,8 +141,17 @@ typedef enum fms_feature {
                                strides.batch is unused */
   FMS_RAGGED_KV = 1u << 4,  /* k, v likewise, by cu_kv; not together with FMS_KV_LENGTHS or FMS_PAGED_KV */
   FMS_KV_LENGTHS = 1u << 5, /* read args.kv_lengths: only the first kv_lengths[b] keys of sequence b exist */
-  FMS_PAGED_KV = 1u << 6    /* k, v are pages: key j of sequence b is row j % page_size of page
-                               block_table[b * block_table_stride + j / page_size]; k.batch and v.batch are page strides */
+  FMS_PAGED_KV = 1u << 6,   /* k, v are pages: key j of sequence b is row j % page_size of page block_table[b *
+                               block_table_stride + j / page_size]; k.batch and v.batch are page strides */
+  FMS_BIAS2 = 1u << 7,      /* read args.bias2, a second term: a key mask beside a pair bias, say */
+
+  /* Described, so that structs need not grow again; no device runs them yet, and a plan answers FMS_NOT_SUPPORTED. */
+  FMS_MASK = 1u << 8,      /* read args.mask: bytes, 0 hides the key */
+  FMS_KV_STARTS = 1u << 9, /* read args.kv_starts: keys of sequence b before kv_starts[b] do not exist (left padding) */
+  FMS_Q_LENGTHS = 1u << 10, /* read args.q_lengths: only the first q_lengths[b] rows of sequence b exist */
+  FMS_TOP_LEFT = 1u << 11,  /* windows align the first query row to the first key: i' = i */
+  FMS_KV_SCALES = 1u << 12, /* k and v are kv_dtype times args.k_scales[g], args.v_scales[g] of their kv head */
+  FMS_PARTIAL = 1u << 13    /* o is fp32, whatever dtype is: a part that is to be merged */
 } fms_feature;
 
 typedef struct fms_attention_problem {
@@ -145,6 +159,8 @@ typedef struct fms_attention_problem {
   fms_dtype dtype;   /* of q, k, v and o */
   uint32_t features; /* fms_feature bits */
   fms_dtype bias_dtype;
+  fms_dtype bias2_dtype;
+  fms_kv_dtype kv_dtype; /* FMS_KV_SCALES */
   int64_t batch;
   int64_t q_heads;
   int64_t kv_heads;       /* divides q_heads */
@@ -158,11 +174,12 @@ typedef struct fms_attention_problem {
   float softcap;          /* 0: off */
   int64_t window_left;    /* -1: unbounded; at most 2^30 */
   int64_t window_right;   /* -1: unbounded; 0: causal; at most 2^30 */
-  fms_bias_strides bias;
-  int64_t total_q;    /* FMS_RAGGED_Q: rows in q and o, at least cu_q[batch] */
-  int64_t total_kv;   /* FMS_RAGGED_KV: rows in k and v, at least cu_kv[batch] */
-  int64_t page_size;  /* FMS_PAGED_KV */
-  int64_t page_count; /* FMS_PAGED_KV: pages in k and v */
+  fms_bias_strides bias, bias2;
+  fms_bias_strides mask; /* FMS_MASK: of bytes */
+  int64_t total_q;       /* FMS_RAGGED_Q: rows in q and o, at least cu_q[batch] */
+  int64_t total_kv;      /* FMS_RAGGED_KV: rows in k and v, at least cu_kv[batch] */
+  int64_t page_size;     /* FMS_PAGED_KV */
+  int64_t page_count;    /* FMS_PAGED_KV: pages in k and v */
   int64_t block_table_stride;
 } fms_attention_problem;
 
@@ -176,7 +193,7 @@ FMS_API fms_status fms_attention_problem_check(const fms_attention_problem* prob
 
 /* ---- plan ---------------------------------------------------------------------------------------------------- */
 
-enum { FMS_PLAN_VERSION = 4, FMS_WORKSPACE_ALIGNMENT = 64 };
+enum { FMS_PLAN_VERSION = 5, FMS_WORKSPACE_ALIGNMENT = 64 };
 
 /* What to force; zero means the planner chooses. */
 typedef struct fms_plan_options {
@@ -263,6 +280,12 @@ typedef struct fms_attention_args {
   const int32_t* cu_kv;       /* FMS_RAGGED_KV */
   const int32_t* kv_lengths;  /* FMS_KV_LENGTHS: batch lengths */
   const int32_t* block_table; /* FMS_PAGED_KV */
+  const void* bias2;          /* FMS_BIAS2 */
+  const uint8_t* mask;        /* FMS_MASK */
+  const int32_t* kv_starts;   /* FMS_KV_STARTS: batch positions */
+  const int32_t* q_lengths;   /* FMS_Q_LENGTHS: batch lengths */
+  const float* k_scales;      /* FMS_KV_SCALES: one per kv head */
+  const float* v_scales;      /* likewise */
   fms_run_info* info;         /* may be NULL */
 } fms_attention_args;
 

@@ -94,6 +94,7 @@ def attention(
     v: Tensor,
     bias: Any = None,
     sinks: Any = None,
+    bias2: Any = None,
     cu_q: Tensor | None = None,
     cu_kv: Tensor | None = None,
     kv_lengths: Tensor | None = None,

@@ -41,6 +41,7 @@ def _attention(
     softcap: float = 0.0,
     bias: Tensor | None = None,
     sinks: Tensor | None = None,
+    bias2: Tensor | None = None,
     cu_q: Tensor | None = None,
     cu_kv: Tensor | None = None,
     kv_lengths: Tensor | None = None,
@@ -58,6 +59,8 @@ def _attention(
     if torch.is_autocast_enabled(device) and q.dtype in (torch.float32, torch.float16, torch.bfloat16):
         dtype = torch.get_autocast_dtype(device)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (q, k, v, bias, sinks, bias2)):
+        bias, bias2 = _one_term(q, cu_q, bias, bias2), None
     left, right = window
     result, lse = torch.ops.flashmoe_science.attention(
         q,
@@ -65,6 +68,7 @@ def _attention(
         v,
         bias,
         sinks,
+        bias2,
         cu_q,
         cu_kv,
         kv_lengths,
@@ -87,6 +91,19 @@ def _attention(
             )
         result = out.copy_(result)
     return (result, lse) if return_lse else result
+
+
+def _one_term(q: Tensor, cu_q: Tensor | None, bias: Tensor | None, bias2: Tensor | None) -> Tensor | None:
+    """The sum of both in at most four dimensions: what the gradient is known of. Its own gradient is torch's."""
+    batch = q.shape[0] if cu_q is None else cu_q.shape[0] - 1
+    total = None
+    for term in (bias, bias2):
+        if term is None:
+            continue
+        if term.dim() == 5:
+            term = term.expand(-1, batch // term.shape[0], -1, -1, -1).flatten(0, 1)
+        total = term if total is None else total + term
+    return total
 
 
 def _merge_states(o_a: Tensor, lse_a: Tensor, o_b: Tensor, lse_b: Tensor, *, layout: str = "bhsd") -> Any:
@@ -195,6 +212,7 @@ def _attention_double(
     softcap: float = 0.0,
     bias: Tensor | None = None,
     sinks: Tensor | None = None,
+    bias2: Tensor | None = None,
     cu_q: Tensor | None = None,
     cu_kv: Tensor | None = None,
     kv_lengths: Tensor | None = None,
@@ -212,6 +230,7 @@ def _attention_double(
     if k.dtype != torch.float64 or v.dtype != torch.float64:
         raise ValueError(f"k is {k.dtype} and v is {v.dtype}, but q is torch.float64; they must be the same")
     options = _composite.Options(scale, window[0], 0 if causal else window[1], softcap, layout)
+    bias = _one_term(q, cu_q, bias, bias2)
     result = _DoubleAttention.apply(q, k, v, bias, sinks, _composite.Lengths(cu_q, cu_kv, kv_lengths), options)
     return result if return_lse else result[0]
 
@@ -246,7 +265,9 @@ def _attention_backward(
 
 
 def _save_for_backward(ctx: Any, inputs: Sequence[Any], keyword_only_inputs: dict[str, Any], output: Any) -> None:
-    q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table = inputs
+    q, k, v, bias, sinks, bias2, cu_q, cu_kv, kv_lengths, block_table = inputs
+    if bias2 is not None or (bias is not None and bias.dim() == 5):
+        raise NotImplementedError("the operator has a gradient of one bias of four dimensions; call attention()")
     if block_table is not None:
         raise NotImplementedError(
             "block_table: there is no gradient through paged keys and values; call under torch.no_grad()"
@@ -270,6 +291,7 @@ def _backward(ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None) -> tup
         dv,
         None if bias is None else dbias,
         None if sinks is None else dsinks,
+        None,
         None,
         None,
         None,

@@ -173,37 +173,71 @@ bool describe_keys(const AttentionInputs& in, const AttentionOptions& options, f
   return true;
 }
 
-bool describe_bias(const TensorView& bias, Place where, fms_attention_problem& problem, Failure& failure) {
-  if (!check_place("bias", bias, where, failure)) {
+// A term of the scores. Of five dimensions the first two make up the batch: what has the size 1 in the second is shared
+// by so many neighbours as q.shape[0] has for each of the first.
+bool describe_bias(const char* name, const TensorView& bias, Place where, const fms_attention_problem& problem,
+                   fms_dtype& dtype, fms_bias_strides& strides, Failure& failure) {
+  if (!check_place(name, bias, where, failure)) {
     return false;
   }
-  if (!to_fms_dtype(bias.dtype, problem.bias_dtype)) {
-    return fail_value(failure, std::string("bias is ") + scalar_type_name(bias.dtype) +
+  if (!to_fms_dtype(bias.dtype, dtype)) {
+    return fail_value(failure, std::string(name) + " is " + scalar_type_name(bias.dtype) +
                                    "; it must be float16, bfloat16 or float32 (a mask is a bias of 0 and -inf)");
   }
-  if (!check_aligned("bias", bias, bias.dtype == ScalarType::kF32 ? 4 : 2, failure)) {
+  if (!check_aligned(name, bias, bias.dtype == ScalarType::kF32 ? 4 : 2, failure)) {
     return false;
   }
-  const std::array<int64_t, kMaxDims> full{problem.batch, problem.q_heads, problem.q_len, problem.kv_len};
+  const std::array<int64_t, 4> full{problem.batch, problem.q_heads, problem.q_len, problem.kv_len};
+  const auto refused = [&] {
+    return fail_value(failure, std::string(name) + " has shape " + shape_text(bias) +
+                                   ", which does not broadcast to (" + std::to_string(full[0]) + ", " +
+                                   std::to_string(full[1]) + ", " + std::to_string(full[2]) + ", " +
+                                   std::to_string(full[3]) + ") (batch, heads of q, q_len, kv_len)");
+  };
   // Sequences of different lengths read a corner of the bias, so that it may be larger than the longest.
   const bool may_exceed = (problem.features & (FMS_RAGGED_Q | FMS_RAGGED_KV | FMS_PAGED_KV)) != 0;
-  std::array<int64_t, kMaxDims> strides{};
-  const int missing = kMaxDims - bias.ndim;
-  for (int axis = missing; axis < kMaxDims; ++axis) {
-    const int64_t size = bias.shape[axis - missing];
+  std::array<int64_t, 4> found{};
+  const int last_four = bias.ndim - 4;  // where the last four dimensions begin; below 0: leading ones are missing
+  for (int axis = std::max(-last_four, 0); axis < 4; ++axis) {
+    const int64_t size = bias.shape[axis + last_four];
+    const bool is_grouped = axis == 0 && bias.ndim == 5;
     const bool fits = size == full[axis] || (may_exceed && axis >= 2 && size > full[axis]);
-    if (!fits && size != 1) {
-      TensorView expected;
-      expected.ndim = kMaxDims;
-      expected.shape = full;
-      return fail_value(failure, "bias has shape " + shape_text(bias) + ", which does not broadcast to " +
-                                     shape_text(expected) + " (batch, heads of q, q_len, kv_len)");
+    if (!fits && size != 1 && !is_grouped) {
+      return refused();
     }
-    strides[axis] = size == 1 ? 0 : bias.strides[axis - missing];
+    found[axis] = size == 1 ? 0 : bias.strides[axis + last_four];
   }
-  problem.features |= FMS_BIAS;
-  problem.bias = {strides[0], strides[1], strides[2], strides[3]};
+  strides = {found[0], found[1], found[2], found[3], 1};
+  if (bias.ndim < 5) {
+    return true;
+  }
+  const int64_t outer = bias.shape[0], inner = bias.shape[1];
+  if (outer < 1 || problem.batch % outer != 0 || (inner != 1 && outer * inner != problem.batch)) {
+    return refused();
+  }
+  if (inner == 1) {
+    strides.group = problem.batch / outer;
+    strides.batch = outer == 1 ? 0 : bias.strides[0];
+  } else if (outer > 1 && bias.strides[0] != inner * bias.strides[1]) {
+    return fail_value(failure,
+                      std::string(name) + " has shape " + shape_text(bias) +
+                          " and strides that its first two dimensions cannot be joined with; make it contiguous");
+  }
   return true;
+}
+
+bool describe_terms(const AttentionInputs& in, fms_attention_problem& problem, Failure& failure) {
+  if (in.bias != nullptr) {
+    problem.features |= FMS_BIAS;
+    if (!describe_bias("bias", *in.bias, in.q.place, problem, problem.bias_dtype, problem.bias, failure)) {
+      return false;
+    }
+  }
+  if (in.bias2 == nullptr) {
+    return true;
+  }
+  problem.features |= FMS_BIAS2;
+  return describe_bias("bias2", *in.bias2, in.q.place, problem, problem.bias2_dtype, problem.bias2, failure);
 }
 
 bool describe_sinks(const TensorView& sinks, Place where, fms_attention_problem& problem, Failure& failure) {
@@ -287,7 +321,7 @@ bool describe_attention(const AttentionInputs& in, const AttentionOptions& optio
   problem.struct_size = sizeof problem;
   problem.dtype = dtype;
   if (!describe_queries(in, options, problem, failure) || !describe_keys(in, options, problem, failure) ||
-      (in.bias != nullptr && !describe_bias(*in.bias, in.q.place, problem, failure)) ||
+      !describe_terms(in, problem, failure) ||
       (in.sinks != nullptr && !describe_sinks(*in.sinks, in.q.place, problem, failure)) ||
       !describe_outputs(in, options, out, lse, call, failure)) {
     return false;
@@ -309,6 +343,7 @@ bool describe_attention(const AttentionInputs& in, const AttentionOptions& optio
   call.args.k = address_of<const void>(in.k);
   call.args.v = address_of<const void>(in.v);
   call.args.bias = in.bias != nullptr ? address_of<const void>(*in.bias) : nullptr;
+  call.args.bias2 = in.bias2 != nullptr ? address_of<const void>(*in.bias2) : nullptr;
   call.args.sinks = in.sinks != nullptr ? address_of<const float>(*in.sinks) : nullptr;
   call.args.cu_q = in.cu_q != nullptr ? address_of<const int32_t>(*in.cu_q) : nullptr;
   call.args.cu_kv = in.cu_kv != nullptr ? address_of<const int32_t>(*in.cu_kv) : nullptr;

@@ -19,7 +19,7 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-inline constexpr int kMaxDims = 4;
+inline constexpr int kMaxDims = 5;  // a bias may have five
 
 struct TensorView {
   void* data = nullptr;  // null only for a shape or a description

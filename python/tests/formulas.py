@@ -18,6 +18,7 @@ def eager(
     softcap: float = 0.0,
     bias: Tensor | None = None,
     sinks: Tensor | None = None,
+    bias2: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(out, lse) of (batch, heads, seq, dim) tensors, every step in ``dtype``."""
     q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
@@ -26,8 +27,12 @@ def eager(
     scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
     if softcap > 0:
         scores = softcap * torch.tanh(scores / softcap)
-    if bias is not None:
-        scores = scores + bias.to(dtype)
+    for term in (bias, bias2):
+        if term is None:
+            continue
+        if term.dim() == 5:
+            term = torch.cat([term] * (scores.shape[0] // (term.shape[0] * term.shape[1])), 1).flatten(0, 1)
+        scores = scores + term.to(dtype)
     left, right = window[0], 0 if causal else window[1]
     q_len, kv_len = scores.shape[-2:]
     row = torch.arange(q_len)[:, None] + kv_len - q_len

@@ -63,6 +63,10 @@ FEATURES: dict[str, dict[str, Any]] = {
     "bias over heads": {"bias": random(1, 4, 1, 45)},
     "bias of two dimensions": {"bias": random(33, 45)},
     "bias in bfloat16": {"bias": random(2, 1, 33, 45, dtype=torch.bfloat16)},
+    "two biases": {"bias": random(1, 4, 33, 45), "bias2": random(2, 1, 1, 45, seed=3)},
+    "a second bias alone": {"bias2": random(2, 4, 33, 45)},
+    "a bias of five dimensions": {"bias": random(1, 2, 4, 33, 45)},
+    "a bias for the whole batch": {"bias": random(1, 1, 4, 33, 45), "bias2": random(1, 2, 1, 1, 45, seed=3)},
     "all": {"window": (20, 2), "softcap": 2.0, "sinks": random(4), "bias": random(4, 33, 45), "scale": 0.2},
 }
 
@@ -77,6 +81,27 @@ def test_features(dtype: Any, feature: str) -> None:
     exact, exact_lse = eager(q, k, v, **options)
     assert_as_exact(out, eager(q, k, v, dtype=dtype, **options)[0], exact)
     assert_lse(lse, exact_lse)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_pair_attention(dtype: Any) -> None:
+    """Six sequences, two and two of which share a bias, each with keys of its own that are masked."""
+    q = random(6, 4, 33, 32, dtype=dtype)
+    k, v = (random(6, 4, 45, 32, dtype=dtype, seed=i) for i in (1, 2))
+    bias = random(3, 1, 4, 33, 45, dtype=dtype, seed=3)
+    mask = torch.where(random(3, 2, 1, 1, 45, seed=4) > 1.0, torch.finfo(torch.float32).min, 0.0)
+    out, lse = fs.attention(q, k, v, bias=bias, bias2=mask, return_lse=True)
+    exact, exact_lse = eager(q, k, v, bias=bias, bias2=mask)
+    one_term = bias.expand(3, 2, 4, 33, 45).flatten(0, 1).float() + mask.flatten(0, 1)
+    assert_as_exact(out, eager(q, k, v, dtype=dtype, bias=one_term)[0], exact)
+    assert_lse(lse, exact_lse)
+
+
+def test_two_masks_of_the_lowest_number_leave_the_mean() -> None:
+    q, k, v = (random(1, 2, 5, 16, seed=i) for i in range(3))
+    lowest = torch.full((5, 5), torch.finfo(torch.float32).min)
+    out = fs.attention(q, k, v, bias=lowest, bias2=lowest)
+    torch.testing.assert_close(out, v.mean(2, keepdim=True).expand_as(out))
 
 
 def test_a_row_without_keys_is_zero() -> None:

@@ -73,6 +73,22 @@ def test_gradcheck_of_bias_and_sinks(bias_shape: tuple[int, ...]) -> None:
     )
 
 
+def test_gradcheck_of_two_biases() -> None:
+    tensors = leaves((4, 2, 5, 3), (4, 2, 7, 3), (4, 2, 7, 3), (2, 1, 2, 5, 7), (2, 2, 1, 1, 7))
+    assert torch.autograd.gradcheck(lambda q, k, v, b, b2: fs.attention(q, k, v, bias=b, bias2=b2), tensors)
+
+
+def test_gradients_of_two_biases_through_the_operator() -> None:
+    shapes = (4, 2, 33, 16), (4, 2, 45, 16), (4, 2, 45, 16), (2, 1, 2, 33, 45), (2, 2, 1, 1, 45)
+    tensors = leaves(*shapes, dtype=torch.float32)
+    biases = {"bias": tensors[3], "bias2": tensors[4]}
+    out, exact = fs.attention(*tensors[:3], **biases), eager(*tensors[:3], **biases)[0]
+    weight = random(*out.shape, seed=9)
+    ours = torch.autograd.grad((out * weight).sum(), tensors)
+    for mine, theirs in zip(ours, torch.autograd.grad((exact * weight).sum(), tensors), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=2e-4, atol=2e-5)
+
+
 def test_gradcheck_of_ragged_batches() -> None:
     q, k, v = leaves((8, 4, 3), (11, 2, 3), (11, 2, 3))
     cu_q, cu_kv = torch.tensor([0, 3, 3, 8]).int(), torch.tensor([0, 4, 5, 11]).int()

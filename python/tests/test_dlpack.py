@@ -122,8 +122,8 @@ def test_what_is_wrong_is_said() -> None:
         fs.attention(*[Failing(q)] * 3)
     with pytest.raises(ValueError, match="q is float64; it must be float16, bfloat16 or float32"):
         fs.attention(*[Producer(q.astype(np.float64))] * 3)
-    with pytest.raises(ValueError, match="q has 5 dimensions"):
-        fs.attention(*[Producer(q[None])] * 3)
+    with pytest.raises(ValueError, match="q has 6 dimensions"):
+        fs.attention(*[Producer(q[None, None])] * 3)
     with pytest.raises(NotImplementedError, match="q is on a device that is neither the CPU nor a CUDA device"):
         fs.attention(*[Producer(q, (8, 0))] * 3)
     with pytest.raises(ValueError, match="k is on cuda:1, but the call runs on the CPU"):

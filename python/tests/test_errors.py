@@ -14,7 +14,7 @@ INT32 = torch.int32
 VALUE_ERRORS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("rank", (Q[0], K, K), {}, r"q has shape \(4, 8, 64\); expected \(batch, heads, seq, dim\)"),
     ("rank bshd", (Q, K[0], K), {"layout": "bshd"}, r"k has shape \(2, 8, 64\); expected \(batch, seq, heads, dim\)"),
-    ("five dimensions", (Q[None], K, K), {}, "q has 5 dimensions; at most 4 are allowed"),
+    ("five dimensions", (Q[None], K, K), {}, r"q has shape \(1, 2, 4, 8, 64\); expected"),
     ("dtype", (Q.int(), K, K), {}, "q is int32; it must be float16, bfloat16 or float32"),
     ("mixed dtypes", (Q, K.half(), K), {}, "k is float16, but q is float32"),
     ("heads", (Q[:, :3], K, K), {}, "k has 2 heads, which does not divide q's 3"),
@@ -61,6 +61,8 @@ VALUE_ERRORS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ),
     ("sparse", (Q, K.to_sparse(), K), {}, "k has layout torch.sparse_coo on cpu; expected a dense"),
     ("out shape", (Q, K, K), {"out": torch.zeros(2, 4, 8, 32)}, r"out has shape \(2, 4, 8, 32\); expected \(2, 4"),
+    ("bias of five", (Q, K, K), {"bias": torch.zeros(3, 1, 4, 8, 8)}, r"bias has shape \(3, 1, 4, 8, 8\), which"),
+    ("bias2 shape", (Q, K, K), {"bias2": torch.zeros(2, 3, 8, 8)}, r"bias2 has shape \(2, 3, 8, 8\), which does not"),
     ("out dtype", (Q, K, K), {"out": torch.zeros(2, 4, 8, 64).half()}, "out is float16, but q is float32"),
 ]
 

@@ -43,11 +43,11 @@ fms_status refuse(const char* written, const char* read, const char* exception, 
 
 // ---- run -----------------------------------------------------------------------------------------------------------
 
-enum Which { o, lse, workspace, q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table, which_count };
+enum Which { o, lse, workspace, q, k, v, bias, bias2, sinks, cu_q, cu_kv, kv_lengths, block_table, which_count };
 constexpr Which first_read = q;
-constexpr const char* names[which_count] = {"args.o",    "args.lse",   "workspace",       "args.q",
-                                            "args.k",    "args.v",     "args.bias",       "args.sinks",
-                                            "args.cu_q", "args.cu_kv", "args.kv_lengths", "args.block_table"};
+constexpr const char* names[which_count] = {
+    "args.o",     "args.lse",   "workspace", "args.q",     "args.k",          "args.v",          "args.bias",
+    "args.bias2", "args.sinks", "args.cu_q", "args.cu_kv", "args.kv_lengths", "args.block_table"};
 
 class Memory {
  public:
@@ -69,7 +69,9 @@ class Memory {
       case workspace:
         return {address(workspace_), static_cast<int64_t>(plan_.workspace_bytes)};
       case bias:
-        return has(p_, FMS_BIAS) && p_.kv_len > 0 ? bias_values() : nothing;
+        return has(p_, FMS_BIAS) && p_.kv_len > 0 ? bias_values(args_.bias, p_.bias_dtype, p_.bias) : nothing;
+      case bias2:
+        return has(p_, FMS_BIAS2) && p_.kv_len > 0 ? bias_values(args_.bias2, p_.bias2_dtype, p_.bias2) : nothing;
       case sinks:
         return has(p_, FMS_SINKS) ? StridedBytes{address(args_.sinks), p_.q_heads * 4} : nothing;
       case cu_q:
@@ -148,12 +150,12 @@ class Memory {
     return false;
   }
 
-  [[nodiscard]] StridedBytes bias_values() const {
-    const int64_t bytes = element_bytes(p_.bias_dtype);
-    return {address(args_.bias),
+  [[nodiscard]] StridedBytes bias_values(const void* base, fms_dtype dtype, const fms_bias_strides& s) const {
+    const int64_t bytes = element_bytes(dtype);
+    return {address(base),
             bytes,
-            {axis_of(p_.batch, p_.bias.batch, bytes), axis_of(p_.q_heads, p_.bias.head, bytes),
-             axis_of(p_.q_len, p_.bias.q, bytes), axis_of(p_.kv_len, p_.bias.kv, bytes)}};
+            {axis_of(plan::bias_entries(p_, s), s.batch, bytes), axis_of(p_.q_heads, s.head, bytes),
+             axis_of(p_.q_len, s.q, bytes), axis_of(p_.kv_len, s.kv, bytes)}};
   }
 
   // The last sequence's row of the table may be cut off behind its pages.
@@ -193,7 +195,8 @@ fms_status check_aliases(const fms_attention_plan& plan, const fms_attention_arg
   if (plan::is_empty(plan.problem)) return FMS_OK;
   const Memory memory(plan, args, workspace_address);
   // Without features there are five things, with lse alone six; nobody pays for looking at the others.
-  constexpr uint32_t with_arrays = FMS_BIAS | FMS_SINKS | FMS_RAGGED_Q | FMS_RAGGED_KV | FMS_KV_LENGTHS | FMS_PAGED_KV;
+  constexpr uint32_t with_arrays =
+      FMS_BIAS | FMS_BIAS2 | FMS_SINKS | FMS_RAGGED_Q | FMS_RAGGED_KV | FMS_KV_LENGTHS | FMS_PAGED_KV;
   const int count = (plan.problem.features & with_arrays) != 0 ? which_count : bias;
   Range ranges[which_count];
   for (int which = 0; which < count; ++which) ranges[which] = Range(memory.described(static_cast<Which>(which)));

@@ -252,7 +252,7 @@ void fms_attention_problem_init(fms_attention_problem* p, fms_dtype dtype, int64
   p->lse = contiguous(q_heads, q_len, 1);
   p->softmax_scale = head_dim > 0 ? 1.0F / std::sqrt(static_cast<float>(head_dim)) : 1.0F;
   p->window_left = p->window_right = -1;
-  p->bias_dtype = dtype;
+  p->bias_dtype = p->bias2_dtype = dtype;
 }
 
 fms_status fms_attention_problem_check(const fms_attention_problem* problem, fms_error* error) {

@@ -129,6 +129,14 @@ fms_status check_limits(const fms_attention_problem& p, const Work& work, fms_er
         static_cast<long long>(most_rows_or_keys), static_cast<long long>(most_rows_or_keys),
         static_cast<long long>(most_heads));
   }
+  if (has(p, FMS_BIAS2)) {
+    return fail(error, FMS_NOT_SUPPORTED, "problem.features",
+                "problem.features has FMS_BIAS2; allowed on a GPU: one term, FMS_BIAS");
+  }
+  if (has(p, FMS_BIAS) && bias_group(p.bias) > 1) {
+    return fail(error, FMS_NOT_SUPPORTED, "problem.bias.group", "problem.bias.group is %lld; allowed on a GPU: 1",
+                static_cast<long long>(p.bias.group));
+  }
   if (has(p, FMS_BIAS) && p.bias.kv > most_bias_stride) {
     return fail(error, FMS_NOT_SUPPORTED, "problem.bias.kv", "problem.bias.kv is %lld; allowed on a GPU: up to %lld",
                 static_cast<long long>(p.bias.kv), static_cast<long long>(most_bias_stride));

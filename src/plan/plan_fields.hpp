@@ -72,6 +72,7 @@ constexpr bool covers(std::span<const Field> fields, std::size_t struct_bytes) {
 inline constexpr std::array problem_fields = {
     FMS_PROBLEM_FIELD(struct_size, u32),   FMS_PROBLEM_FIELD(dtype, dtype),
     FMS_PROBLEM_FIELD(features, features), FMS_PROBLEM_FIELD(bias_dtype, dtype),
+    FMS_PROBLEM_FIELD(bias2_dtype, dtype), FMS_PROBLEM_FIELD(kv_dtype, i32),
     FMS_PROBLEM_FIELD(batch, i64),         FMS_PROBLEM_FIELD(q_heads, i64),
     FMS_PROBLEM_FIELD(kv_heads, i64),      FMS_PROBLEM_FIELD(q_len, i64),
     FMS_PROBLEM_FIELD(kv_len, i64),        FMS_PROBLEM_FIELD(head_dim, i64),
@@ -80,7 +81,8 @@ inline constexpr std::array problem_fields = {
     FMS_PROBLEM_FIELD(o, strides),         FMS_PROBLEM_FIELD(lse, strides),
     FMS_PROBLEM_FIELD(softmax_scale, f32), FMS_PROBLEM_FIELD(softcap, f32),
     FMS_PROBLEM_FIELD(window_left, i64),   FMS_PROBLEM_FIELD(window_right, i64),
-    FMS_PROBLEM_FIELD(bias, bias_strides), FMS_PROBLEM_FIELD(total_q, i64),
+    FMS_PROBLEM_FIELD(bias, bias_strides), FMS_PROBLEM_FIELD(bias2, bias_strides),
+    FMS_PROBLEM_FIELD(mask, bias_strides), FMS_PROBLEM_FIELD(total_q, i64),
     FMS_PROBLEM_FIELD(total_kv, i64),      FMS_PROBLEM_FIELD(page_size, i64),
     FMS_PROBLEM_FIELD(page_count, i64),    FMS_PROBLEM_FIELD(block_table_stride, i64),
 };

@@ -55,8 +55,9 @@ void add_value(const void* base, const Field& field, Text& text) {
     }
     case FieldKind::bias_strides: {
       const auto s = field_value<fms_bias_strides>(base, field);
-      return text.add("{\"batch\": %" PRId64 ", \"head\": %" PRId64 ", \"q\": %" PRId64 ", \"kv\": %" PRId64 "}",
-                      s.batch, s.head, s.q, s.kv);
+      return text.add("{\"batch\": %" PRId64 ", \"head\": %" PRId64 ", \"q\": %" PRId64 ", \"kv\": %" PRId64
+                      ", \"group\": %" PRId64 "}",
+                      s.batch, s.head, s.q, s.kv, s.group);
     }
     case FieldKind::problem:
       return add_fields(static_cast<const char*>(base) + field.offset, problem_fields, text);

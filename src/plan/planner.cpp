@@ -121,6 +121,14 @@ fms_attention_problem canonical(const fms_attention_problem& problem) {
     p.bias = {};
     p.bias_dtype = p.dtype;
   }
+  if (!has(p, FMS_BIAS2)) {
+    p.bias2 = {};
+    p.bias2_dtype = p.dtype;
+  }
+  p.bias.group = bias_group(p.bias);
+  p.bias2.group = bias_group(p.bias2);
+  p.kv_dtype = {};
+  p.mask = {};
   if (has(p, FMS_RAGGED_Q)) {
     p.q.batch = p.o.batch = p.lse.batch = 0;
   } else {

@@ -91,7 +91,7 @@ TEST(Planner, WhatAFeatureLeavesUnusedIsNotPartOfThePlan) {
   const auto p = problem(FMS_F16, 2, 8, 2, 100, 300, 80);
   auto odd = p;
   odd.lse = {-1, -2, -3};
-  odd.bias = {7, 7, 7, 7};
+  odd.bias = odd.bias2 = odd.mask = {7, 7, 7, 7, 7};
   odd.total_q = odd.page_size = -5;
   const auto a = plan_for(p, FMS_ISA_AMX, 4);
   const auto b = plan_for(odd, FMS_ISA_AMX, 4);

@@ -110,12 +110,17 @@ fms_status check_shape(const fms_attention_problem& p, fms_error* error) {
 }
 
 fms_status check_features(const fms_attention_problem& p, fms_error* error) {
-  constexpr uint32_t known =
-      FMS_LSE | FMS_BIAS | FMS_SINKS | FMS_RAGGED_Q | FMS_RAGGED_KV | FMS_KV_LENGTHS | FMS_PAGED_KV;
+  constexpr uint32_t known = FMS_PARTIAL * 2U - 1;
   if ((p.features & ~known) != 0) {
     return fail(error, FMS_INVALID_ARGUMENT, "problem.features",
                 "problem.features has unknown bits 0x%x; allowed: the fms_feature bits, 0x%x together",
                 p.features & ~known, known);
+  }
+  constexpr uint32_t not_yet = FMS_MASK | FMS_KV_STARTS | FMS_Q_LENGTHS | FMS_TOP_LEFT | FMS_KV_SCALES | FMS_PARTIAL;
+  if ((p.features & not_yet) != 0) {
+    return fail(error, FMS_NOT_SUPPORTED, "problem.features",
+                "problem.features has bits 0x%x, which the header describes and no device runs yet; leave them out",
+                p.features & not_yet);
   }
   const bool ragged_kv = has(p, FMS_RAGGED_KV);
   if (ragged_kv && (has(p, FMS_PAGED_KV) || has(p, FMS_KV_LENGTHS))) {
@@ -141,19 +146,31 @@ fms_status check_features(const fms_attention_problem& p, fms_error* error) {
   return FMS_OK;
 }
 
+fms_status check_bias(const char* name, const char* group_name, const fms_attention_problem& p,
+                      const fms_bias_strides& s, fms_error* error) {
+  if (auto status = check_range(group_name, s.group, 0, max_count, error)) return status;
+  return check_span(name,
+                    {{"batch", bias_entries(p, s), s.batch},
+                     {"head", p.q_heads, s.head},
+                     {"q", p.q_len, s.q},
+                     {"kv", p.kv_len, s.kv}},
+                    1, error);
+}
+
 fms_status check_scores(const fms_attention_problem& p, fms_error* error) {
   if (auto s = check_float("problem.softmax_scale", p.softmax_scale, -1e30F, 1e30F, error)) return s;
   if (auto s = check_float("problem.softcap", p.softcap, 0.0F, 1e30F, error)) return s;
   if (auto s = check_range("problem.window_left", p.window_left, -1, max_len, error)) return s;
   if (auto s = check_range("problem.window_right", p.window_right, -1, max_len, error)) return s;
-  if (!has(p, FMS_BIAS)) return FMS_OK;
-  if (auto s = check_dtype("problem.bias_dtype", p.bias_dtype, error)) return s;
-  return check_span("problem.bias",
-                    {{"batch", p.batch, p.bias.batch},
-                     {"head", p.q_heads, p.bias.head},
-                     {"q", p.q_len, p.bias.q},
-                     {"kv", p.kv_len, p.bias.kv}},
-                    1, error);
+  if (has(p, FMS_BIAS)) {
+    if (auto s = check_dtype("problem.bias_dtype", p.bias_dtype, error)) return s;
+    if (auto s = check_bias("problem.bias", "problem.bias.group", p, p.bias, error)) return s;
+  }
+  if (has(p, FMS_BIAS2)) {
+    if (auto s = check_dtype("problem.bias2_dtype", p.bias2_dtype, error)) return s;
+    if (auto s = check_bias("problem.bias2", "problem.bias2.group", p, p.bias2, error)) return s;
+  }
+  return FMS_OK;
 }
 
 fms_status check_tensors(const fms_attention_problem& p, fms_error* error) {

@@ -16,6 +16,14 @@ inline int64_t element_bytes(fms_dtype dtype) {
   return dtype == FMS_F32 ? 4 : 2;
 }
 
+// Neighbours of the batch that share an entry of a bias, and how many entries there are.
+inline int64_t bias_group(const fms_bias_strides& strides) {
+  return strides.group > 1 ? strides.group : 1;
+}
+inline int64_t bias_entries(const fms_attention_problem& problem, const fms_bias_strides& strides) {
+  return (problem.batch + bias_group(strides) - 1) / bias_group(strides);
+}
+
 // Query heads that share one kv head.
 inline int64_t group_size(const fms_attention_problem& problem) {
   return problem.q_heads / problem.kv_heads;

@@ -17,9 +17,19 @@ struct FeatureName {
   fms_feature bit;
   const char* name;
 };
-constexpr FeatureName feature_names[] = {
-    {FMS_LSE, "lse"},           {FMS_BIAS, "bias"},           {FMS_SINKS, "sinks"},
-    {FMS_RAGGED_Q, "ragged_q"}, {FMS_RAGGED_KV, "ragged_kv"}, {FMS_KV_LENGTHS, "kv_lengths"},
-    {FMS_PAGED_KV, "paged_kv"}};
+constexpr FeatureName feature_names[] = {{FMS_LSE, "lse"},
+                                         {FMS_BIAS, "bias"},
+                                         {FMS_SINKS, "sinks"},
+                                         {FMS_RAGGED_Q, "ragged_q"},
+                                         {FMS_RAGGED_KV, "ragged_kv"},
+                                         {FMS_KV_LENGTHS, "kv_lengths"},
+                                         {FMS_PAGED_KV, "paged_kv"},
+                                         {FMS_BIAS2, "bias2"},
+                                         {FMS_MASK, "mask"},
+                                         {FMS_KV_STARTS, "kv_starts"},
+                                         {FMS_Q_LENGTHS, "q_lengths"},
+                                         {FMS_TOP_LEFT, "top_left"},
+                                         {FMS_KV_SCALES, "kv_scales"},
+                                         {FMS_PARTIAL, "partial"}};
 
 }  // namespace flashmoe::plan

@@ -47,7 +47,7 @@ void add_bias(CoreProblem& one, fms_dtype dtype) {
   fms_attention_problem& p = one.problem;
   p.features |= FMS_BIAS;
   p.bias_dtype = dtype;
-  p.bias = {0, p.q_len * p.kv_len, p.kv_len, 1};
+  p.bias = {0, p.q_len * p.kv_len, p.kv_len, 1, 1};
 }
 
 std::vector<CoreProblem> core_set() {

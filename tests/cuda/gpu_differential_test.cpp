@@ -43,7 +43,7 @@ TEST_P(GpuDifferential, AgreesWithTheOracleAndHasNoFinding) {
   Judgement total;
   uint64_t failures = 0;
   for (uint64_t seed = first_seed; seed < first_seed + problems && failures < 10; ++seed) {
-    AttentionCase one = random_case(seed, dtype, {.values_of_own_size = false});
+    AttentionCase one = random_case(seed, dtype, {.cpu_only = false});
     const OracleAnswer oracle(one);
     const fms_plan_options options = random_options(seed, one.problem());
     one.reset_outputs();

@@ -57,6 +57,10 @@ void print_indices(std::ostream& out, const char* name, const std::vector<int32_
   out << '}';
 }
 
+int64_t term_offset(const fms_bias_strides& stride, int64_t b, int64_t h, int64_t i, int64_t j) {
+  return b / std::max<int64_t>(stride.group, 1) * stride.batch + h * stride.head + i * stride.q + j * stride.kv;
+}
+
 std::ostream& operator<<(std::ostream& out, const fms_strides& stride) {
   return out << '{' << stride.batch << ',' << stride.head << ',' << stride.seq << '}';
 }
@@ -85,10 +89,16 @@ AttentionCase::AttentionCase(const fms_attention_problem& problem, IndexArrays i
     const int64_t lse_elements = extent({q_batch, p.q_heads, q_rows}, {p.lse.batch, p.lse.head, p.lse.seq}, 1);
     lse_ = FencedBuffer(lse_elements * sizeof(float), fence, kOutputCanary);
   }
+  const auto bias_buffer = [&](const fms_bias_strides& s, fms_dtype dtype) {
+    const int64_t group = std::max<int64_t>(s.group, 1), entries = (p.batch + group - 1) / group;
+    const int64_t elements = extent({entries, p.q_heads, p.q_len, p.kv_len}, {s.batch, s.head, s.q, s.kv}, 1);
+    return FencedBuffer(elements * element_bytes(dtype), fence, kInputPoison);
+  };
   if (has(FMS_BIAS)) {
-    const int64_t bias_elements =
-        extent({p.batch, p.q_heads, p.q_len, p.kv_len}, {p.bias.batch, p.bias.head, p.bias.q, p.bias.kv}, 1);
-    bias_ = FencedBuffer(bias_elements * element_bytes(p.bias_dtype), fence, kInputPoison);
+    bias_ = bias_buffer(p.bias, p.bias_dtype);
+  }
+  if (has(FMS_BIAS2)) {
+    bias2_ = bias_buffer(p.bias2, p.bias2_dtype);
   }
   if (has(FMS_SINKS)) {
     sinks_ = FencedBuffer(p.q_heads * sizeof(float), fence, kInputPoison);
@@ -114,6 +124,9 @@ void AttentionCase::fill_inputs(const ValueSource& values) {
         for (int64_t j = 0; has(FMS_BIAS) && j < kv_length(b); ++j) {
           set(Tensor::kBias, bias_offset(b, h, i, j), values(Tensor::kBias));
         }
+        for (int64_t j = 0; has(FMS_BIAS2) && j < kv_length(b); ++j) {
+          set(Tensor::kBias2, bias2_offset(b, h, i, j), values(Tensor::kBias2));
+        }
       });
   for_each_row(
       p.batch, p.kv_heads, [&](int64_t b) { return kv_length(b); },
@@ -135,6 +148,7 @@ fms_attention_args AttentionCase::args() const {
   args.o = o_.data();
   args.lse = has(FMS_LSE) ? lse_.as<float>() : nullptr;
   args.bias = bias_.data();
+  args.bias2 = bias2_.data();
   args.sinks = sinks_.as<float>();
   args.cu_q = has(FMS_RAGGED_Q) ? cu_q_.as<int32_t>() : nullptr;
   args.cu_kv = has(FMS_RAGGED_KV) ? cu_kv_.as<int32_t>() : nullptr;
@@ -144,9 +158,9 @@ fms_attention_args AttentionCase::args() const {
 }
 
 std::vector<std::span<uint8_t>> AttentionCase::buffers() const {
-  return {q_.payload(),     k_.payload(),          v_.payload(),          o_.payload(),
-          lse_.payload(),   bias_.payload(),       sinks_.payload(),      cu_q_.payload(),
-          cu_kv_.payload(), kv_lengths_.payload(), block_table_.payload()};
+  return {q_.payload(),     k_.payload(),          v_.payload(),           o_.payload(),
+          lse_.payload(),   bias_.payload(),       sinks_.payload(),       cu_q_.payload(),
+          cu_kv_.payload(), kv_lengths_.payload(), block_table_.payload(), bias2_.payload()};
 }
 
 int64_t AttentionCase::q_length(int64_t b) const {
@@ -197,7 +211,10 @@ int64_t AttentionCase::v_offset(int64_t b, int64_t g, int64_t j) const {
 }
 
 int64_t AttentionCase::bias_offset(int64_t b, int64_t h, int64_t i, int64_t j) const {
-  return b * problem_.bias.batch + h * problem_.bias.head + i * problem_.bias.q + j * problem_.bias.kv;
+  return term_offset(problem_.bias, b, h, i, j);
+}
+int64_t AttentionCase::bias2_offset(int64_t b, int64_t h, int64_t i, int64_t j) const {
+  return term_offset(problem_.bias2, b, h, i, j);
 }
 
 FencedBuffer& AttentionCase::buffer(Tensor tensor) {
@@ -210,6 +227,8 @@ FencedBuffer& AttentionCase::buffer(Tensor tensor) {
       return v_;
     case Tensor::kBias:
       return bias_;
+    case Tensor::kBias2:
+      return bias2_;
     case Tensor::kSinks:
       break;
   }
@@ -218,6 +237,7 @@ FencedBuffer& AttentionCase::buffer(Tensor tensor) {
 
 void AttentionCase::set(Tensor tensor, int64_t offset, double value) {
   const fms_dtype dtype = tensor == Tensor::kBias    ? problem_.bias_dtype
+                          : tensor == Tensor::kBias2 ? problem_.bias2_dtype
                           : tensor == Tensor::kSinks ? FMS_F32
                                                      : problem_.dtype;
   store(buffer(tensor).data(), dtype, offset, value);
@@ -264,7 +284,7 @@ std::optional<std::string> AttentionCase::stray_write() const {
     }
     return stray;
   };
-  for (const FencedBuffer* one : {&q_, &k_, &v_, &o_, &lse_, &bias_, &sinks_}) {
+  for (const FencedBuffer* one : {&q_, &k_, &v_, &o_, &lse_, &bias_, &bias2_, &sinks_}) {
     if (!one->slack_is_intact()) {
       return "memory before or after a tensor was written";
     }
@@ -281,7 +301,7 @@ std::string AttentionCase::describe() const {
   const std::pair<fms_feature, const char*> names[] = {
       {FMS_LSE, "LSE"},           {FMS_BIAS, "BIAS"},           {FMS_SINKS, "SINKS"},
       {FMS_RAGGED_Q, "RAGGED_Q"}, {FMS_RAGGED_KV, "RAGGED_KV"}, {FMS_KV_LENGTHS, "KV_LENGTHS"},
-      {FMS_PAGED_KV, "PAGED_KV"}};
+      {FMS_PAGED_KV, "PAGED_KV"}, {FMS_BIAS2, "BIAS2"}};
   for (const auto& [feature, name] : names) {
     out << (has(feature) ? name : "") << (has(feature) ? "|" : "");
   }
@@ -289,9 +309,15 @@ std::string AttentionCase::describe() const {
       << " kv_len=" << p.kv_len << " head_dim=" << p.head_dim << " value_dim=" << p.value_dim << " q=" << p.q
       << " k=" << p.k << " v=" << p.v << " o=" << p.o << " lse=" << p.lse << " softmax_scale=" << p.softmax_scale
       << " softcap=" << p.softcap << " window_left=" << p.window_left << " window_right=" << p.window_right;
+  const auto describe_bias = [&](const char* name, fms_dtype dtype, const fms_bias_strides& s) {
+    out << ' ' << name << "_dtype=" << dtype_name(dtype) << ' ' << name << "={" << s.batch << ',' << s.head << ','
+        << s.q << ',' << s.kv << ',' << s.group << '}';
+  };
   if (has(FMS_BIAS)) {
-    out << " bias_dtype=" << dtype_name(p.bias_dtype) << " bias={" << p.bias.batch << ',' << p.bias.head << ','
-        << p.bias.q << ',' << p.bias.kv << '}';
+    describe_bias("bias", p.bias_dtype, p.bias);
+  }
+  if (has(FMS_BIAS2)) {
+    describe_bias("bias2", p.bias2_dtype, p.bias2);
   }
   out << " total_q=" << p.total_q << " total_kv=" << p.total_kv << " page_size=" << p.page_size
       << " page_count=" << p.page_count << " block_table_stride=" << p.block_table_stride;

@@ -18,7 +18,7 @@ struct IndexArrays {
   std::vector<int32_t> cu_q, cu_kv, kv_lengths, block_table;
 };
 
-enum class Tensor { kQ, kK, kV, kBias, kSinks };
+enum class Tensor { kQ, kK, kV, kBias, kBias2, kSinks };
 
 // The next value to store into a tensor; called once per element that exists, rows in order.
 using ValueSource = std::function<double(Tensor)>;
@@ -46,6 +46,7 @@ class AttentionCase {
   int64_t o_offset(int64_t b, int64_t h, int64_t i) const;
   int64_t lse_offset(int64_t b, int64_t h, int64_t i) const;
   int64_t bias_offset(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  int64_t bias2_offset(int64_t b, int64_t h, int64_t i, int64_t j) const;
 
   double q_value(int64_t offset) const;
   void set(Tensor tensor, int64_t offset, double value);
@@ -68,7 +69,7 @@ class AttentionCase {
 
   fms_attention_problem problem_;
   IndexArrays indices_;
-  FencedBuffer q_, k_, v_, o_, lse_, bias_, sinks_;
+  FencedBuffer q_, k_, v_, o_, lse_, bias_, bias2_, sinks_;
   FencedBuffer cu_q_, cu_kv_, kv_lengths_, block_table_;
 };
 

@@ -56,10 +56,10 @@ int64_t random_head_dim(Random& random) {
 
 void random_sizes(Random& random, fms_attention_problem& p, const RandomProblemLimits& limits) {
   p.head_dim = p.value_dim = random_head_dim(random);
-  if (limits.values_of_own_size && random.chance(0.25)) {
+  if (limits.cpu_only && random.chance(0.25)) {
     p.value_dim = random_head_dim(random);
   }
-  if (limits.values_of_own_size && random.chance(0.02)) {  // keys and values that are parts of one latent vector
+  if (limits.cpu_only && random.chance(0.02)) {  // keys and values that are parts of one latent vector
     p.head_dim = 576;
     p.value_dim = 512;
   }
@@ -132,7 +132,7 @@ std::vector<int32_t> random_offsets(Random& random, int64_t batch, int64_t longe
   return offsets;
 }
 
-IndexArrays random_features(Random& random, fms_attention_problem& p) {
+IndexArrays random_features(Random& random, fms_attention_problem& p, const RandomProblemLimits& limits) {
   IndexArrays indices;
   if (random.chance(0.7)) {
     p.features |= FMS_LSE;
@@ -140,6 +140,10 @@ IndexArrays random_features(Random& random, fms_attention_problem& p) {
   if (random.chance(0.25)) {
     p.features |= FMS_BIAS;
     p.bias_dtype = pick(random, {FMS_F16, FMS_BF16, FMS_F32});
+  }
+  if (limits.cpu_only && random.chance(0.15)) {
+    p.features |= FMS_BIAS2;
+    p.bias2_dtype = pick(random, {FMS_F16, FMS_BF16, FMS_F32});
   }
   if (random.chance(0.2)) {
     p.features |= FMS_SINKS;
@@ -213,7 +217,21 @@ fms_strides random_row_strides(Random& random, int64_t batch, int64_t heads, int
   return {strides[0], strides[1], strides[2]};
 }
 
-void random_layout(Random& random, fms_attention_problem& p) {
+fms_bias_strides random_bias_strides(Random& random, const fms_attention_problem& p, int64_t group) {
+  std::vector<int64_t> sizes = {(p.batch + group - 1) / group, p.q_heads, p.q_len, p.kv_len};
+  std::vector<bool> is_broadcast(sizes.size());
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    is_broadcast[axis] = random.chance(axis == 3 ? 0.1 : 0.4);
+    sizes[axis] = is_broadcast[axis] ? 1 : sizes[axis];
+  }
+  std::vector<int64_t> strides = random_strides(random, sizes, 1, false);
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    strides[axis] = is_broadcast[axis] ? 0 : strides[axis];
+  }
+  return {strides[0], strides[1], strides[2], strides[3], group};
+}
+
+void random_layout(Random& random, fms_attention_problem& p, const RandomProblemLimits& limits) {
   const bool ragged_q = (p.features & FMS_RAGGED_Q) != 0;
   const int64_t q_batch = ragged_q ? 1 : p.batch;
   const int64_t q_rows = ragged_q ? p.total_q : p.q_len;
@@ -228,17 +246,10 @@ void random_layout(Random& random, fms_attention_problem& p) {
   const bool alike = random.chance(0.5) && p.value_dim == p.head_dim;
   p.v = alike ? p.k : random_row_strides(random, kv_batch, p.kv_heads, kv_rows, p.value_dim, true);
   if ((p.features & FMS_BIAS) != 0) {
-    std::vector<int64_t> sizes = {p.batch, p.q_heads, p.q_len, p.kv_len};
-    std::vector<bool> is_broadcast(sizes.size());
-    for (size_t axis = 0; axis < sizes.size(); ++axis) {
-      is_broadcast[axis] = random.chance(axis == 3 ? 0.1 : 0.4);
-      sizes[axis] = is_broadcast[axis] ? 1 : sizes[axis];
-    }
-    std::vector<int64_t> strides = random_strides(random, sizes, 1, false);
-    for (size_t axis = 0; axis < sizes.size(); ++axis) {
-      strides[axis] = is_broadcast[axis] ? 0 : strides[axis];
-    }
-    p.bias = {strides[0], strides[1], strides[2], strides[3]};
+    p.bias = random_bias_strides(random, p, limits.cpu_only && random.chance(0.3) ? random.between(2, 4) : 1);
+  }
+  if ((p.features & FMS_BIAS2) != 0) {
+    p.bias2 = random_bias_strides(random, p, random.between(0, 3) == 0 ? 2 : 1);
   }
 }
 
@@ -300,11 +311,11 @@ AttentionCase random_case(uint64_t seed, fms_dtype dtype, const RandomProblemLim
   fms_attention_problem p{};
   p.struct_size = sizeof p;
   p.dtype = dtype;
-  p.bias_dtype = dtype;
+  p.bias_dtype = p.bias2_dtype = dtype;
   random_sizes(random, p, limits);
   random_mask_and_scores(random, p);
-  IndexArrays indices = random_features(random, p);
-  random_layout(random, p);
+  IndexArrays indices = random_features(random, p, limits);
+  random_layout(random, p, limits);
   const ValueStyle style = random_style(random, dtype);
   const auto value = [&](Tensor tensor) {
     switch (tensor) {
@@ -315,6 +326,7 @@ AttentionCase random_case(uint64_t seed, fms_dtype dtype, const RandomProblemLim
       case Tensor::kV:
         return random.chance(style.zeros) ? 0.0 : style.v * random.normal();
       case Tensor::kBias:
+      case Tensor::kBias2:
         return random.chance(style.minus_infinity_in_bias) ? -kInfinity : style.bias * random.normal();
       case Tensor::kSinks:
         break;

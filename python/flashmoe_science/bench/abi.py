@@ -18,6 +18,8 @@ ISA_AMX = 4
 F16 = 1
 BF16 = 2
 F32 = 3
+KV_F8_E4M3 = 1
+KV_I8 = 2
 MAX_HEAD_DIM = 576
 LSE = 1
 BIAS = 2
@@ -26,7 +28,14 @@ RAGGED_Q = 8
 RAGGED_KV = 16
 KV_LENGTHS = 32
 PAGED_KV = 64
-PLAN_VERSION = 4
+BIAS2 = 128
+MASK = 256
+KV_STARTS = 512
+Q_LENGTHS = 1024
+TOP_LEFT = 2048
+KV_SCALES = 4096
+PARTIAL = 8192
+PLAN_VERSION = 5
 WORKSPACE_ALIGNMENT = 64
 KERNEL_EMPTY = 0
 KERNEL_TILE = 1
@@ -70,6 +79,7 @@ class BiasStrides(Structure):
         ("head", c_int64),
         ("q", c_int64),
         ("kv", c_int64),
+        ("group", c_int64),
     ]
 
 
@@ -79,6 +89,8 @@ class Problem(Structure):
         ("dtype", c_int32),
         ("features", c_uint32),
         ("bias_dtype", c_int32),
+        ("bias2_dtype", c_int32),
+        ("kv_dtype", c_int32),
         ("batch", c_int64),
         ("q_heads", c_int64),
         ("kv_heads", c_int64),
@@ -96,6 +108,8 @@ class Problem(Structure):
         ("window_left", c_int64),
         ("window_right", c_int64),
         ("bias", BiasStrides),
+        ("bias2", BiasStrides),
+        ("mask", BiasStrides),
         ("total_q", c_int64),
         ("total_kv", c_int64),
         ("page_size", c_int64),
@@ -161,6 +175,12 @@ class Args(Structure):
         ("cu_kv", c_void_p),
         ("kv_lengths", c_void_p),
         ("block_table", c_void_p),
+        ("bias2", c_void_p),
+        ("mask", c_void_p),
+        ("kv_starts", c_void_p),
+        ("q_lengths", c_void_p),
+        ("k_scales", c_void_p),
+        ("v_scales", c_void_p),
         ("info", c_void_p),
     ]
 

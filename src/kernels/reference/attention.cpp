@@ -78,10 +78,10 @@ bool in_window(const fms_attention_problem& problem, int64_t i_aligned, int64_t 
   return left && right;
 }
 
-double bias_at(const fms_attention_problem& problem, const fms_attention_args& args, int64_t b, int64_t h, int64_t i,
+double bias_at(const void* bias, fms_dtype dtype, const fms_bias_strides& stride, int64_t b, int64_t h, int64_t i,
                int64_t j) {
-  const fms_bias_strides& stride = problem.bias;
-  return read_element(args.bias, problem.bias_dtype, b * stride.batch + h * stride.head + i * stride.q + j * stride.kv);
+  const int64_t entry = stride.group > 0 ? b / stride.group : b;
+  return read_element(bias, dtype, entry * stride.batch + h * stride.head + i * stride.q + j * stride.kv);
 }
 
 struct VisibleKey {
@@ -116,7 +116,12 @@ Scores score_row(const fms_attention_problem& problem, const fms_attention_args&
       score = problem.softcap * std::tanh(score / problem.softcap);
     }
     if (has(problem, FMS_BIAS)) {
-      const double bias = bias_at(problem, args, b, h, i, j);
+      const double bias = bias_at(args.bias, problem.bias_dtype, problem.bias, b, h, i, j);
+      score += bias;
+      magnitude += std::abs(bias);
+    }
+    if (has(problem, FMS_BIAS2)) {
+      const double bias = bias_at(args.bias2, problem.bias2_dtype, problem.bias2, b, h, i, j);
       score += bias;
       magnitude += std::abs(bias);
     }

@@ -120,7 +120,7 @@ TEST(ReferenceAttention, BiasStridesOfZeroBroadcast) {
   c.q.assign(8, 0);
   c.k.assign(8, 0);
   c.v.assign(8, 1);
-  c.problem.bias = {0, 10, 0, 1};  // one row of two keys for each head
+  c.problem.bias = {0, 10, 0, 1, 1};  // one row of two keys for each head
   c.bias.assign(12, kNaN);
   c.bias[0] = 0;
   c.bias[1] = std::log(2.0f);
@@ -250,7 +250,7 @@ TEST(ReferenceAttention, PagesAreFollowedThroughTheTable) {
 TEST(ReferenceAttention, EveryScoreMinusInfinityIsARowWithoutWeight) {
   HandCase c = two_keys();
   c.problem.features = FMS_BIAS;
-  c.problem.bias = {0, 0, 0, 1};
+  c.problem.bias = {0, 0, 0, 1, 1};
   c.bias = {-kInf, -kInf};
   c.run();
   EXPECT_EQ(c.o[0], 0);

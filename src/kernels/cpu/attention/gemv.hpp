@@ -131,14 +131,10 @@ class GemvKernel {
     const int64_t n = block.hi - block.lo;
     float* s = scores(r);
     for (int64_t j = 0; j < n; j += V::width) V::store(s + j, capped_score<V>(p, V::load(s + j), scale_.to_log2));
-    if (!plan::has(p, FMS_BIAS)) return;
-    visit_dtype(p.bias_dtype, [&](auto element) {
-      using B = decltype(element);
-      const B* bias = static_cast<const B*>(h.args->bias) + h.batch * p.bias.batch + h.q_head_of(row) * p.bias.head +
-                      row / h.group * p.bias.q + block.lo * p.bias.kv;
+    for_each_bias(h, [&](const auto& bias) {
       for (int64_t j = 0; j < n; j += V::width) {
-        const F b = load_bias<V>(bias + j * p.bias.kv, p.bias.kv, n - j);
-        V::store(s + j, V::add(V::load(s + j), in_log2<V>(b)));
+        const F term = load_bias<V>(bias.at(h, row, block.lo + j), bias.strides.kv, n - j);
+        V::store(s + j, added_term<V>(V::load(s + j), in_log2<V>(term)));
       }
     });
   }

@@ -154,11 +154,45 @@ inline typename V::F load_bias(const B* row, int64_t stride, int64_t n) {
   return V::load(values);
 }
 
-template <class V, int Vectors, class B>
-inline void add_bias(const Head& h, int64_t first_row, int64_t last_row, float* scores, int64_t first_key, int64_t n) {
-  constexpr int64_t lanes = Vectors * V::width;
+// An additive term as a sequence reads it.
+template <class B>
+struct BiasRows {
+  const B* base;
+  fms_bias_strides strides;
+
+  BiasRows(const Head& h, const void* values, const fms_bias_strides& s)
+      : base(static_cast<const B*>(values) + h.batch / plan::bias_group(s) * s.batch), strides(s) {}
+  [[nodiscard]] const B* at(const Head& h, int64_t row, int64_t key) const {
+    return base + h.q_head_of(row) * strides.head + row / h.group * strides.q + key * strides.kv;
+  }
+};
+
+// score + term, both in log2 units. Two terms of the lowest float are finite each and stay so together.
+template <class V>
+inline typename V::F added_term(typename V::F score, typename V::F term) {
+  using F = typename V::F;
+  const F lowest = V::set1(-largest_bias * log2_e), minus_largest = V::set1(-3.402823466e38F);
+  const F sum = V::add(score, term);
+  const F bounded = V::where_less(sum, lowest, lowest, sum);
+  return V::where_less(score, minus_largest, sum, V::where_less(term, minus_largest, sum, bounded));
+}
+
+// Calls `add` with the rows of each term that the problem has.
+template <class Add>
+inline void for_each_bias(const Head& h, Add&& add) {
   const fms_attention_problem& p = *h.problem;
-  const B* base = static_cast<const B*>(h.args->bias) + h.batch * p.bias.batch + first_key * p.bias.kv;
+  if (plan::has(p, FMS_BIAS)) {
+    visit_dtype(p.bias_dtype, [&](auto b) { add(BiasRows<decltype(b)>(h, h.args->bias, p.bias)); });
+  }
+  if (plan::has(p, FMS_BIAS2)) {
+    visit_dtype(p.bias2_dtype, [&](auto b) { add(BiasRows<decltype(b)>(h, h.args->bias2, p.bias2)); });
+  }
+}
+
+template <class V, int Vectors, class B>
+inline void add_bias(const Head& h, const BiasRows<B>& bias, int64_t first_row, int64_t last_row, float* scores,
+                     int64_t first_key, int64_t n) {
+  constexpr int64_t lanes = Vectors * V::width;
   for (int64_t v = 0; v < Vectors; ++v) {
     for (int64_t j = 0; j < n; j += V::width) {
       typename V::F block[V::width];  // (row, key), then transposed
@@ -166,13 +200,12 @@ inline void add_bias(const Head& h, int64_t first_row, int64_t last_row, float* 
         const int64_t row = first_row + v * V::width + lane;
         block[lane] = V::zero();
         if (row >= last_row) continue;
-        const B* bias_row = base + h.q_head_of(row) * p.bias.head + row / h.group * p.bias.q;
-        block[lane] = load_bias<V>(bias_row + j * p.bias.kv, p.bias.kv, n - j);
+        block[lane] = load_bias<V>(bias.at(h, row, first_key + j), bias.strides.kv, n - j);
       }
       V::transpose(block);
       for (int64_t k = 0; k < smaller<int64_t>(V::width, n - j); ++k) {
         float* at = scores + (j + k) * lanes + v * V::width;
-        V::store(at, V::add(V::load(at), in_log2<V>(block[k])));
+        V::store(at, added_term<V>(V::load(at), in_log2<V>(block[k])));
       }
     }
   }
@@ -187,13 +220,11 @@ inline void modify_scores(const Head& h, int64_t first_row, int64_t last_row, fl
   for (int64_t i = 0; i < n * lanes; i += V::width) {
     V::store(scores + i, capped_score<V>(p, V::load(scores + i), to_log2));
   }
-  if (!plan::has(p, FMS_BIAS)) return;
-  visit_dtype(p.bias_dtype,
-              [&](auto b) { add_bias<V, Vectors, decltype(b)>(h, first_row, last_row, scores, first_key, n); });
+  for_each_bias(h, [&](const auto& bias) { add_bias<V, Vectors>(h, bias, first_row, last_row, scores, first_key, n); });
 }
 
 inline bool modifies_scores(const fms_attention_problem& p) {
-  return p.softcap > 0 || plan::has(p, FMS_BIAS);
+  return p.softcap > 0 || (p.features & (FMS_BIAS | FMS_BIAS2)) != 0;
 }
 
 }  // namespace
