@@ -41,11 +41,11 @@ def _attention(
     softcap: float = 0.0,
     bias: Tensor | None = None,
     sinks: Tensor | None = None,
-    bias2: Tensor | None = None,
     cu_q: Tensor | None = None,
     cu_kv: Tensor | None = None,
     kv_lengths: Tensor | None = None,
     block_table: Tensor | None = None,
+    bias2: Tensor | None = None,
     max_q: int | None = None,
     max_kv: int | None = None,
     layout: str = "bhsd",
@@ -68,11 +68,11 @@ def _attention(
         v,
         bias,
         sinks,
-        bias2,
         cu_q,
         cu_kv,
         kv_lengths,
         block_table,
+        bias2,
         scale=scale,
         window_left=left,
         window_right=0 if causal else right,
@@ -212,11 +212,11 @@ def _attention_double(
     softcap: float = 0.0,
     bias: Tensor | None = None,
     sinks: Tensor | None = None,
-    bias2: Tensor | None = None,
     cu_q: Tensor | None = None,
     cu_kv: Tensor | None = None,
     kv_lengths: Tensor | None = None,
     block_table: Tensor | None = None,
+    bias2: Tensor | None = None,
     max_q: int | None = None,
     max_kv: int | None = None,
     layout: str = "bhsd",
@@ -265,7 +265,7 @@ def _attention_backward(
 
 
 def _save_for_backward(ctx: Any, inputs: Sequence[Any], keyword_only_inputs: dict[str, Any], output: Any) -> None:
-    q, k, v, bias, sinks, bias2, cu_q, cu_kv, kv_lengths, block_table = inputs
+    q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table, bias2 = inputs
     if bias2 is not None or (bias is not None and bias.dim() == 5):
         raise NotImplementedError("the operator has a gradient of one bias of four dimensions; call attention()")
     if block_table is not None:

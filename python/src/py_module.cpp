@@ -50,7 +50,9 @@ constexpr char attention_doc[] =
     "layout names the axes of q, k, v and the result. With cu_q (or cu_kv), int32 offsets of batch + 1\n"
     "sequences, q (or k and v) is packed and drops its b axis. With block_table, int32 (batch, pages), the b\n"
     "axis of k and v counts pages. Queries may have a multiple of the heads of k and v. causal and window\n"
-    "align the last query to the last key. Returns the result, contiguous in the same layout, or with\n"
+    "align the last query to the last key. bias and bias2 are added to the scores and broadcast to (batch, heads,\n"
+    "q_len, kv_len); of five dimensions the first two make up the batch, and (n, 1, ...) is shared by batch / n\n"
+    "neighbours each. Returns the result, contiguous in the same layout, or with\n"
     "return_lse=True the pair of it and the float32 log-sum-exp, (batch, heads, q_len) or packed\n"
     "(heads, total). out receives the result and must not share memory with an input. Differentiable in q, k, v,\n"
     "bias and sinks for torch tensors.";

@@ -143,9 +143,9 @@ Layout layout_of(const std::string& text) {
 
 std::tuple<Tensor, Tensor> attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                      const std::optional<Tensor>& bias, const std::optional<Tensor>& sinks,
-                                     const std::optional<Tensor>& bias2, const std::optional<Tensor>& cu_q,
-                                     const std::optional<Tensor>& cu_kv, const std::optional<Tensor>& kv_lengths,
-                                     const std::optional<Tensor>& block_table, std::optional<double> scale,
+                                     const std::optional<Tensor>& cu_q, const std::optional<Tensor>& cu_kv,
+                                     const std::optional<Tensor>& kv_lengths, const std::optional<Tensor>& block_table,
+                                     const std::optional<Tensor>& bias2, std::optional<double> scale,
                                      int64_t window_left, int64_t window_right, double softcap,
                                      std::optional<int64_t> max_q, std::optional<int64_t> max_kv,
                                      const std::string& layout, int64_t num_splits) {
