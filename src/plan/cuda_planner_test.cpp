@@ -199,7 +199,7 @@ TEST(CudaPlanner, WhatNoGpuCanRunIsRefusedByName) {
   p = problem_of({1, 1, 1, 8, 200, 64});
   p.features = FMS_BIAS;
   p.bias_dtype = FMS_F16;
-  p.bias = {0, 0, 1, int64_t{1, 1} << 24};  // 128 keys on is more than 32 bits
+  p.bias = {0, 0, 1, int64_t{1} << 24, 1};  // 128 keys on is more than 32 bits
   EXPECT_EQ(try_plan(p, plan, error), FMS_NOT_SUPPORTED);
   EXPECT_STREQ(error.argument, "problem.bias.kv");
 }
