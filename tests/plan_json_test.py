@@ -28,8 +28,9 @@ WORDS: dict[str, tuple[str, ...]] = {
     "pack": ("none", "head", "block"),
     "dtype": ("?", "fp16", "bf16", "fp32"),
     "bias_dtype": ("?", "fp16", "bf16", "fp32"),
+    "bias2_dtype": ("?", "fp16", "bf16", "fp32"),
 }
-FEATURES = ("lse", "bias", "sinks", "ragged_q", "ragged_kv", "kv_lengths", "paged_kv")
+FEATURES = ("lse", "bias", "sinks", "ragged_q", "ragged_kv", "kv_lengths", "paged_kv", "bias2")
 
 
 def expected(struct: ctypes.Structure) -> dict[str, Any]:

@@ -25,11 +25,12 @@ struct Body {
 };
 
 void* run_and_leave(void* given) {
+  const struct Leaving {  // by pthread_exit, too
+    ~Leaving() { --live_threads; }
+  } leaving;
   const Body body = *static_cast<Body*>(given);
   delete static_cast<Body*>(given);
-  void* result = body.run(body.argument);
-  --live_threads;
-  return result;
+  return body.run(body.argument);
 }
 
 }  // namespace
@@ -86,9 +87,11 @@ class Work {
 };
 
 #if !defined(FMS_SANITIZED)
-// In a thread of its own, whose pool is empty.
+// In a thread of its own, whose pool is empty. The pool's threads end some time after it, and until then they count.
 void in_a_new_thread(const std::function<void()>& body) {
+  const int before = live_threads;
   std::thread(body).join();
+  while (live_threads > before) std::this_thread::yield();
 }
 
 TEST(Threads, ThatCannotBeMadeAreDoneWithout) {
