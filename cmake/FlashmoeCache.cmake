@@ -40,3 +40,14 @@ function(flashmoe_cached_command)
   endif()
   add_custom_command(OUTPUT ${ARG_OUTPUT} COMMAND ${command} DEPENDS ${ARG_INPUTS} COMMENT "${ARG_COMMENT}" VERBATIM)
 endfunction()
+
+# flashmoe_cached_ptxas(test ...): tests whose virtual GPU asks ptxas for registers, which is most of their time.
+function(flashmoe_cached_ptxas)
+  if(NOT FLASHMOE_BUILD_CACHE OR NOT FLASHMOE_PTXAS)
+    return()
+  endif()
+  set(script ${PROJECT_BINARY_DIR}/cached_ptxas)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/cached_ptxas.sh.in ${script} @ONLY
+                 FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+  set_property(TEST ${ARGN} APPEND PROPERTY ENVIRONMENT VGPU_PTXAS=${script})
+endfunction()

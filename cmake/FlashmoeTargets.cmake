@@ -77,7 +77,7 @@ function(flashmoe_test name)
     target_precompile_headers(${name} REUSE_FROM fms_test_headers)
   endif()
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 600)
+    set(ARG_TIMEOUT 1200) # it ends what hangs: a busy machine has been seen to take four times as long
   endif()
   # Where the compiler was started: with a compiler cache __FILE__ is relative to it.
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR})

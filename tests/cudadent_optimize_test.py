@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from cudadent_kill_test import GONE_WITHIN_SECONDS
 from cudadent_try_test import Repository, fail
 
 TUNABLES = """
@@ -123,9 +124,11 @@ def check_kills(repository: Repository, whole: dict, kills: int) -> None:
         time.sleep(generator.uniform(0.05, max(2.0, 0.5 * whole["seconds"])))
         process.send_signal(signal.SIGKILL)
         process.wait()
-        time.sleep(0.5)  # the supervisors end what is below them
-        if left := left_behind(repository):
-            fail(f"kill {number} left processes: {left}")
+        until = time.monotonic() + GONE_WITHIN_SECONDS
+        while left := left_behind(repository):  # the supervisors end what is below them
+            if time.monotonic() > until:
+                fail(f"kill {number} left processes: {left}")
+            time.sleep(0.02)
         if repository.state() != before:
             fail(f"kill {number} changed the repository")
         now = len(records_of(repository, run, "iteration"))

@@ -48,6 +48,11 @@ build_twice() { # build_twice python
   [[ -s $(echo "$work"/unpacked/*.dist-info/licenses/THIRD_PARTY.md) ]] || { echo "the wheel has no THIRD_PARTY.md"; exit 1; }
 }
 
+# What torch's own compiler builds around our operators stays, by its content, beside what else compilers made; the graphs
+# that lead to it are made anew each time, and by this process instead of by workers that import torch first.
+export TORCHINDUCTOR_CACHE_DIR=${FLASHMOE_CACHE:-${HOME:-/root}/.cache/flashmoe-science}/inductor
+export TORCHINDUCTOR_FX_GRAPH_CACHE=0 TORCHINDUCTOR_COMPILE_THREADS=1
+
 run_tests() { # run_tests environment marks
   (cd "$work" && OMP_WAIT_POLICY=passive "$1/bin/python" -m pytest -q -p no:cacheprovider -m "$2" "$root/python/tests")
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -170,14 +171,15 @@ struct SleepingVersion : ProjectForTest {
 };
 
 TEST(RunCompare, FilesThatChangeMeanwhileLeaveItOpen) {
-  const SleepingVersion base(10'000);
-  const SleepingVersion candidate(1'000);
+  const SleepingVersion base(2'000);
+  const SleepingVersion candidate(200);
   const CompareRequest request{
       .project = base.project.directory, .base = ".", .candidate = candidate.project.directory, .run = "of-a-test"};
   Progress quiet(compare_steps, true);
   std::atomic<bool> over = false;
   std::thread planting([&] {
-    while (!over && !fs::exists(base.project.directory + "/.cudadent/partial")) std::this_thread::yield();
+    while (!over && !fs::exists(base.project.directory + "/.cudadent/partial"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     candidate.write("numpy.py", "1");
   });
   const auto open = run_compare(request, quiet);

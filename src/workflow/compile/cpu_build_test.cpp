@@ -69,6 +69,7 @@ TEST_F(CpuBuild, AnEditInTheMiddleIsSeen) {
   // Long to compile, so that it is still at it when the edit comes.
   at.write("kernel.cpp", std::string(good_kernel) + "#include <regex>\nstd::regex pattern(\"a+b\");\n");
   at.write("scale.h", "#define SCALE 42\n");
+  at.project.cpu_flags = {"-O0"};  // long enough
   bool edited = false;
   BuildOptions options;
   options.idle = [&] {

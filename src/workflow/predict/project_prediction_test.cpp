@@ -2,9 +2,11 @@
 #include "workflow/predict/prediction.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 
 #include "predict/walk.hpp"
@@ -38,6 +40,37 @@ PredictionRun predicted(const Project& project) {
   const auto run = predict_project(project, {.device = "virtual:l4", .workload = {}, .seed = 7}, progress);
   EXPECT_TRUE(run) << run.error().to_string();
   return run ? *run : PredictionRun{};
+}
+
+// A disassembler that prints what it is handed, and leaves a line for each time it was asked.
+TEST(Nvdisasm, IsAskedOnceForTheSameBytes) {
+  const fs::path at = fs::path(::testing::TempDir()) / ("nvdisasm-" + std::to_string(getpid()));
+  fs::create_directories(at);
+  const std::string program = (at / "nvdisasm").string();
+  std::ofstream(program) << "#!/bin/sh\necho >> " << (at / "asked").string()
+                         << "\nfor last; do :; done\ncat \"$last\"\n";
+  fs::permissions(program, fs::perms::owner_all);
+  const auto asked = [&] { return fs::exists(at / "asked") ? fs::file_size(at / "asked") : 0; };
+  const auto write = [&](const std::string& file, const std::string& kernel) {
+    std::ofstream(at / file) << "\t.target\tsm_89\n\n\t.section\t.text." << kernel << ",\"ax\",@progbits\n"
+                             << kernel << ":\n.text." << kernel
+                             << ":\n        /*0000*/                   EXIT ;        /* 0x000000000000794d */\n"
+                                "                                                 /* 0x000fea0003800000 */\n";
+    return (at / file).string();
+  };
+  const std::string first = write("a.cubin", "one");
+  for (const std::string& cubin : {first, first, write("b.cubin", "one")}) {
+    const auto sass = sass_of(program, cubin);
+    ASSERT_TRUE(sass) << sass.error().to_string();
+    EXPECT_EQ(sass->at(0).name, "one");
+  }
+  EXPECT_EQ(asked(), 1U);
+  const auto other = sass_of(program, write("a.cubin", "two"));  // the file's content counts, not its name
+  ASSERT_TRUE(other) << other.error().to_string();
+  EXPECT_EQ(other->at(0).name, "two");
+  EXPECT_EQ(asked(), 2U);
+  EXPECT_FALSE(sass_of(program, (at / "none.cubin").string()));
+  fs::remove_all(at);
 }
 
 void expect_sound(const PredictionRun& run) {
