@@ -89,7 +89,7 @@ def main() -> int:
         build = Path(folder) / "build"
         tools = write_tools(Path(folder), options.fatbinary)
         configure = ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"]
-        configure += ["-DFLASHMOE_BUILD_TESTS=OFF", "-DFLASHMOE_BUILD_BENCH=OFF"]
+        configure += [f"-DFLASHMOE_BUILD_{part}=OFF" for part in ("TESTS", "BENCH", "TOOLS", "VGPU")]
         configure += [f"-DFLASHMOE_{name}={path}" for name, path in tools.items()]
         configure += ["-DFLASHMOE_CUDA_ARCHITECTURES=80;86;89;90;100;120"]
         subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
