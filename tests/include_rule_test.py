@@ -47,7 +47,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "src/workflow/compile": frozenset({"src/devices", "src/images"}),
     "src/workflow/runner": frozenset({"src/runtime"}),
     "src/workflow/journal": frozenset({"src/devices"}),
-    "src/workflow/environment": frozenset({"src/devices", "src/images"}),
+    "src/workflow/environment": frozenset({"src/devices", "src/images", "src/runtime"}),
     "src/workflow/gpu": frozenset({"src/devices", "src/runtime"}),
     "src/workflow/predict": frozenset({"src/devices", "src/images", "src/predict"}),
     "src/workflow/gates": frozenset({"src/devices", "src/images"}),

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <new>
 #include <utility>
@@ -118,6 +117,14 @@ size_t print_plan(const fms_attention_plan* plan, char* text, size_t capacity, c
   return std::strlen(otherwise);
 }
 
+// A plan that this context can run; on a GPU its kernel is loaded then.
+fms_status check_here(const fms_context& context, const fms_attention_plan& plan, fms_error* error) {
+  const fms_device_kind kind = context.gpu != nullptr ? FMS_DEVICE_CUDA : FMS_DEVICE_CPU;
+  if (auto s = flashmoe::api::check_plan_here(plan, kind, context.cpu_isa, error)) return s;
+  if (kind == FMS_DEVICE_CPU || plan.family == FMS_KERNEL_EMPTY) return FMS_OK;
+  return context.gpu->check(plan, error);
+}
+
 fms_status run_on_gpu(const fms_context& context, const fms_attention_plan& plan, const fms_attention_args& args,
                       std::byte* workspace, fms_stream stream, fms_error* error) {
   if (plan.family != FMS_KERNEL_EMPTY) return context.gpu->run(plan, args, workspace, stream, error);
@@ -184,16 +191,15 @@ const char* fms_version(void) {
 }
 
 size_t fms_cuda_images(int32_t* architectures, size_t capacity) {
+  if (flashmoe::cuda::images().empty()) return 0;
   size_t count = 0;
-  for (int last = -1;; ++count) {  // the next larger one, until there is none
-    int next = std::numeric_limits<int>::max();
-    for (const flashmoe::cuda::Image& image : flashmoe::cuda::images()) {
-      if (image.architecture > last) next = std::min(next, image.architecture);
-    }
-    if (next == std::numeric_limits<int>::max()) return count;
-    if (count < capacity && architectures != nullptr) architectures[count] = next;
-    last = next;
-  }
+  const auto tell = [&](int architecture) {
+    if (count < capacity && architectures != nullptr) architectures[count] = architecture;
+    ++count;
+  };
+  tell(0);  // PTX
+  for (const int architecture : flashmoe::cuda::image_architectures()) tell(architecture);
+  return count;
 }
 
 const char* fms_status_name(fms_status status) {
@@ -292,16 +298,12 @@ fms_status fms_attention_run(const fms_context* context, const fms_attention_pla
   if (args == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "args", "args is NULL");
   // Copies: what was checked is what runs, whatever happens to the caller's meanwhile.
   return enter(error, [&, plan = *plan, args = *args] {
-    const fms_device_kind kind = context->gpu != nullptr ? FMS_DEVICE_CUDA : FMS_DEVICE_CPU;
-    if (auto s = flashmoe::api::check_plan_here(plan, kind, context->cpu_isa, error)) return s;
-    if (kind == FMS_DEVICE_CUDA && plan.family != FMS_KERNEL_EMPTY) {
-      if (auto s = context->gpu->check(plan, error)) return s;
-    }
+    if (auto s = check_here(*context, plan, error)) return s;
     if (auto s = flashmoe::api::check_args(plan, args, error)) return s;
     if (auto s = flashmoe::api::check_workspace(plan, workspace, workspace_bytes, error)) return s;
     if (auto s = flashmoe::api::check_aliases(plan, args, workspace, error)) return s;
     auto* bytes = static_cast<std::byte*>(workspace);
-    return kind == FMS_DEVICE_CUDA ? run_on_gpu(*context, plan, args, bytes, stream, error)
+    return context->gpu != nullptr ? run_on_gpu(*context, plan, args, bytes, stream, error)
                                    : run_on_cpu(plan, args, bytes, stream, error);
   });
 }

@@ -12,6 +12,10 @@ inline constexpr Code success = 0;
 inline constexpr Code out_of_memory = 2;
 inline constexpr Code no_device = 100;
 inline constexpr Code no_binary_for_gpu = 209;
+inline constexpr Code unknown_error = 999;
+
+// As drivers count, CUDA 12.0: the first with cuLibraryLoadData, and our PTX is for it. NVIDIA's driver 525.
+inline constexpr int oldest_driver = 12000;
 
 using DeviceHandle = int;             // CUdevice
 using DeviceAddress = std::uint64_t;  // CUdeviceptr
@@ -50,6 +54,12 @@ enum class JitOption : int {
   error_log_bytes = 6,
 };
 
+enum class CaptureMode : int {
+  global = 0,
+  thread_local_ = 1,
+  relaxed = 2,
+};
+
 // The functions, by the name the driver exports them under.
 struct Functions {
   Code (*init)(unsigned flags);
@@ -65,6 +75,7 @@ struct Functions {
   Code (*context_push)(ContextHandle context);
   Code (*context_pop)(ContextHandle* context);
   Code (*context_current)(ContextHandle* context);
+  Code (*context_device)(DeviceHandle* device);
   Code (*context_synchronize)();
   Code (*module_load)(ModuleHandle* module, const void* image);
   Code (*module_unload)(ModuleHandle module);
@@ -89,6 +100,7 @@ struct Functions {
   Code (*stream_create)(StreamHandle* stream, unsigned flags);
   Code (*stream_destroy)(StreamHandle stream);
   Code (*stream_synchronize)(StreamHandle stream);
+  Code (*exchange_capture_mode)(CaptureMode* mode);
 };
 
 }  // namespace flashmoe::runtime::cuda

@@ -35,6 +35,7 @@ std::string find_all(void* handle, cuda::Functions& f) {
   find(handle, "cuCtxPushCurrent_v2", f.context_push, missing);
   find(handle, "cuCtxPopCurrent_v2", f.context_pop, missing);
   find(handle, "cuCtxGetCurrent", f.context_current, missing);
+  find(handle, "cuCtxGetDevice", f.context_device, missing);
   find(handle, "cuCtxSynchronize", f.context_synchronize, missing);
   find(handle, "cuModuleLoadData", f.module_load, missing);
   find(handle, "cuModuleUnload", f.module_unload, missing);
@@ -56,7 +57,49 @@ std::string find_all(void* handle, cuda::Functions& f) {
   find(handle, "cuStreamCreate", f.stream_create, missing);
   find(handle, "cuStreamDestroy_v2", f.stream_destroy, missing);
   find(handle, "cuStreamSynchronize", f.stream_synchronize, missing);
+  find(handle, "cuThreadExchangeStreamCaptureMode", f.exchange_capture_mode, missing);
   return missing;
+}
+
+// What helps, by CUresult. Of images and PTX the reason is nearly always the driver's age.
+const char* remedy(cuda::Code code) {
+  switch (code) {
+    case cuda::out_of_memory:
+      return "free memory of the GPU, or ask for less, and try again";
+    case 3:  // NOT_INITIALIZED
+    case 4:  // DEINITIALIZED
+      return "call it while the process runs, not from an exit handler";
+    case cuda::no_device:
+    case 101:  // INVALID_DEVICE
+    case 46:   // DEVICE_UNAVAILABLE
+      return "see that nvidia-smi lists the GPU, and that the container may use it (docker run --gpus all)";
+    case 802:  // SYSTEM_NOT_READY
+    case 803:  // SYSTEM_DRIVER_MISMATCH
+    case 804:  // COMPAT_NOT_SUPPORTED_ON_DEVICE
+      return "reboot, or reinstall the driver so that its kernel module and libcuda.so.1 are of one version";
+    case 200:  // INVALID_IMAGE
+    case cuda::no_binary_for_gpu:
+    case 218:  // INVALID_PTX
+    case 221:  // JIT_COMPILER_NOT_FOUND
+    case 222:  // UNSUPPORTED_PTX_VERSION
+    case 223:  // JIT_COMPILATION_DISABLED
+      return "update NVIDIA's driver: 525, for CUDA 12.0, is the oldest that will do";
+    case 201:  // INVALID_CONTEXT
+    case 709:  // CONTEXT_IS_DESTROYED
+      return "make a context of this GPU current: cudaSetDevice, torch.cuda.set_device or cuCtxSetCurrent";
+    case 400:  // INVALID_HANDLE
+      return "pass a stream of this GPU that still exists";
+    case 900:  // STREAM_CAPTURE_UNSUPPORTED
+    case 901:  // STREAM_CAPTURE_INVALIDATED
+    case 906:  // STREAM_CAPTURE_IMPLICIT
+      return "prepare the plan before the capture begins: fms_attention_prepare";
+    case 700:  // ILLEGAL_ADDRESS
+    case 716:  // MISALIGNED_ADDRESS
+    case 719:  // LAUNCH_FAILED
+      return "an earlier kernel of this process failed: start it anew, and find that kernel with compute-sanitizer";
+    default:
+      return "run cudadent doctor, and nvidia-smi, which name what is wrong with driver and GPU";
+  }
 }
 
 }  // namespace
@@ -73,11 +116,17 @@ Result<std::shared_ptr<const Driver>> Driver::open(const std::string& library) {
   }
   if (const std::string missing = find_all(driver->handle_, driver->functions_); !missing.empty()) {
     return Diagnostic{.message = library + " is no CUDA driver we can use: it does not export " + missing,
-                      .fix = "install a driver of CUDA 12.0 or newer"};
+                      .fix = "update NVIDIA's driver: 525, for CUDA 12.0, is the oldest that will do"};
   }
   if (auto ready = driver->check(driver->functions_.init(0), "cuInit"); !ready) return ready.error();
-  if (auto known = driver->check(driver->functions_.driver_version(&driver->version_), "cuDriverGetVersion"); !known)
-    return known.error();
+  // Who does not say gets what the oldest one gets.
+  if (driver->functions_.driver_version(&driver->version_) != cuda::success || driver->version_ <= 0)
+    driver->version_ = cuda::oldest_driver;
+  if (driver->version_ < cuda::oldest_driver) {
+    return Diagnostic{.message = library + " is a driver for CUDA " + std::to_string(driver->version_ / 1000) + "." +
+                                 std::to_string(driver->version_ % 1000 / 10) + ", too old",
+                      .fix = "update NVIDIA's driver: 525, for CUDA 12.0, is the oldest that will do"};
+  }
   return std::shared_ptr<const Driver>(std::move(driver));
 }
 
@@ -91,7 +140,7 @@ Result<Done> Driver::check(cuda::Code code, const char* what) const {
   const char* text = nullptr;
   if (functions_.error_name(code, &name) != cuda::success || name == nullptr) name = "unknown error";
   if (functions_.error_text(code, &text) != cuda::success || text == nullptr) text = "no description";
-  return Diagnostic{.message = std::string(what) + ": " + name + " (" + text + ")"};
+  return Diagnostic{.message = std::string(what) + ": " + name + " (" + text + ")", .fix = remedy(code)};
 }
 
 std::string system_driver_library() {

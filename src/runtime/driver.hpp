@@ -21,7 +21,7 @@ class Driver {
   [[nodiscard]] const std::string& library() const { return library_; }
   [[nodiscard]] int version() const { return version_; }  // 13000 is CUDA 13.0
 
-  // Success, or what the driver says: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+  // Success, or what the driver says, "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)", and what helps.
   [[nodiscard]] Result<Done> check(cuda::Code code, const char* what) const;
 
  private:

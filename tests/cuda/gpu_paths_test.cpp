@@ -10,7 +10,7 @@
 
 #include "cuda/core_set.hpp"
 #include "cuda/gpu_run.hpp"
-#include "kernels/cuda/launch/images.hpp"
+#include "cuda/image_entries.hpp"
 #include "predict/walk.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
@@ -29,17 +29,16 @@ const Gpu& gpu() {
   return only;
 }
 
-// The image as a file; PTX without the zero that ends it in memory.
+// The image as a file.
 std::string written(const std::filesystem::path& path, const std::string& kernel, int architecture) {
-  for (const cuda::Image& image : cuda::images()) {
-    if (image.kernel != kernel || image.architecture != architecture) continue;
-    const unsigned char* end = image.end;
-    while (architecture == 0 && end != image.begin && end[-1] == 0) --end;
-    std::ofstream(path, std::ios::binary)
-        .write(reinterpret_cast<const char*>(image.begin), static_cast<std::streamsize>(end - image.begin));
-    return path.string();
+  const FatbinEntry image = image_entry(kernel, architecture);
+  std::ofstream file(path, std::ios::binary);
+  if (architecture == 0) {
+    file << image.text();  // without the zeros behind it
+  } else {
+    file.write(reinterpret_cast<const char*>(image.bytes.data()), static_cast<std::streamsize>(image.bytes.size()));
   }
-  throw std::runtime_error("no image of " + kernel);
+  return path.string();
 }
 
 predict::SassKernel only_kernel(const std::string& cubin) {

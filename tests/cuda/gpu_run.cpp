@@ -83,12 +83,12 @@ std::vector<std::string> Gpu::findings() const {
   return found;
 }
 
-DeviceCase::DeviceCase(const Gpu& gpu, const AttentionCase& one) : args_(one.args()) {
+DeviceCase::DeviceCase(const std::shared_ptr<runtime::Context>& device, const AttentionCase& one) : args_(one.args()) {
   for (const std::span<uint8_t> host : one.buffers()) {
     const std::size_t begin = reinterpret_cast<std::uintptr_t>(host.data()) % 16;
     std::vector<std::byte> bytes(begin + std::max<std::size_t>(host.size(), 1), std::byte{0xff});
     std::ranges::copy(std::as_bytes(host), bytes.begin() + static_cast<std::ptrdiff_t>(begin));
-    pieces_.push_back({must(runtime::Buffer::create(gpu.device(), bytes.size())), begin});
+    pieces_.push_back({must(runtime::Buffer::create(device, bytes.size())), begin});
     must(pieces_.back().buffer.write(bytes));
     const auto address = static_cast<std::uintptr_t>(pieces_.back().buffer.address()) + begin;
     const auto replace = [&](auto*& pointer) {

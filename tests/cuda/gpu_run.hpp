@@ -62,7 +62,8 @@ double metric(const nlohmann::json& report, const std::string& name);
 // A problem's buffers in device memory, at the same distance from a multiple of 16 bytes as in the host's.
 class DeviceCase {
  public:
-  DeviceCase(const Gpu& gpu, const AttentionCase& one);
+  DeviceCase(const Gpu& gpu, const AttentionCase& one) : DeviceCase(gpu.device(), one) {}
+  DeviceCase(const std::shared_ptr<runtime::Context>& device, const AttentionCase& one);
   fms_attention_args args() const { return args_; }
   void copy_back(AttentionCase& one) const;
   void copy_outputs_to_device(const AttentionCase& one);

@@ -1,6 +1,5 @@
 // CTAs that share the keys of a tile: the last one merges, in a fixed order, and leaves the counters as it found them.
 // Replays, two streams, shares of 8 keys, shares of none.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "cuda/core_set.hpp"
 #include "cuda/gpu_run.hpp"
+#include "cuda/graphs.hpp"
 #include "support/judge.hpp"
 
 namespace flashmoe::testing {
@@ -99,36 +99,10 @@ fms_attention_problem causal(const Shape& shape) {
   return problem;
 }
 
-// The functions of graphs, which the library itself does not call.
-struct Graphs {
-  using Code = runtime::cuda::Code;
-  using Stream = runtime::cuda::StreamHandle;
-  Code (*begin)(Stream, int mode);
-  Code (*end)(Stream, void** graph);
-  Code (*instantiate)(void** exec, void* graph, unsigned long long flags);
-  Code (*launch)(void* exec, Stream);
-  Code (*destroy_exec)(void* exec);
-  Code (*destroy)(void* graph);
-
-  Graphs() {
-    void* const library = dlopen(gpu().driver().library().c_str(), RTLD_NOW | RTLD_NOLOAD);
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-      if (function == nullptr) throw std::runtime_error(name);
-    };
-    find(begin, "cuStreamBeginCapture_v2");
-    find(end, "cuStreamEndCapture");
-    find(instantiate, "cuGraphInstantiateWithFlags");
-    find(launch, "cuGraphLaunch");
-    find(destroy_exec, "cuGraphExecDestroy");
-    find(destroy, "cuGraphDestroy");
-  }
-};
-
 // A run is captured, which does nothing yet, and replayed: with the counters cleared by the graph, and without where
 // the workspace is ready.
 TEST(Splits, AGraphReplaysTheSameBits) {
-  const Graphs graphs;
+  const Graphs graphs(gpu().driver());
   const runtime::cuda::Functions& call = gpu().driver().call();
   for (const uint32_t flags : {uint32_t{0}, uint32_t{FMS_WORKSPACE_READY}}) {
     SCOPED_TRACE(flags);
@@ -139,7 +113,7 @@ TEST(Splits, AGraphReplaysTheSameBits) {
     ASSERT_EQ(call.stream_create(&stream, 1), 0);
     void* graph = nullptr;
     void* exec = nullptr;
-    ASSERT_EQ(graphs.begin(stream, 0), 0);
+    ASSERT_EQ(graphs.begin(stream, runtime::cuda::CaptureMode::global), 0);
     launch.run(flags, stream);
     EXPECT_TRUE(gpu().reports().empty()) << "a capturing stream ran something";
     ASSERT_EQ(graphs.end(stream, &graph), 0);

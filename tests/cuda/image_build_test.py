@@ -43,21 +43,24 @@ def build_commands(build: Path, target: str) -> list[str]:
     listed = subprocess.run(
         ["ninja", "-C", str(build), "-t", "commands", target], check=True, capture_output=True, text=True
     ).stdout.splitlines()
-    return [line for line in listed if "-arch=" in line and "/images/" in line]
+    return [line for line in listed if "/images/" in line and ("-arch=" in line or "/portable_ptx " in line)]
 
 
 @dataclass(frozen=True)
 class Instance:
     name: str
-    commands: tuple[str, str]  # its PTX, one of its cubins
+    commands: tuple[str, str, str]  # its PTX, that for older drivers, one of its cubins
 
 
-def commands_by_name(ptx: list[str], cubins: list[str]) -> list[Instance]:
+def commands_by_name(ptx: list[str], portable: list[str], cubins: list[str]) -> list[Instance]:
     def name_of(command: str) -> str:
         return Path(shlex.split(command)[-1]).name.split(".")[0]
 
     first_cubin = {name_of(command): command for command in reversed(cubins)}
-    return [Instance(name_of(command), (command, first_cubin[name_of(command)])) for command in ptx]
+    by_name = {name_of(command): command for command in portable}
+    return [
+        Instance(name, (command, by_name[name], first_cubin[name])) for command in ptx for name in [name_of(command)]
+    ]
 
 
 def run_measured(command: str) -> tuple[float, int]:
@@ -111,6 +114,7 @@ def main() -> int:
 
     commands = build_commands(build, "cuda_images")
     ptx = [c for c in commands if "-arch=compute_" in c]
+    portable = [c for c in commands if "/portable_ptx " in c]
     cubins = [c for c in commands if "-arch=sm_" in c and (options.all or "-arch=sm_89" in c)]
     if not ptx or not cubins:
         print("the build has no commands for sm_89 images", file=sys.stderr)
@@ -119,6 +123,7 @@ def main() -> int:
     costs: defaultdict[str, Cost] = defaultdict(Cost)
     total = 0.0
     with tempfile.TemporaryDirectory() as scratch:
+        (Path(scratch) / "compiled").mkdir()
 
         def measure(command: str) -> tuple[str, str, float, int]:
             seconds, rss = run_measured(command.replace(images, scratch))
@@ -128,7 +133,7 @@ def main() -> int:
 
         begin = time.monotonic()
         done = 0
-        for stage in (ptx, cubins):
+        for stage in (ptx, portable, cubins):
             with ThreadPoolExecutor(CORES) as pool:
                 for name, kind, seconds, rss in pool.map(measure, stage):
                     cost = costs[name]
@@ -140,12 +145,12 @@ def main() -> int:
                     total += seconds
                     done += 1
                     if done % 24 == 0:
-                        print(f"{done} of {len(ptx) + len(cubins)} commands", file=sys.stderr)
+                        print(f"{done} of {len(ptx) + len(portable) + len(cubins)} commands", file=sys.stderr)
         wall = time.monotonic() - begin
         for cost in costs.values():
             cost.seconds += max(cost.cubins.values())
         # A neighbour on the machine only adds to a time: what is over the limit is measured again, alone.
-        for instance in commands_by_name(ptx, cubins):
+        for instance in commands_by_name(ptx, portable, cubins):
             cost = costs[instance.name]
             for _ in range(3):
                 if cost.seconds <= SECONDS_PER_INSTANCE:

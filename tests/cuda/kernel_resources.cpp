@@ -12,10 +12,10 @@
 #include <set>
 #include <string>
 
+#include "cuda/image_entries.hpp"
 #include "devices/device.hpp"
 #include "devices/occupancy.hpp"
 #include "images/cubin.hpp"
-#include "kernels/cuda/launch/images.hpp"
 #include "kernels/cuda/launch/instances.hpp"
 
 namespace flashmoe {
@@ -28,20 +28,19 @@ struct Row {
   int ctas_per_sm;
 };
 
-Result<Row> row_of(const cuda::InstanceAxes& axes, const cuda::Image& image) {
-  const auto cubin =
-      read_cubin({reinterpret_cast<const std::byte*>(image.begin), static_cast<std::size_t>(image.end - image.begin)});
+Result<Row> row_of(const cuda::InstanceAxes& axes, const FatbinEntry& image) {
+  const auto cubin = read_cubin(image.bytes);
   if (!cubin) return cubin.error();
   const CubinKernel& kernel = cubin->kernels.at(0);
   const cuda::Tile tile = axes.tile();
-  const auto limits = find_architecture(fmt::format("sm_{}", image.architecture));
+  const auto limits = find_architecture(fmt::format("sm_{}", image.sm));
   if (!limits) return limits.error();
   const std::int64_t shared = cuda::shared_bytes(tile, axes.dim);
   const int ctas = occupancy(*limits, {kernel.registers, tile.threads(), kernel.static_shared_bytes, shared,
                                        std::max(kernel.barriers, 1)})
                        .ctas_per_sm;
   return Row{axes.name(),
-             image.architecture,
+             image.sm,
              tile.threads(),
              tile.rows(),
              tile.keys,
@@ -91,13 +90,12 @@ int run(const char* format) {
   };
   for (const cuda::InstanceAxes& axes : cuda::listed_instances()) {
     bool has_ptx = false;
-    for (const cuda::Image& image : cuda::images()) {
-      if (axes.name() != image.kernel) continue;
-      has_ptx |= image.architecture == 0;
-      if (image.architecture == 0) continue;
+    for (const FatbinEntry& image : testing::image_entries(axes.name())) {
+      has_ptx |= image.kind == FatbinEntry::Kind::ptx;
+      if (image.kind != FatbinEntry::Kind::cubin) continue;
       const auto row = row_of(axes, image);
       if (!row) {
-        complain(fmt::format("{} for sm_{}: {}", axes.name(), image.architecture, row.error().to_string()));
+        complain(fmt::format("{} for sm_{}: {}", axes.name(), image.sm, row.error().to_string()));
         continue;
       }
       if (row->spill_bytes != 0 || row->local_bytes != 0) {

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "cuda/image_entries.hpp"
 #include "devices/device.hpp"
 #include "devices/occupancy.hpp"
 #include "images/cubin.hpp"
-#include "kernels/cuda/launch/images.hpp"
 #include "kernels/cuda/launch/instances.hpp"
 #include "plan/planner.hpp"
 #include "support/simple_case.hpp"
@@ -29,11 +29,9 @@ namespace {
 class TableKernels final : public plan::CudaKernels {
  public:
   explicit TableKernels(const Gpu& gpu) : architecture_(*find_architecture(std::string(gpu.architecture))) {
-    for (const cuda::Image& image : cuda::images()) {
-      if (image.architecture != architecture_.sm()) continue;
-      const auto cubin = read_cubin(
-          {reinterpret_cast<const std::byte*>(image.begin), static_cast<std::size_t>(image.end - image.begin)});
-      if (cubin) compiled_.emplace(image.kernel, cubin->kernels.at(0));
+    for (const cuda::InstanceAxes& axes : cuda::listed_instances()) {
+      const auto cubin = read_cubin(image_entry(axes.name(), architecture_.sm()).bytes);
+      if (cubin) compiled_.emplace(axes.name(), cubin->kernels.at(0));
     }
   }
 

@@ -24,9 +24,10 @@ void set_default_limits(State& all, Context& context) {
   context.heap = std::make_unique<flashmoe::vgpu::exec::Heap>(*all.machine->memory);
 }
 
-Context* make_context(State& all, unsigned flags, bool is_primary) {
+Context* make_context(State& all, CUdevice device, unsigned flags, bool is_primary) {
   auto made = std::make_unique<Context>();
   made->id = all.next_id++;
+  made->device = device;
   made->flags = flags;
   made->is_primary = is_primary;
   Context* const context = all.contexts.add(std::move(made));
@@ -46,23 +47,25 @@ void drop_context(State& all, Context* context) {
 VGPU_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   return with_driver("cuDevicePrimaryCtxRetain", [&](State& all) {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-    if (all.primary == nullptr) all.primary = make_context(all, all.primary_flags, true);
-    ++all.primary->references;
-    *out = handle_of<CUcontext>(all.primary);
+    if (!all.has(device)) return CUDA_ERROR_INVALID_DEVICE;
+    auto& [primary, flags] = all.primaries[static_cast<std::size_t>(device)];
+    if (primary == nullptr) primary = make_context(all, device, flags, true);
+    ++primary->references;
+    *out = handle_of<CUcontext>(primary);
     return CUDA_SUCCESS;
   });
 }
 
 VGPU_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   return with_driver("cuDevicePrimaryCtxReset", [&](State& all) {
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-    if (all.primary == nullptr) return CUDA_SUCCESS;
+    if (!all.has(device)) return CUDA_ERROR_INVALID_DEVICE;
+    Context* const primary = all.primaries[static_cast<std::size_t>(device)].context;
+    if (primary == nullptr) return CUDA_SUCCESS;
     // The handle stays what it is; everything in it, and a fault, is gone.
-    all.empty(*all.primary);
-    all.primary->sticky = CUDA_SUCCESS;
-    all.primary->per_thread.clear();
-    set_default_limits(all, *all.primary);
+    all.empty(*primary);
+    primary->sticky = CUDA_SUCCESS;
+    primary->per_thread.clear();
+    set_default_limits(all, *primary);
     return CUDA_SUCCESS;
   });
 }
@@ -72,9 +75,10 @@ VGPU_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
 
 VGPU_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   return with_driver("cuDevicePrimaryCtxRelease", [&](State& all) {
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-    if (all.primary == nullptr || all.primary->references == 0) return CUDA_ERROR_INVALID_CONTEXT;
-    if (--all.primary->references == 0) drop_context(all, std::exchange(all.primary, nullptr));
+    if (!all.has(device)) return CUDA_ERROR_INVALID_DEVICE;
+    Context*& primary = all.primaries[static_cast<std::size_t>(device)].context;
+    if (primary == nullptr || primary->references == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    if (--primary->references == 0) drop_context(all, std::exchange(primary, nullptr));
     return CUDA_SUCCESS;
   });
 }
@@ -84,10 +88,11 @@ VGPU_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 
 VGPU_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
   return with_driver("cuDevicePrimaryCtxSetFlags", [&](State& all) {
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (!all.has(device)) return CUDA_ERROR_INVALID_DEVICE;
     if ((flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) != 0) return CUDA_ERROR_INVALID_VALUE;
-    all.primary_flags = flags;
-    if (all.primary != nullptr) all.primary->flags = flags;
+    State::Primary& primary = all.primaries[static_cast<std::size_t>(device)];
+    primary.flags = flags;
+    if (primary.context != nullptr) primary.context->flags = flags;
     return CUDA_SUCCESS;
   });
 }
@@ -95,9 +100,10 @@ VGPU_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned fla
 VGPU_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
   return with_driver("cuDevicePrimaryCtxGetState", [&](State& all) {
     if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-    *flags = all.primary_flags;
-    *active = all.primary != nullptr ? 1 : 0;
+    if (!all.has(device)) return CUDA_ERROR_INVALID_DEVICE;
+    const State::Primary& primary = all.primaries[static_cast<std::size_t>(device)];
+    *flags = primary.flags;
+    *active = primary.context != nullptr ? 1 : 0;
     return CUDA_SUCCESS;
   });
 }
@@ -105,8 +111,8 @@ VGPU_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags
 VGPU_EXPORT CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice device) {
   return with_driver("cuCtxCreate", [&](State& all) {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-    Context* const context = make_context(all, flags, false);
+    if (!all.has(device)) return CUDA_ERROR_INVALID_DEVICE;
+    Context* const context = make_context(all, device, flags, false);
     context_stack().push_back(context);
     *out = handle_of<CUcontext>(context);
     return CUDA_SUCCESS;
@@ -209,8 +215,9 @@ VGPU_EXPORT CUresult cuCtxGetCurrent(CUcontext* out) {
 VGPU_EXPORT CUresult cuCtxGetDevice(CUdevice* device) {
   return with_driver("cuCtxGetDevice", [&](State&) {
     if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    *device = 0;
+    const Context* const current = current_context();
+    if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    *device = current->device;
     return CUDA_SUCCESS;
   });
 }
@@ -218,9 +225,9 @@ VGPU_EXPORT CUresult cuCtxGetDevice(CUdevice* device) {
 VGPU_EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext handle) {
   return with_driver("cuCtxGetDevice", [&](State& all) {
     if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (handle != nullptr ? all.contexts.find(handle) == nullptr : current_context() == nullptr)
-      return CUDA_ERROR_INVALID_CONTEXT;
-    *device = 0;
+    const Context* const context = handle != nullptr ? all.contexts.find(handle) : current_context();
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    *device = context->device;
     return CUDA_SUCCESS;
   });
 }
@@ -255,6 +262,7 @@ VGPU_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned* version) {
 // Everything is done when it was asked for; a fault of it comes out here.
 VGPU_EXPORT CUresult cuCtxSynchronize() {
   return with_context("cuCtxSynchronize", [](State& all, const Context& context) {
+    if (const CUresult refused = all.refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
     call_ends(all, context);
     return CUDA_SUCCESS;
   });

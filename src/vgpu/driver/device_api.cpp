@@ -15,7 +15,7 @@ namespace {
 constexpr int driver_version = 13000;  // the API is that of CUDA 13.0; PTX of any version is accepted
 
 CUresult about_device(const char* function, CUdevice device, const std::function<CUresult(State&)>& body) {
-  return with_driver(function, [&](State& all) { return device == 0 ? body(all) : CUDA_ERROR_INVALID_DEVICE; });
+  return with_driver(function, [&](State& all) { return all.has(device) ? body(all) : CUDA_ERROR_INVALID_DEVICE; });
 }
 
 }  // namespace
@@ -31,6 +31,7 @@ VGPU_EXPORT CUresult cuInit(unsigned flags) {
     return CUDA_ERROR_NO_DEVICE;
   }
   all.machine = *made;
+  all.primaries.resize(all.machine->count);
   return CUDA_SUCCESS;
 }
 
@@ -41,18 +42,18 @@ VGPU_EXPORT CUresult cuDriverGetVersion(int* version) {
 }
 
 VGPU_EXPORT CUresult cuDeviceGetCount(int* count) {
-  return with_driver("cuDeviceGetCount", [&](State&) {
+  return with_driver("cuDeviceGetCount", [&](State& all) {
     if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *count = 1;
+    *count = static_cast<int>(all.primaries.size());
     return CUDA_SUCCESS;
   });
 }
 
 VGPU_EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) {
-  return with_driver("cuDeviceGet", [&](State&) {
+  return with_driver("cuDeviceGet", [&](State& all) {
     if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (ordinal != 0) return CUDA_ERROR_INVALID_DEVICE;
-    *device = 0;
+    if (!all.has(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
+    *device = ordinal;
     return CUDA_SUCCESS;
   });
 }
@@ -74,7 +75,8 @@ VGPU_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
     if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
     std::memset(uuid->bytes, 0, sizeof(uuid->bytes));
     const std::string text = "vgpu-" + std::string(all.machine->gpu.id);
-    std::memcpy(uuid->bytes, text.data(), std::min(text.size(), sizeof(uuid->bytes)));
+    std::memcpy(uuid->bytes, text.data(), std::min(text.size(), sizeof(uuid->bytes) - 1));
+    uuid->bytes[sizeof(uuid->bytes) - 1] = static_cast<char>(device);
     return CUDA_SUCCESS;
   });
 }
@@ -109,9 +111,9 @@ VGPU_EXPORT CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice 
 }
 
 VGPU_EXPORT CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
-  return about_device("cuDeviceCanAccessPeer", device, [&](State&) {
+  return about_device("cuDeviceCanAccessPeer", device, [&](State& all) {
     if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (peer != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (!all.has(peer)) return CUDA_ERROR_INVALID_DEVICE;
     *can = 0;
     return CUDA_SUCCESS;
   });
@@ -119,7 +121,8 @@ VGPU_EXPORT CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice p
 
 VGPU_EXPORT CUresult cuDeviceGetPCIBusId(char* text, int length, CUdevice device) {
   return about_device("cuDeviceGetPCIBusId", device, [&](State&) {
-    constexpr char id[] = "0000:01:00.0";
+    char id[] = "0000:01:00.0";
+    id[6] = static_cast<char>('1' + device);
     if (text == nullptr || length < static_cast<int>(sizeof(id))) return CUDA_ERROR_INVALID_VALUE;
     std::memcpy(text, id, sizeof(id));
     return CUDA_SUCCESS;

@@ -31,6 +31,17 @@ CUresult with_kernel(const char* function_name, const void* handle, const WithKe
   });
 }
 
+// How many CTAs fit is asked of the device whose context is current.
+CUresult with_resident_kernel(const char* function_name, const void* handle, const WithKernel& body) {
+  return with_context(function_name, [&](State&, Context&) { return with_kernel(function_name, handle, body); });
+}
+
+// Whose limits a CUfunction goes by; a CUkernel that stands for one has none of its own.
+CUdevice device_of(const Function& function) {
+  const Context* const context = function.module->context != nullptr ? function.module->context : current_context();
+  return context == nullptr ? 0 : context->device;
+}
+
 int max_threads(const Function& function, const ir::Kernel& kernel) {
   const int limit = function.module->machine->architecture.max_threads_per_cta;
   const auto required =
@@ -39,7 +50,7 @@ int max_threads(const Function& function, const ir::Kernel& kernel) {
   return kernel.max_threads > 0 ? std::min(limit, static_cast<int>(kernel.max_threads)) : limit;
 }
 
-std::optional<int> attribute(Function& function, const ir::Kernel& kernel, int which) {
+std::optional<int> attribute(Function& function, const ir::Kernel& kernel, int which, CUdevice device) {
   const ptx::Module& ptx = function.module->ptx;
   const bool of_ptxas = which == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES || which == CU_FUNC_ATTRIBUTE_NUM_REGS;
   const CubinKernel* const built = of_ptxas ? compiled(function) : nullptr;
@@ -70,7 +81,7 @@ std::optional<int> attribute(Function& function, const ir::Kernel& kernel, int w
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
       return function.module->machine->sm();
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      return function.max_dynamic_shared_bytes;
+      return function.max_dynamic_shared_bytes(device);
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       return function.carveout;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
@@ -87,22 +98,24 @@ std::optional<int> attribute(Function& function, const ir::Kernel& kernel, int w
   }
 }
 
-CUresult get_attribute(const char* name, int* value, int which, const void* handle) {
-  return with_kernel(name, handle, [&](State&, Function& function, const ir::Kernel& kernel) {
-    const auto known = attribute(function, kernel, which);
+CUresult get_attribute(const char* name, int* value, int which, const void* handle, std::optional<CUdevice> device) {
+  return with_kernel(name, handle, [&](State& all, Function& function, const ir::Kernel& kernel) {
+    if (device && !all.has(*device)) return CUDA_ERROR_INVALID_DEVICE;
+    const auto known = attribute(function, kernel, which, device.value_or(device_of(function)));
     if (value == nullptr || !known) return CUDA_ERROR_INVALID_VALUE;
     *value = *known;
     return CUDA_SUCCESS;
   });
 }
 
-CUresult set_attribute(const char* name, const void* handle, int which, int value) {
+CUresult set_attribute(const char* name, const void* handle, int which, int value, std::optional<CUdevice> device) {
   return with_kernel(name, handle, [&](State& all, Function& function, const ir::Kernel& kernel) {
+    if (device && !all.has(*device)) return CUDA_ERROR_INVALID_DEVICE;
     if (which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
       const int most =
           all.machine->architecture.shared_bytes_per_cta_optin - static_cast<int>(kernel.static_shared_bytes);
       if (value < 0 || value > most) return CUDA_ERROR_INVALID_VALUE;
-      function.max_dynamic_shared_bytes = value;
+      function.raised_dynamic_shared_bytes[device.value_or(device_of(function))] = value;
     } else if (which == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
       if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
       function.carveout = value;
@@ -153,16 +166,16 @@ int resident_ctas(Function& function, const ir::Kernel& kernel, std::int64_t thr
 }  // namespace flashmoe::vgpu::driver
 
 VGPU_EXPORT CUresult cuFuncGetAttribute(int* value, int which, CUfunction handle) {
-  return get_attribute("cuFuncGetAttribute", value, which, handle);
+  return get_attribute("cuFuncGetAttribute", value, which, handle, std::nullopt);
 }
 VGPU_EXPORT CUresult cuKernelGetAttribute(int* value, int which, CUkernel handle, CUdevice device) {
-  return device == 0 ? get_attribute("cuKernelGetAttribute", value, which, handle) : CUDA_ERROR_INVALID_DEVICE;
+  return get_attribute("cuKernelGetAttribute", value, which, handle, device);
 }
 VGPU_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, int which, int value) {
-  return set_attribute("cuFuncSetAttribute", handle, which, value);
+  return set_attribute("cuFuncSetAttribute", handle, which, value, std::nullopt);
 }
 VGPU_EXPORT CUresult cuKernelSetAttribute(int which, int value, CUkernel handle, CUdevice device) {
-  return device == 0 ? set_attribute("cuKernelSetAttribute", handle, which, value) : CUDA_ERROR_INVALID_DEVICE;
+  return set_attribute("cuKernelSetAttribute", handle, which, value, device);
 }
 VGPU_EXPORT CUresult cuFuncSetCacheConfig(CUfunction handle, int /*preference*/) {
   return with_kernel("cuFuncSetCacheConfig", handle, [](State&, Function&, const ir::Kernel&) { return CUDA_SUCCESS; });
@@ -210,12 +223,12 @@ VGPU_EXPORT CUresult cuFuncLoad(CUfunction handle) {
 VGPU_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* ctas, CUfunction handle, int threads,
                                                                           std::size_t dynamic_bytes,
                                                                           unsigned /*flags*/) {
-  return with_kernel("cuOccupancyMaxActiveBlocksPerMultiprocessor", handle,
-                     [&](State&, Function& function, const ir::Kernel& kernel) {
-                       if (ctas == nullptr || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
-                       *ctas = resident_ctas(function, kernel, threads, static_cast<std::int64_t>(dynamic_bytes));
-                       return CUDA_SUCCESS;
-                     });
+  return with_resident_kernel(
+      "cuOccupancyMaxActiveBlocksPerMultiprocessor", handle, [&](State&, Function& function, const ir::Kernel& kernel) {
+        if (ctas == nullptr || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
+        *ctas = resident_ctas(function, kernel, threads, static_cast<std::int64_t>(dynamic_bytes));
+        return CUDA_SUCCESS;
+      });
 }
 VGPU_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction handle, int threads,
                                                                  std::size_t dynamic_bytes) {
@@ -226,7 +239,7 @@ VGPU_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* b
                                                                CUoccupancyB2DSize dynamic_of_block,
                                                                std::size_t dynamic_bytes, int limit,
                                                                unsigned /*flags*/) {
-  return with_kernel(
+  return with_resident_kernel(
       "cuOccupancyMaxPotentialBlockSize", handle, [&](State& all, Function& function, const ir::Kernel& kernel) {
         if (grid == nullptr || block == nullptr) return CUDA_ERROR_INVALID_VALUE;
         const int warp = all.machine->architecture.threads_per_warp;
@@ -252,14 +265,14 @@ VGPU_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUf
 }
 VGPU_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, CUfunction handle, int ctas,
                                                              int threads) {
-  return with_kernel("cuOccupancyAvailableDynamicSMemPerBlock", handle,
-                     [&](State& all, Function& function, const ir::Kernel& kernel) {
-                       if (bytes == nullptr || ctas <= 0 || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
-                       std::int64_t most = all.machine->architecture.shared_bytes_per_cta_optin -
-                                           static_cast<std::int64_t>(kernel.static_shared_bytes);
-                       const int step = all.machine->architecture.shared_bytes_granularity;
-                       while (most > 0 && resident_ctas(function, kernel, threads, most) < ctas) most -= step;
-                       *bytes = static_cast<std::size_t>(std::max<std::int64_t>(most, 0));
-                       return CUDA_SUCCESS;
-                     });
+  return with_resident_kernel("cuOccupancyAvailableDynamicSMemPerBlock", handle,
+                              [&](State& all, Function& function, const ir::Kernel& kernel) {
+                                if (bytes == nullptr || ctas <= 0 || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
+                                std::int64_t most = all.machine->architecture.shared_bytes_per_cta_optin -
+                                                    static_cast<std::int64_t>(kernel.static_shared_bytes);
+                                const int step = all.machine->architecture.shared_bytes_granularity;
+                                while (most > 0 && resident_ctas(function, kernel, threads, most) < ctas) most -= step;
+                                *bytes = static_cast<std::size_t>(std::max<std::int64_t>(most, 0));
+                                return CUDA_SUCCESS;
+                              });
 }

@@ -20,6 +20,8 @@ VGPU_EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, int mode) {
     stream->capture = std::make_shared<Graph>();
     stream->capture->context = &context;
     stream->is_capture_broken = false;
+    stream->capture_mode = static_cast<CaptureMode>(mode);
+    stream->capture_thread = std::this_thread::get_id();
     return CUDA_SUCCESS;
   });
 }
@@ -30,6 +32,9 @@ VGPU_EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
     if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *graph = nullptr;
     if (stream->capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+    // Others may end a capture that is relaxed.
+    if (stream->capture_mode != CaptureMode::relaxed && stream->capture_thread != std::this_thread::get_id())
+      return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     const auto captured = std::exchange(stream->capture, nullptr);
     if (stream->is_capture_broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     *graph = handle_of<CUgraph>(all.graphs.add(std::make_unique<Graph>(*captured)));

@@ -20,7 +20,7 @@ CUresult refuse(const Function& function, CUresult result, const std::string& wh
 }
 
 // The errors of a device, with the reason that a device keeps to itself.
-CUresult check(Function& function, const ir::Kernel& kernel, const LaunchRequest& request) {
+CUresult check(Function& function, const ir::Kernel& kernel, CUdevice device, const LaunchRequest& request) {
   const Architecture& limits = function.module->machine->architecture;
   const exec::Dim3 &grid = request.grid, &block = request.block;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0)
@@ -48,11 +48,12 @@ CUresult check(Function& function, const ir::Kernel& kernel, const LaunchRequest
   if (kernel.max_threads != 0 && block.count() > kernel.max_threads)
     return refuse(function, CUDA_ERROR_INVALID_VALUE,
                   fmt::format("{} threads, the kernel's launch bounds are {}", block.count(), kernel.max_threads));
-  if (request.dynamic_shared_bytes > static_cast<std::uint32_t>(function.max_dynamic_shared_bytes))
+  const int most_dynamic_bytes = function.max_dynamic_shared_bytes(device);
+  if (request.dynamic_shared_bytes > static_cast<std::uint32_t>(most_dynamic_bytes))
     return refuse(function, CUDA_ERROR_INVALID_VALUE,
                   fmt::format("{} bytes of dynamic shared memory, at most {}; raise it with cuFuncSetAttribute("
                               "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) to at most {}",
-                              request.dynamic_shared_bytes, function.max_dynamic_shared_bytes,
+                              request.dynamic_shared_bytes, most_dynamic_bytes,
                               limits.shared_bytes_per_cta_optin - static_cast<int>(kernel.static_shared_bytes)));
   if (static_cast<int>(kernel.static_shared_bytes) > limits.shared_bytes_per_cta_default)
     return refuse(function, CUDA_ERROR_INVALID_PTX,
@@ -146,10 +147,14 @@ void print_to_stdout(void* /*user*/, const char* text) {
 
 }  // namespace
 
-CUresult launch(State& all, Context& context, Function& function, const LaunchRequest& request) {
-  Stream* const stream = all.stream(request.stream, context);
-  const Context* const home = function.module->context != nullptr ? function.module->context : &context;
-  if (stream == nullptr || stream->context != home) return CUDA_ERROR_INVALID_HANDLE;
+CUresult launch(State& all, Context& current, Function& function, const LaunchRequest& request) {
+  Stream* const stream = all.stream(request.stream, current);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  // CUDA Driver API, cuLaunchKernel: a kernel of a library, which is nobody's, runs in the context of the stream.
+  if (function.module->context != nullptr && stream->context != function.module->context)
+    return CUDA_ERROR_INVALID_HANDLE;
+  Context& context = *stream->context;
+  if (context.sticky != CUDA_SUCCESS) return context.sticky;
   if (const CUresult refused = check_supported(*function.module, function.name); refused != CUDA_SUCCESS)
     return refused;
   const auto made = lowered(function);
@@ -158,7 +163,7 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
     return CUDA_ERROR_INVALID_PTX;
   }
   const ir::Kernel& kernel = **made;
-  if (const CUresult wrong = check(function, kernel, request); wrong != CUDA_SUCCESS) return wrong;
+  if (const CUresult wrong = check(function, kernel, context.device, request); wrong != CUDA_SUCCESS) return wrong;
 
   const Machine& machine = *all.machine;
   exec::Launch run;
@@ -172,9 +177,11 @@ CUresult launch(State& all, Context& context, Function& function, const LaunchRe
     kept.parameters = kept.extra = nullptr;
     kept.gathered = std::make_shared<const std::vector<std::uint8_t>>(std::move(run.parameters));
     return perform(all, context, *stream, request.stream,
-                   [kept, &function](State& state, Context& current, CUstream replay) mutable {
+                   [kept, handle = &function](State& state, Context& now, CUstream replay) mutable {
+                     Function* const still = find_function(state, handle);
+                     if (still == nullptr) return CUDA_ERROR_INVALID_HANDLE;  // its library was unloaded
                      kept.stream = replay;
-                     return launch(state, current, function, kept);
+                     return launch(state, now, *still, kept);
                    });
   }
   run.schedule = machine.watching.schedule;

@@ -68,6 +68,8 @@ Result<Watching> watching() {
   return asked;
 }
 
+constexpr std::uint64_t most_devices = 8;
+
 Result<Machine*> make() {
   const auto id = environment("VGPU_DEVICE");
   const auto gpu = find_gpu(id.empty() ? "l4" : std::string(id));
@@ -80,6 +82,14 @@ Result<Machine*> make() {
   made->gpu = *gpu;
   made->architecture = *architecture;
   made->watching = std::move(*asked);
+  if (const auto text = environment("VGPU_COUNT"); !text.empty()) {
+    const auto value = number("VGPU_COUNT", text);
+    if (!value) return value.error();
+    if (*value < 1 || *value > most_devices)
+      return Diagnostic{.message = fmt::format("VGPU_COUNT={}, allowed: 1 to {}", text, most_devices),
+                        .fix = "VGPU_COUNT=2"};
+    made->count = *value;
+  }
   auto memory = memory::DeviceMemory::create(made->memory_bytes());
   if (!memory) return memory.error();
   made->memory.reset(*memory);

@@ -1,5 +1,6 @@
-// The one virtual device of the process: which GPU it is, its memory, how launches are watched. VGPU_DEVICE chooses
-// the GPU (l4 when unset); everything is read once.
+// The virtual devices of the process: which GPU they are, their memory, how launches are watched. VGPU_DEVICE chooses
+// the GPU (l4 when unset), VGPU_COUNT how many there are of it (1 when unset), which share one memory; everything is
+// read once.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@ struct Watching {
 };
 
 struct Machine {
+  std::size_t count = 1;
   Gpu gpu{};
   Architecture architecture{};
   std::unique_ptr<memory::DeviceMemory> memory{};

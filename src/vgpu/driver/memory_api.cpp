@@ -15,6 +15,9 @@ namespace flashmoe::vgpu::driver {
 CUresult allocate(State& all, Context& context, std::uint64_t bytes, Owned::Kind kind, const char* what,
                   CUdeviceptr* out, MemoryPool* pool) {
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  // What is allocated in the order of a stream waits for nobody.
+  if (const CUresult refused = pool == nullptr ? all.refuse_while_capturing() : CUDA_SUCCESS; refused != CUDA_SUCCESS)
+    return refused;
   const std::uint64_t number = all.next_id++;
   const auto address = all.machine->memory->allocate(bytes, std::string(what) + " #" + std::to_string(number));
   if (!address) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -58,7 +61,9 @@ VGPU_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t bytes) {
 
 VGPU_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
   return with_context("cuMemFree", [&](State& all, Context&) {
-    return address == 0 ? CUDA_SUCCESS : release(all, address);  // freeing nothing is allowed
+    if (address == 0) return CUDA_SUCCESS;  // freeing nothing is allowed
+    const CUresult refused = all.refuse_while_capturing();
+    return refused != CUDA_SUCCESS ? refused : release(all, address);
   });
 }
 

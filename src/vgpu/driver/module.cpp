@@ -97,11 +97,11 @@ Loaded load_module(State& all, Context* context, const ImageSource& source) {
   if (!placed) return failed(CUDA_ERROR_INVALID_PTX, placed.error());
   for (const ptx::Function& function : module->ptx.functions)
     if (function.is_entry && !function.is_declaration)
-      module->functions.emplace(
-          function.name, Function{.module = module.get(),
-                                  .entry = &function,
-                                  .name = function.name,
-                                  .max_dynamic_shared_bytes = all.machine->architecture.shared_bytes_per_cta_default});
+      module->functions.emplace(function.name, Function{.module = module.get(),
+                                                        .entry = &function,
+                                                        .name = function.name,
+                                                        .default_dynamic_shared_bytes =
+                                                            all.machine->architecture.shared_bytes_per_cta_default});
   return module;
 }
 
@@ -131,8 +131,8 @@ Result<const ir::Kernel*> lowered(Function& function) {
     if (!made) return made.error();
     function.kernel = std::make_unique<ir::Kernel>(std::move(*made));
     // Until a caller raises it, static and dynamic shared memory together get the default.
-    function.max_dynamic_shared_bytes =
-        std::min(function.max_dynamic_shared_bytes,
+    function.default_dynamic_shared_bytes =
+        std::min(function.default_dynamic_shared_bytes,
                  std::max(0, function.module->machine->architecture.shared_bytes_per_cta_default -
                                  static_cast<int>(function.kernel->static_shared_bytes)));
   }

@@ -23,7 +23,12 @@ struct Function {
   const ptx::Function* entry = nullptr;
   std::string name{};
   std::unique_ptr<ir::Kernel> kernel{};
-  int max_dynamic_shared_bytes = 0;
+  int default_dynamic_shared_bytes = 0;
+  std::map<CUdevice, int> raised_dynamic_shared_bytes{};  // where it was set, which is one device's alone
+  [[nodiscard]] int max_dynamic_shared_bytes(CUdevice device) const {
+    const auto raised = raised_dynamic_shared_bytes.find(device);
+    return raised == raised_dynamic_shared_bytes.end() ? default_dynamic_shared_bytes : raised->second;
+  }
   int carveout = -1;
   int non_portable_cluster = 0;
   // What cuFuncSetBlockShape and its like leave for cuLaunchGrid.

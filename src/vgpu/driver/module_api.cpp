@@ -14,6 +14,7 @@ namespace {
 
 CUresult load(State& all, Context* context, const ImageSource& source, const JitOptions& options,
               const std::function<void(std::unique_ptr<Module>)>& keep) {
+  if (const CUresult refused = all.refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
   Loaded loaded = load_module(all, context, source);
   if (auto* const error = std::get_if<LoadError>(&loaded)) {
     const std::string why = error->diagnostic.to_string();
@@ -106,6 +107,7 @@ VGPU_EXPORT CUresult cuModuleLoad(CUmodule* out, const char* path) {
 }
 VGPU_EXPORT CUresult cuModuleUnload(CUmodule handle) {
   return with_context("cuModuleUnload", [&](State& all, Context&) {
+    if (const CUresult refused = all.refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
     return all.modules.remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
   });
 }
@@ -146,6 +148,7 @@ VGPU_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, int
 }
 VGPU_EXPORT CUresult cuLibraryUnload(CUlibrary handle) {
   return with_driver("cuLibraryUnload", [&](State& all) {
+    if (const CUresult refused = all.refuse_while_capturing(); refused != CUDA_SUCCESS) return refused;
     return all.libraries.remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
   });
 }

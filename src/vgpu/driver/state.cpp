@@ -39,6 +39,33 @@ Context* current_context() {
   return stack.empty() ? nullptr : state().contexts.find(stack.back());
 }
 
+CaptureMode& thread_capture_mode() {
+  thread_local CaptureMode mine = CaptureMode::global;
+  return mine;
+}
+
+void State::for_each_stream(const std::function<void(Stream&)>& body) {
+  for (const auto& [handle, stream] : streams) body(*stream);
+  for (const auto& [handle, context] : contexts)
+    for (auto& [thread, stream] : context->per_thread) body(stream);
+}
+
+CUresult State::refuse_while_capturing() {
+  const CaptureMode mine = thread_capture_mode();
+  if (mine == CaptureMode::relaxed) return CUDA_SUCCESS;
+  bool is_refused = false;
+  for_each_stream([&](Stream& stream) {
+    if (stream.capture == nullptr) return;
+    const bool is_own = stream.capture_thread == std::this_thread::get_id();
+    const bool disturbs = is_own ? stream.capture_mode != CaptureMode::relaxed
+                                 : mine == CaptureMode::global && stream.capture_mode == CaptureMode::global;
+    if (!disturbs) return;
+    stream.is_capture_broken = true;
+    is_refused = true;
+  });
+  return is_refused ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
 Stream* State::stream(CUstream handle, Context& context) {
   const auto value = reinterpret_cast<std::uintptr_t>(handle);
   if (value <= 1) return &context.legacy;  // 0 and CU_STREAM_LEGACY

@@ -23,6 +23,9 @@ struct Context;
 struct Graph;
 struct Module;
 
+// CUstreamCaptureMode
+enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
+
 struct Stream {
   Context* context = nullptr;
   bool is_legacy = false;   // the default stream: waits for all blocking streams, and they for it
@@ -33,6 +36,8 @@ struct Stream {
   double ready_ns = 0;               // when what was put into it is done, on the virtual clock
   std::shared_ptr<Graph> capture{};  // null: work is done at once
   bool is_capture_broken = false;    // something was asked that no graph can hold
+  CaptureMode capture_mode = CaptureMode::global;
+  std::thread::id capture_thread{};  // that began it
 };
 
 struct Event {
@@ -85,6 +90,7 @@ class Handles {
 
 struct Context {
   std::uint64_t id = 0;
+  CUdevice device = 0;
   unsigned flags = 0;
   bool is_primary = false;
   int references = 0;   // cuDevicePrimaryCtxRetain
@@ -111,8 +117,11 @@ struct State {
   std::uint64_t next_id = 1;
   std::atomic<std::uint64_t> timer_ns{0};  // the latest time that any kernel read from %globaltimer
   Handles<Context> contexts{};
-  Context* primary = nullptr;
-  unsigned primary_flags = 0;
+  struct Primary {
+    Context* context = nullptr;
+    unsigned flags = 0;
+  };
+  std::vector<Primary> primaries{};  // one a device; set by cuInit
   Handles<Stream> streams{};
   Handles<Event> events{};
   Handles<MemoryPool> pools{};
@@ -131,6 +140,14 @@ struct State {
   [[nodiscard]] Stream* stream(CUstream handle, Context& context);
   // When work put into `stream` now can begin.
   [[nodiscard]] double start_ns(const Stream& stream) const;
+  [[nodiscard]] bool has(CUdevice device) const {
+    return device >= 0 && static_cast<std::size_t>(device) < primaries.size();
+  }
+  // CUDA Driver API, cuThreadExchangeStreamCaptureMode: what may wait for other streams, allocating and loading among
+  // it, is refused while somebody captures whom it would disturb, and spoils that capture.
+  [[nodiscard]] CUresult refuse_while_capturing();
+  // All streams of all contexts.
+  void for_each_stream(const std::function<void(Stream&)>& body);
   // Forgets everything that belongs to the context and frees its memory.
   void empty(Context& context);
 };
@@ -140,6 +157,9 @@ State& state();
 // The calling thread's contexts, the current one last.
 std::vector<Context*>& context_stack();
 [[nodiscard]] Context* current_context();
+
+// The calling thread's, as cuThreadExchangeStreamCaptureMode left it.
+CaptureMode& thread_capture_mode();
 
 // Frames of every API function: lock, log the call, refuse what comes too early or after a fault, and keep exceptions
 // on this side of the C ABI.

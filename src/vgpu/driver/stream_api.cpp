@@ -1,5 +1,6 @@
 // Streams and events. Work is done when it is asked for; events keep times of the virtual clock (launch_time.hpp).
 #include <algorithm>
+#include <utility>
 
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/state.hpp"
@@ -88,15 +89,19 @@ VGPU_EXPORT CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, void
   return cuStreamGetCtx(handle, context);
 }
 VGPU_EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
-  return with_stream("cuStreamGetDevice", handle, [&](State&, Stream&) {
+  return with_stream("cuStreamGetDevice", handle, [&](State&, Stream& stream) {
     if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *device = 0;
+    *device = stream.context->device;
     return CUDA_SUCCESS;
   });
 }
 VGPU_EXPORT CUresult cuThreadExchangeStreamCaptureMode(int* mode) {
-  return with_driver("cuThreadExchangeStreamCaptureMode",
-                     [&](State&) { return mode == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; });
+  return with_driver("cuThreadExchangeStreamCaptureMode", [&](State&) {
+    if (mode == nullptr || *mode < 0 || *mode > static_cast<int>(CaptureMode::relaxed)) return CUDA_ERROR_INVALID_VALUE;
+    const auto wanted = static_cast<CaptureMode>(*mode);
+    *mode = static_cast<int>(std::exchange(thread_capture_mode(), wanted));
+    return CUDA_SUCCESS;
+  });
 }
 VGPU_EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned /*flags*/) {
   return with_stream("cuStreamWaitEvent", handle, [&](State& all, Stream& stream) {

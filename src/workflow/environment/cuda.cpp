@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "devices/device.hpp"
+#include "runtime/cuda_abi.hpp"
 #include "support/kernel_files.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
@@ -68,23 +69,40 @@ std::string dotted(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-void examine_driver(const Driver& driver, const Result<CudaToolkit>& toolkit, Observations& seen) {
-  if (driver.library == nullptr) {
-    seen.warn("gpu",
-              "no CUDA driver (libcuda.so.1 does not load): kernels run on --device cpu, CUDA sources are compiled and "
-              "checked, and run on a --device virtual:<gpu>, which is never timed",
-              "nothing to do without a GPU; with one, install NVIDIA's driver and run: cudadent doctor", Need::gpu);
-    return;
-  }
-  if (toolkit && toolkit->major * 1000 > driver.version / 1000 * 1000)
+}  // namespace
+
+void judge_driver_version(int version, const std::string& toolkit, Observations& seen) {
+  constexpr const char* oldest = "525, for CUDA 12.0, is the oldest driver that libflashmoe.so can use";
+  const int toolkit_major = std::atoi(toolkit.c_str());
+  if (version < runtime::cuda::oldest_driver)
+    seen.warn("cuda", fmt::format("the driver is for CUDA {}: {}", dotted(version), oldest), "update NVIDIA's driver",
+              Need::gpu);
+  else if (toolkit_major > version / 1000)
     seen.warn("cuda",
-              fmt::format("the toolkit is {} and the driver only knows CUDA {}: its cubins will not load",
-                          toolkit->version, dotted(driver.version)),
-              fmt::format("update the driver to one for CUDA {}, or build with a toolkit of CUDA {}", toolkit->major,
-                          driver.version / 1000),
+              fmt::format("the toolkit is {} and the driver only knows CUDA {}: cubins that the toolkit makes will not "
+                          "load, PTX will (libflashmoe.so has both)",
+                          toolkit, dotted(version)),
+              fmt::format("update the driver to one for CUDA {}, or build with a toolkit of CUDA {}", toolkit_major,
+                          version / 1000),
               Need::gpu);
   else
-    seen.ok("cuda", "driver for CUDA " + dotted(driver.version));
+    seen.ok("cuda", fmt::format("driver for CUDA {} ({})", dotted(version), oldest));
+}
+
+namespace {
+
+void examine_driver(const Driver& driver, const Result<CudaToolkit>& toolkit, Observations& seen) {
+  if (driver.library == nullptr) {
+    seen.warn(
+        "gpu",
+        "no CUDA driver (libcuda.so.1 does not load): kernels run on --device cpu, CUDA sources are compiled and "
+        "checked, and run on a --device virtual:<gpu>, which is never timed",
+        "nothing to do without a GPU; with one, install NVIDIA's driver (525, for CUDA 12.0, is the oldest that will "
+        "do) and run: cudadent doctor",
+        Need::gpu);
+    return;
+  }
+  judge_driver_version(driver.version, toolkit ? toolkit->version : "", seen);
   if (driver.result != 0) {
     seen.warn("gpu", fmt::format("the driver is installed, but cuInit returns {}", driver.result),
               "check that a GPU is attached and the container may see it (docker run --gpus all)", Need::gpu);

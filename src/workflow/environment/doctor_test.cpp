@@ -103,6 +103,20 @@ TEST(Doctor, GpusWithoutKernelsAreNamed) {
   EXPECT_EQ(warnings({0, 80}, 75), 1) << "older than the PTX";
 }
 
+TEST(Doctor, TheLeastDriverIsNamed) {
+  const auto judged = [](int version, const char* toolkit) {
+    Observations seen;
+    judge_driver_version(version, toolkit, seen);
+    return seen;
+  };
+  const Observations old = judged(11080, ""), newest = judged(13000, "13.0"), between = judged(12040, "13.0");
+  EXPECT_TRUE(says(old, "the driver is for CUDA 11.8: 525, for CUDA 12.0, is the oldest"));
+  EXPECT_EQ(old.all.at(0).finding.severity, Severity::warning);
+  EXPECT_EQ(newest.all.at(0).finding.severity, Severity::ok);
+  EXPECT_TRUE(says(newest, "driver for CUDA 13.0 (525, for CUDA 12.0, is the oldest"));
+  EXPECT_TRUE(says(between, "PTX will (libflashmoe.so has both)"));
+}
+
 TEST(Doctor, AnOccupiedNameIsAClash) {
   const FakePython python(
       R"({"version":"3.11.7","numpy":{"installed":true,"loads":true,"version":"2"},"extension":{"installed":false},)"

@@ -53,6 +53,10 @@ struct Observations {
                                                                            const std::vector<int>& gpus,
                                                                            Observations& seen);
 
+// Whether the driver (12040: for CUDA 12.4) is new enough for the library, and for what the toolkit ("13.0"; empty:
+// there is none) makes.
+void judge_driver_version(int version, const std::string& toolkit, Observations& seen);
+
 struct PythonWish {
   double limit_seconds = 4;
   bool torch = true;

@@ -91,7 +91,7 @@ class Finish {
       float total = state.sum[h], level = state.top[h] * p_.scale_log2, fade = 1.0f;
       if (p_.sinks != nullptr && is_row(h)) {
         const float sink = p_.sinks[head] * log2_of_e;
-        if (sink != minus_infinity) {
+        if (sink != minus_infinity()) {
           const float raised = sees_nothing ? sink : fmaxf(level, sink);
           fade = sees_nothing ? 0.0f : exp2_fast(level - raised);
           total = total * fade + exp2_fast(sink - raised);
@@ -105,7 +105,7 @@ class Finish {
         store_shared(shared_ + Rows::offset(tile_.row(h), d) + tile_.lane % 4 * 4, pair);
       }
       if (p_.lse != nullptr && tile_.lane % 4 == 0 && is_row(h)) {
-        const float lse = total == 0.0f ? minus_infinity : (level + log2_fast(total)) * log_of_2;
+        const float lse = total == 0.0f ? minus_infinity() : (level + log2_fast(total)) * log_of_2;
         p_.lse[tile_.sequence.q_batch * p_.lse_strides.batch + head * p_.lse_strides.head +
                (tile_.sequence.q_begin + tile_.query(p_, row)) * p_.lse_strides.row] = lse;
       }

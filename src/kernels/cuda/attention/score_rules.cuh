@@ -7,7 +7,10 @@
 
 namespace flashmoe::cuda {
 
-inline constexpr float minus_infinity = __builtin_bit_cast(float, 0xff800000u);  // NVRTC has no __builtin_huge_valf
+// No constant: NVRTC has no __builtin_huge_valf, and before 12.3 no __builtin_bit_cast.
+FMS_DEVICE float minus_infinity() {
+  return __int_as_float(static_cast<int>(0xff800000u));
+}
 
 template <class Shape>
 class ScoreRules {
@@ -37,7 +40,7 @@ class ScoreRules {
     const KeyRange seen[2] = {{seen_[0].lo - key, seen_[0].hi - key}, {seen_[1].lo - key, seen_[1].hi - key}};
     for_each(scores, [&](float& s, int n, int i) {
       const int offset = n * 8 + i % 2;
-      if (offset < seen[i / 2].lo || offset >= seen[i / 2].hi) s = minus_infinity;
+      if (offset < seen[i / 2].lo || offset >= seen[i / 2].hi) s = minus_infinity();
     });
   }
 

@@ -1,5 +1,6 @@
 // An NVRTC for tests: passes everything on to the real one (FLASHMOE_TEST_NVRTC) and adds a byte to a file
-// (FLASHMOE_TEST_COUNT) for every compilation, so that compilations of many processes can be counted.
+// (FLASHMOE_TEST_COUNT) for every compilation, so that compilations of many processes can be counted. With
+// FMS_SAYS_MAJOR it says that it is of that version.
 #include <dlfcn.h>
 
 #include <cstddef>
@@ -27,7 +28,11 @@ const char* nvrtcGetErrorString(int result) {
   return pass_on<const char*>("nvrtcGetErrorString", result);
 }
 int nvrtcVersion(int* major, int* minor) {
-  return pass_on<int>("nvrtcVersion", major, minor);
+  const int result = pass_on<int>("nvrtcVersion", major, minor);
+#ifdef FMS_SAYS_MAJOR
+  *major = FMS_SAYS_MAJOR;
+#endif
+  return result;
 }
 int nvrtcGetNumSupportedArchs(int* count) {
   return pass_on<int>("nvrtcGetNumSupportedArchs", count);

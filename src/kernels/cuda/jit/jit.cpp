@@ -1,6 +1,7 @@
 #include "kernels/cuda/jit/jit.hpp"
 
 #include "kernels/cuda/jit/image_cache.hpp"
+#include "kernels/cuda/jit/portable_ptx.hpp"
 #include "kernels/cuda/jit/sources.hpp"
 #include "support/sha256.hpp"
 
@@ -9,7 +10,7 @@ namespace {
 
 // Everything that the image depends on. Zero bytes keep the parts apart: none of them holds one.
 std::string key_of(const std::vector<std::string>& options, const std::string& nvrtc_version) {
-  std::string all = nvrtc_version + '\0';
+  std::string all = nvrtc_version + '\0' + portable_ptx_version + '\0';
   for (const std::string& option : options) all += option + '\0';
   for (const Source& source : device_sources()) all += std::string(source.name) + '\0' + source.text + '\0';
   return sha256_hex(all);
@@ -34,13 +35,19 @@ std::vector<std::string> compile_options(const JitRequest& request, ImageKind ki
 }
 
 Result<std::vector<char>> jit_image(const JitRequest& request) {
-  auto nvrtc = Nvrtc::open();
+  auto nvrtc = Nvrtc::open(request.driver);
   if (!nvrtc) return nvrtc.error();
-  const ImageKind kind = nvrtc->can_compile_for(request.architecture) ? ImageKind::cubin : ImageKind::ptx;
+  const bool is_cubin = nvrtc->fits(request.driver) && nvrtc->can_compile_for(request.architecture);
+  const ImageKind kind = is_cubin ? ImageKind::cubin : ImageKind::ptx;
   const std::vector<std::string> options = compile_options(request, kind);
+  const auto compile = [&]() -> Result<std::vector<char>> {
+    auto image = nvrtc->compile(main_source_name, device_sources(), options, kind);
+    if (!image || is_cubin) return image;
+    const std::string text = portable_ptx(image->data());
+    return std::vector<char>(text.c_str(), text.c_str() + text.size() + 1);
+  };
   const ImageCache cache(default_cache_directory());
-  return cache.get(key_of(options, nvrtc->version()),
-                   [&] { return nvrtc->compile(main_source_name, device_sources(), options, kind); });
+  return cache.get(key_of(options, nvrtc->version()), compile);
 }
 
 }  // namespace flashmoe::cuda

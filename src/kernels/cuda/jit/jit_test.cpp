@@ -153,6 +153,29 @@ TEST_F(Jit, PtxForDriversThatCompileAndForGpusThatTheCompilerDoesNotKnow) {
   EXPECT_EQ(count_.value(), 1U) << "it is the same image, from the cache";
 }
 
+TEST_F(Jit, AnOlderDriverGetsPtxThatItCanCompile) {
+  JitRequest request = head_size_48;
+  request.driver = 12040;
+  const auto image = jit_image(request);
+  ASSERT_TRUE(image) << image.error().to_string();
+  const std::string text = image->data();
+  EXPECT_EQ(image->size(), text.size() + 1);
+  EXPECT_NE(text.find("\n.version 8.0\n"), std::string::npos) << text.substr(0, 400);
+}
+
+TEST_F(Jit, OfSeveralCompilersTheOneThatFitsTheDriver) {
+  setenv("FLASHMOE_NVRTC", FMS_COUNTING_NVRTC ":" FMS_COUNTING_NVRTC_12, 1);
+  const auto newer = Nvrtc::open(13000), older = Nvrtc::open(12040);
+  ASSERT_TRUE(newer && older);
+  EXPECT_TRUE(newer->version().starts_with("13.")) << newer->version();
+  EXPECT_TRUE(older->version().starts_with("12.")) << older->version();
+  JitRequest request = head_size_48;
+  request.driver = 12040;
+  const auto image = jit_image(request);
+  ASSERT_TRUE(image) << image.error().to_string();
+  EXPECT_TRUE(is_cubin_with(*image, request.name)) << "it loads what the older compiler makes";
+}
+
 TEST_F(Jit, ACompilersErrorNamesTheSource) {
   JitRequest request = head_size_48;
   request.tile_class = "enormous";

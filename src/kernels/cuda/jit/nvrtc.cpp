@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <sstream>
 #include <string_view>
 
 namespace flashmoe::cuda {
@@ -20,8 +22,13 @@ constexpr const char* remedy =
 
 std::vector<std::string> candidates() {
   const char* forced = std::getenv("FLASHMOE_NVRTC");
-  if (forced != nullptr && *forced != '\0') return {forced};
   std::vector<std::string> names;
+  if (forced != nullptr && *forced != '\0') {
+    std::istringstream list(forced);
+    for (std::string name; std::getline(list, name, ':');)
+      if (!name.empty()) names.push_back(name);
+    return names;
+  }
   for (const char* folder : {"", "/usr/local/cuda/lib64/"}) {
     for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"})
       names.push_back(std::string(folder) + name);
@@ -53,24 +60,30 @@ Diagnostic first_error(std::string_view log) {
 
 }  // namespace
 
-Result<Nvrtc> Nvrtc::open() {
-  void* handle = nullptr;
-  Nvrtc nvrtc;
-  std::string looked_for;
+Result<Nvrtc> Nvrtc::open(int driver) {
+  std::string looked_for, last;
+  std::optional<Result<Nvrtc>> first;
   for (const std::string& name : candidates()) {
     looked_for += (looked_for.empty() ? "" : ", ") + name;
-    nvrtc.library_ = name;
+    last = name;
     // Never closed: compilers leave threads and exit handlers behind. A second open finds the same one.
-    handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) break;
+    void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) continue;
+    auto nvrtc = use(handle, name);
+    if (nvrtc && nvrtc->fits(driver)) return nvrtc;
+    if (!first || (!*first && nvrtc)) first = std::move(nvrtc);
   }
-  if (handle == nullptr) {
-    // Of several files the last one's reason says nothing about the others.
-    const char* why = looked_for == nvrtc.library_ ? dlerror() : nullptr;
-    return Diagnostic{.message = "this kernel has to be compiled, but NVRTC does not load; looked for: " + looked_for +
-                                 (why != nullptr ? std::string(" (") + why + ")" : ""),
-                      .fix = remedy};
-  }
+  if (first) return *std::move(first);
+  // Of several files the last one's reason says nothing about the others.
+  const char* why = looked_for == last ? dlerror() : nullptr;
+  return Diagnostic{.message = "this kernel has to be compiled, but NVRTC does not load; looked for: " + looked_for +
+                               (why != nullptr ? std::string(" (") + why + ")" : ""),
+                    .fix = remedy};
+}
+
+Result<Nvrtc> Nvrtc::use(void* handle, const std::string& library) {
+  Nvrtc nvrtc;
+  nvrtc.library_ = library;
   if (auto found = nvrtc.find_functions(handle); !found) return found.error();
   if (auto known = nvrtc.check(nvrtc.call_.version(&nvrtc.major_, &nvrtc.minor_), "nvrtcVersion"); !known)
     return known.error();
@@ -79,6 +92,10 @@ Result<Nvrtc> Nvrtc::open() {
                       .fix = remedy};
   }
   return nvrtc;
+}
+
+bool Nvrtc::fits(int driver) const {
+  return major_ <= driver / 1000;
 }
 
 Result<Done> Nvrtc::find_functions(void* handle) {

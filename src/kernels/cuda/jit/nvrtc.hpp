@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,13 +14,19 @@ namespace flashmoe::cuda {
 
 enum class ImageKind { cubin, ptx };
 
+inline constexpr int any_driver = std::numeric_limits<int>::max();
+
 class Nvrtc {
  public:
-  // FLASHMOE_NVRTC (a path) if set; else what the loader finds, which includes one that the process has loaded already
-  // (PyTorch's); else the toolkit's usual place.
-  [[nodiscard]] static Result<Nvrtc> open();
+  // FLASHMOE_NVRTC (paths with colons between) if set; else what the loader finds, which includes one that the process
+  // has loaded already (PyTorch's); else the toolkit's usual place. Of these the first that fits the driver; where none
+  // does, the first.
+  [[nodiscard]] static Result<Nvrtc> open(int driver = any_driver);
 
   [[nodiscard]] std::string version() const;  // "13.0"
+  // Whether this driver (12040: of CUDA 12.4) loads the cubins that it makes: their layout changes with the major
+  // version alone.
+  [[nodiscard]] bool fits(int driver) const;
   [[nodiscard]] bool can_compile_for(int architecture) const;
 
   // `sources` hold the main one and its headers; they see nothing else. An error names the place in the source.
@@ -47,6 +54,7 @@ class Nvrtc {
   };
 
   Nvrtc() = default;
+  [[nodiscard]] static Result<Nvrtc> use(void* handle, const std::string& library);
   [[nodiscard]] Result<Done> find_functions(void* handle);
   [[nodiscard]] Result<Done> check(int result, const char* what) const;
   [[nodiscard]] Diagnostic why_not_compiled(Program program, int result) const;

@@ -1,10 +1,11 @@
 #include "kernels/cuda/launch/device.hpp"
 
-#include <array>
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "kernels/cuda/jit/jit.hpp"
 #include "kernels/cuda/launch/forward_params.hpp"
 #include "kernels/cuda/launch/images.hpp"
 #include "plan/problem.hpp"
@@ -51,11 +52,12 @@ plan::CudaKernel kernel_of(const InstanceAxes& axes, int ctas_per_sm) {
 
 }  // namespace
 
-Device::~Device() {
-  for (const Loaded& loaded : loaded_) {
-    // A driver that has shut down before us has unloaded them itself, and says so.
-    if (loaded.library != nullptr) static_cast<void>(driver_->call().library_unload(loaded.library));
-  }
+Device::Kernels& Device::kernels_of(const runtime::Driver& driver, int ordinal) {
+  static std::mutex mutex;
+  // Never destroyed: contexts may outlive what is static.
+  static auto& all = *new std::map<std::pair<std::string, int>, Kernels>;
+  const std::lock_guard lock(mutex);
+  return all[{driver.library(), ordinal}];
 }
 
 fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error* error) {
@@ -71,10 +73,17 @@ fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error*
   const runtime::cuda::Functions& call = made->driver_->call();
   int count = 0;
   if (auto s = made->failed(call.device_count(&count), "cuDeviceGetCount", error)) return s;
+  if (count < 1) {
+    return fail(
+        error, FMS_DEVICE_ERROR, "options.device_index",
+        "the driver sees no GPU (fix: see that nvidia-smi lists it, that CUDA_VISIBLE_DEVICES does not hide it, "
+        "and that the container may use it: docker run --gpus all)");
+  }
   if (ordinal < 0 || ordinal >= count) {
     return fail(error, FMS_INVALID_ARGUMENT, "options.device_index", "options.device_index is %d; allowed: 0 to %d",
                 ordinal, count - 1);
   }
+  made->device_count_ = count;
   if (auto s = made->failed(call.device_get(&made->handle_, ordinal), "cuDeviceGet", error)) return s;
   DriverAnswers says;
   const struct {
@@ -88,6 +97,15 @@ fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error*
     const auto code = call.device_attribute(one.value, one.attribute, made->handle_);
     if (auto s = made->failed(code, "cuDeviceGetAttribute", error)) return s;
   }
+  // Beyond any GPU there will be: it is the driver that is wrong.
+  if (says.sm_count < 1 || says.sm_count > 1 << 16 || made->shared_bytes_per_cta_ < 1 ||
+      made->shared_bytes_per_cta_ > 1 << 24 || says.compute_major < 1 || says.compute_major > 99 ||
+      says.compute_minor < 0 || says.compute_minor > 9) {
+    return fail(error, FMS_DEVICE_ERROR, "options.device_index",
+                "the driver tells of %d SMs, %d bytes of shared memory for a CTA and compute capability %d.%d (fix: "
+                "reinstall NVIDIA's driver; cudadent doctor and nvidia-smi show what it says)",
+                says.sm_count, made->shared_bytes_per_cta_, says.compute_major, says.compute_minor);
+  }
   const int major = says.compute_major, minor = says.compute_minor;
   made->architecture_ = 10 * major + minor;
   if (made->architecture_ < 80) {
@@ -98,7 +116,7 @@ fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error*
   // What the planner would like to know; a driver that does not say is no reason to fail.
   const auto said = [&](DeviceAttribute attribute) {
     int value = 0;
-    return call.device_attribute(&value, attribute, made->handle_) == runtime::cuda::success ? value : 0;
+    return call.device_attribute(&value, attribute, made->handle_) == runtime::cuda::success ? std::max(value, 0) : 0;
   };
   constexpr double khz_per_mhz = 1000;
   says.clock_mhz = said(DeviceAttribute::clock_khz) / khz_per_mhz;
@@ -106,8 +124,10 @@ fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error*
   says.memory_bus_bits = said(DeviceAttribute::memory_bus_bits);
   says.l2_bytes = said(DeviceAttribute::l2_bytes);
   char name[256] = "";
-  if (call.device_name(name, sizeof name, made->handle_) == runtime::cuda::success) says.name = name;
+  if (call.device_name(name, sizeof name - 1, made->handle_) == runtime::cuda::success) says.name = name;
   made->figures_ = planner_figures(says);
+  made->loader_ = std::make_unique<Loader>(made->driver_, made->handle_, made->architecture_);
+  made->kernels_ = &kernels_of(*made->driver_, ordinal);
   device = std::move(made);
   return FMS_OK;
 }
@@ -125,24 +145,29 @@ fms_status Device::failed(runtime::cuda::Code code, const char* what, fms_error*
   if (code == runtime::cuda::success) return FMS_OK;
   const auto said = driver_->check(code, what);
   const fms_status status = code == runtime::cuda::out_of_memory ? FMS_OUT_OF_MEMORY : FMS_DEVICE_ERROR;
-  return fail(error, status, "", "%s", said.error().message.c_str());
+  return fail(error, status, "", "%s", said.error().to_string().c_str());
 }
 
 fms_status Device::find(const fms_attention_problem& problem, plan::CudaKernel (&found)[max_found], int* count,
                         fms_error* error) const {
   static_assert(max_found >= tile_classes);
   *count = 0;
+  fms_error first{};  // FMS_OK
   InstanceAxes axes = axes_for(problem);
   for (int i = 0; i < tile_classes; ++i) {
     axes.tile_class = static_cast<TileClass>(i);
     const auto listed = find_listed(axes, problem.head_dim);
     if (!listed || shared_bytes(listed->tile(), listed->dim) > shared_bytes_per_cta_) continue;
-    if (loaded_[code_of(*listed)].kernel.load(std::memory_order_acquire) == nullptr) {
-      if (auto s = load(code_of(*listed), error)) return s;
+    const Loaded& loaded = kernels_->all[code_of(*listed)];
+    fms_error why{};
+    if (loaded.kernel.load(std::memory_order_acquire) == nullptr && load(code_of(*listed), &why) != FMS_OK) {
+      if (first.code == FMS_OK) first = why;
+      continue;
     }
-    add(*listed, loaded_[code_of(*listed)].ctas_per_sm, found, count);
+    add(*listed, loaded.ctas_per_sm, found, count);
   }
   if (*count > 0) return FMS_OK;
+  if (first.code != FMS_OK) return fail(error, first.code, first.argument, "%s", first.message);
   // Compiled when one of them runs.
   axes.dim = static_cast<int>((problem.head_dim + dim_step - 1) / dim_step * dim_step);
   for (const TileClass tile_class : {TileClass::large, TileClass::decode}) {
@@ -173,87 +198,28 @@ fms_status Device::check(const fms_attention_plan& plan, fms_error* error) const
                 "plan.instance is %d, which is no kernel for this problem on this GPU. Make the plan with this context",
                 plan.instance);
   }
-  const Loaded& loaded = loaded_[static_cast<std::size_t>(plan.instance)];
+  const Loaded& loaded = kernels_->all[static_cast<std::size_t>(plan.instance)];
   if (loaded.kernel.load(std::memory_order_acquire) == nullptr) {
     if (auto s = load(plan.instance, error)) return s;
   }
   return plan::holds_kernel(plan, kernel_of(axes, loaded.ctas_per_sm), error);
 }
 
-runtime::cuda::Code Device::load_image(const void* image, runtime::cuda::LibraryHandle& library,
-                                       std::string& why) const {
-  using runtime::cuda::JitOption;
-  std::array<char, 1024> log{};
-  std::array options{static_cast<int>(JitOption::error_log_buffer), static_cast<int>(JitOption::error_log_bytes)};
-  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size())};
-  const auto code = driver_->call().library_load(&library, image, options.data(), values.data(),
-                                                 static_cast<unsigned>(options.size()), nullptr, nullptr, 0);
-  why = log[0] == '\0' ? "" : std::string(" (") + log.data() + ")";
-  return code;
-}
-
-// The cubin of the device's own architecture, else the PTX, which every driver can compile. Kernels of a library belong
-// to no context: the driver makes each one ready in the context that launches it.
-fms_status Device::load_listed(const std::string& name, runtime::cuda::LibraryHandle& library, fms_error* error) const {
-  runtime::cuda::Code code = runtime::cuda::no_binary_for_gpu;
-  std::string why;
-  for (const int architecture : {architecture_, 0}) {
-    for (const Image& image : images()) {
-      if (code == runtime::cuda::success || image.architecture != architecture || name != image.kernel) continue;
-      code = load_image(image.begin, library, why);
-    }
-  }
-  return failed(code, ("cuLibraryLoadData" + why).c_str(), error);
-}
-
-fms_status Device::load_compiled(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library,
-                                 fms_error* error) const {
-  const std::string name = axes.name();
-  runtime::cuda::Code code = runtime::cuda::no_binary_for_gpu;
-  std::string why;
-  for (const int architecture : {architecture_, 0}) {
-    const auto image =
-        jit_image({name.c_str(), axes.dtype == FMS_F16 ? "Half" : "BFloat16", axes.dim,
-                   tile_class_names[static_cast<int>(axes.tile_class)], axes.is_paged, axes.is_modified, architecture});
-    if (!image) return fail(error, FMS_DEVICE_ERROR, "problem.head_dim", "%s", image.error().to_string().c_str());
-    code = load_image(image->data(), library, why);
-    if (code == runtime::cuda::success) break;
-  }
-  return failed(code, ("cuLibraryLoadData" + why).c_str(), error);
-}
-
 fms_status Device::load(int code, fms_error* error) const {
-  const std::lock_guard lock(loading_);
-  Loaded& loaded = loaded_[code];
+  const std::lock_guard lock(kernels_->loading);
+  Loaded& loaded = kernels_->all[code];
   if (loaded.kernel.load(std::memory_order_acquire) != nullptr) return FMS_OK;
-  const InstanceAxes axes = axes_of(code);
-  const int bytes = shared_bytes(axes.tile(), axes.dim);
-  const runtime::cuda::Functions& call = driver_->call();
-  runtime::cuda::LibraryHandle& library = loaded.library;
-  KernelHandle kernel = nullptr;
-  const std::string name = axes.name();
-  if (library == nullptr) {
-    if (auto s = is_listed(axes) ? load_listed(name, library, error) : load_compiled(axes, library, error)) return s;
-  }
-  if (auto s = failed(call.library_kernel(&kernel, library, name.c_str()), "cuLibraryGetKernel", error)) return s;
-  const auto allowed =
-      call.kernel_set_attribute(runtime::cuda::FunctionAttribute::max_dynamic_shared_bytes, bytes, kernel, handle_);
-  if (auto s = failed(allowed, "cuKernelSetAttribute", error)) return s;
-  // Plans are made before a kernel is compiled: until then what registers are limited for stands for the occupancy.
-  loaded.ctas_per_sm = axes.tile().ctas_per_sm;
-  if (is_listed(axes)) {
-    const auto asked = call.occupancy(&loaded.ctas_per_sm, reinterpret_cast<runtime::cuda::FunctionHandle>(kernel),
-                                      axes.tile().threads(), static_cast<std::size_t>(bytes));
-    if (auto s = failed(asked, "cuOccupancyMaxActiveBlocksPerMultiprocessor", error)) return s;
-  }
-  loaded.kernel.store(kernel, std::memory_order_release);
+  LoadedKernel ready;
+  if (auto s = loader_->load(axes_of(code), ready, error)) return s;
+  loaded.ctas_per_sm = ready.ctas_per_sm;
+  loaded.kernel.store(ready.kernel, std::memory_order_release);
   return FMS_OK;
 }
 
 fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,
                        fms_stream stream, fms_error* error) const {
   const auto code = static_cast<std::size_t>(plan.instance);
-  KernelHandle kernel = loaded_[code].kernel.load(std::memory_order_acquire);
+  KernelHandle kernel = kernels_->all[code].kernel.load(std::memory_order_acquire);
   const InstanceAxes axes = axes_of(plan.instance);
   ForwardParams params = forward_params(plan, axes, args, workspace);
   const fms_attention_problem& p = plan.problem;
@@ -262,6 +228,9 @@ fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args&
   const auto tiles = static_cast<unsigned>(plan.work_items) / splits / heads;
   const auto stream_handle = static_cast<runtime::cuda::StreamHandle>(stream);
   const runtime::cuda::Functions& call = driver_->call();
+  // The default stream is the current context's. With one GPU that is its own, or there is none and the launch says so.
+  std::optional<Loader::InContext> current;
+  if (device_count_ > 1) current.emplace(*loader_);
   if (splits > 1 && (args.flags & FMS_WORKSPACE_READY) == 0) {
     const auto counters = reinterpret_cast<runtime::cuda::DeviceAddress>(params.arrived);
     const auto cleared = call.fill_words_async(counters, 0, std::size_t{tiles} * heads, stream_handle);

@@ -9,6 +9,7 @@
 #include "devices/tuning.hpp"
 #include "flashmoe/flashmoe.h"
 #include "kernels/cuda/launch/instances.hpp"
+#include "kernels/cuda/launch/loader.hpp"
 #include "plan/planner.hpp"
 #include "runtime/driver.hpp"
 
@@ -17,7 +18,6 @@ namespace flashmoe::cuda {
 class Device final : public plan::CudaKernels {
  public:
   Device() = default;
-  ~Device() override;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   // The driver is FLASHMOE_DRIVER (a path), else the system's.
@@ -25,41 +25,40 @@ class Device final : public plan::CudaKernels {
 
   [[nodiscard]] plan::DeviceCaps caps() const;
   // Kernels of every tile class there is for the problem; where the list has none, what NVRTC would compile. Loads
-  // listed ones at the first plan of a kind, which wants a current context, to ask how many CTAs an SM holds.
+  // listed ones at the first plan of a kind, to ask how many CTAs an SM holds. A class that does not load is left out;
+  // it is an error when none does, and is tried again by the next plan.
   [[nodiscard]] fms_status find(const fms_attention_problem& problem, plan::CudaKernel (&found)[max_found], int* count,
                                 fms_error* error) const override;
   // Whether a plan that is not empty, and that the planner has checked, is one for this device: what only the device
   // knows is whether its numbers are those of the kernel. Only the first check of a kernel loads it.
   [[nodiscard]] fms_status check(const fms_attention_plan& plan, fms_error* error) const;
-  // Queues a checked plan's kernel on the stream, in the context that is current. Nothing is allocated and nothing is
-  // asked of the driver but the launch.
+  // Queues a checked plan's kernel on the stream. Nothing is allocated and nothing is asked of the driver but the
+  // launch; in a process with several GPUs also which one is current.
   [[nodiscard]] fms_status run(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,
                                fms_stream stream, fms_error* error) const;
 
  private:
   struct Loaded {
     std::atomic<runtime::cuda::KernelHandle> kernel{nullptr};
-    runtime::cuda::LibraryHandle library = nullptr;  // these are written before `kernel`
-    int ctas_per_sm = 0;                             // that plans count with
+    int ctas_per_sm = 0;  // that plans count with; written before `kernel`
   };
+  // Of all contexts of the process on one device, until it ends.
+  struct Kernels {
+    std::mutex loading{};
+    std::array<Loaded, instance_codes> all{};
+  };
+  [[nodiscard]] static Kernels& kernels_of(const runtime::Driver& driver, int ordinal);
 
   [[nodiscard]] fms_status load(int code, fms_error* error) const;
-  // `why`: what the driver has to say about an image it cannot use.
-  [[nodiscard]] runtime::cuda::Code load_image(const void* image, runtime::cuda::LibraryHandle& library,
-                                               std::string& why) const;
-  [[nodiscard]] fms_status load_listed(const std::string& name, runtime::cuda::LibraryHandle& library,
-                                       fms_error* error) const;
-  [[nodiscard]] fms_status load_compiled(const InstanceAxes& axes, runtime::cuda::LibraryHandle& library,
-                                         fms_error* error) const;
   void add(const InstanceAxes& axes, int ctas_per_sm, plan::CudaKernel (&found)[max_found], int* count) const;
   [[nodiscard]] fms_status failed(runtime::cuda::Code code, const char* what, fms_error* error) const;
 
   std::shared_ptr<const runtime::Driver> driver_{};
   runtime::cuda::DeviceHandle handle_ = 0;
-  int architecture_ = 0, shared_bytes_per_cta_ = 0;
+  int architecture_ = 0, shared_bytes_per_cta_ = 0, device_count_ = 1;
   PlannerFigures figures_{};
-  mutable std::mutex loading_{};
-  mutable std::array<Loaded, instance_codes> loaded_{};
+  std::unique_ptr<Loader> loader_{};
+  Kernels* kernels_ = nullptr;
 };
 
 }  // namespace flashmoe::cuda

@@ -1,0 +1,65 @@
+// From an instance to a kernel that can be launched. Drivers load lazily: what is wrong with an image may show when it
+// is loaded, when its kernel is asked for, or when that is used for the first time. So all of these are one attempt,
+// and where it fails the next image gets its own.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "flashmoe/flashmoe.h"
+#include "kernels/cuda/launch/instances.hpp"
+#include "runtime/driver.hpp"
+
+namespace flashmoe::cuda {
+
+struct LoadedKernel {
+  runtime::cuda::KernelHandle kernel = nullptr;
+  int ctas_per_sm = 0;  // that plans count with
+};
+
+class Loader {
+ public:
+  Loader(std::shared_ptr<const runtime::Driver> driver, runtime::cuda::DeviceHandle device, int architecture);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // The library's fatbin, its PTX, then what NVRTC makes; instances outside the list have the last alone. The kernel
+  // stays loaded until the process ends: it belongs to no context, work may be queued, and graphs may hold it.
+  [[nodiscard]] fms_status load(const InstanceAxes& axes, LoadedKernel& loaded, fms_error* error) const;
+
+  // A context of the device is current while it lives: the caller's own if it is one, else the primary one.
+  class InContext {
+   public:
+    explicit InContext(const Loader& loader);
+    ~InContext();
+    InContext(const InContext&) = delete;
+    InContext& operator=(const InContext&) = delete;
+
+   private:
+    const Loader& loader_;
+    bool is_pushed_ = false;
+  };
+
+ private:
+  // Why an image is of no use: the call and its result.
+  struct Refusal {
+    runtime::cuda::Code code;
+    std::string what;
+  };
+  [[nodiscard]] std::optional<Refusal> attempt(const void* image, const InstanceAxes& axes, LoadedKernel& loaded) const;
+  [[nodiscard]] std::optional<Refusal> make_ready(runtime::cuda::LibraryHandle library, const InstanceAxes& axes,
+                                                  LoadedKernel& loaded) const;
+  [[nodiscard]] std::optional<Refusal> try_listed(const InstanceAxes& axes, LoadedKernel& loaded) const;
+  [[nodiscard]] runtime::cuda::ContextHandle primary() const;
+
+  std::shared_ptr<const runtime::Driver> driver_;
+  runtime::cuda::DeviceHandle device_;
+  int architecture_;
+  mutable std::mutex retaining_{};
+  mutable runtime::cuda::ContextHandle primary_ = nullptr;
+};
+
+}  // namespace flashmoe::cuda
