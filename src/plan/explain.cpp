@@ -27,7 +27,8 @@ void explain_splits(const fms_attention_plan& plan, int64_t tiles, Text& text) {
     } else if (tiles < sms) {
       text.add("The tiles alone would occupy %" PRId64 " SM%s; split, the same work occupies %" PRId64, tiles,
                tiles == 1 ? "" : "s", used);
-      if (used < sms) text.add(", and more splits would cost more than the steps they save");
+      if (used < sms)
+        text.add(", and more splits would cost more than the steps they save or leave a last wave of few");
     } else {
       text.add("The tiles alone are ");
       text.add_fixed(tile_waves, 2);

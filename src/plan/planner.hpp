@@ -1,6 +1,7 @@
 // Problem + device -> plan. Host only, no allocation, no data: the same inputs always give the same plan.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "devices/tuning.hpp"
@@ -25,8 +26,13 @@ class CudaKernels {
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
   virtual ~CudaKernels() = default;
+  // Never another device's, of this process, before or after: plans are kept by it.
+  const uint64_t id = next_id_.fetch_add(1, std::memory_order_relaxed);
   [[nodiscard]] virtual fms_status find(const fms_attention_problem& problem, CudaKernel (&found)[max_found],
                                         int* count, fms_error* error) const = 0;
+
+ private:
+  static inline std::atomic<uint64_t> next_id_{1};
 };
 
 inline constexpr int32_t most_threads = 4096;
