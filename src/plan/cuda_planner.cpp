@@ -14,7 +14,6 @@ namespace {
 
 // Kernels count rows and keys in 32 bits, and add windows of up to 2^30 to them.
 constexpr int64_t most_rows_or_keys = (int64_t{1} << 30) - 1;
-constexpr int64_t most_heads = most_launch_extents.grid[1];
 constexpr int64_t most_ctas = most_launch_extents.grid[0];
 // Within a block of keys a kernel counts elements of bias in 32 bits.
 constexpr int64_t most_bias_stride = int64_t{1} << 23;
@@ -27,14 +26,11 @@ fms_status check_limits(const fms_attention_problem& p, const CudaWork& work, fm
   if (p.dtype == FMS_F32) {
     return fail(error, FMS_NOT_SUPPORTED, "problem.dtype", "problem.dtype is fp32; allowed on a GPU: fp16, bf16");
   }
-  if (work.rows > most_rows_or_keys || p.kv_len > most_rows_or_keys || work.heads > most_heads) {
-    return fail(
-        error, FMS_NOT_SUPPORTED, "problem",
-        "the problem has %lld query rows a kv head, %lld keys and %lld kv heads in all; allowed on a GPU: %lld, "
-        "%lld and %lld",
-        static_cast<long long>(work.rows), static_cast<long long>(p.kv_len), static_cast<long long>(work.heads),
-        static_cast<long long>(most_rows_or_keys), static_cast<long long>(most_rows_or_keys),
-        static_cast<long long>(most_heads));
+  if (work.rows > most_rows_or_keys || p.kv_len > most_rows_or_keys) {
+    return fail(error, FMS_NOT_SUPPORTED, "problem",
+                "the problem has %lld query rows a kv head and %lld keys; allowed on a GPU: %lld of each",
+                static_cast<long long>(work.rows), static_cast<long long>(p.kv_len),
+                static_cast<long long>(most_rows_or_keys));
   }
   if (has(p, FMS_BIAS) && p.bias.kv > most_bias_stride) {
     return fail(error, FMS_NOT_SUPPORTED, "problem.bias.kv", "problem.bias.kv is %lld; allowed on a GPU: up to %lld",
@@ -112,6 +108,33 @@ CudaChoice choose_cuda(std::span<const CudaKernel> kernels, const CudaWork& work
   return best;
 }
 
+bool takes_list(const fms_attention_problem& p) {
+  if (!has(p, FMS_RAGGED_Q) && !has(p, FMS_RAGGED_KV) && !has(p, FMS_KV_LENGTHS)) return false;
+  // A CTA looks at all lengths a few times over, and counts items in 32 bits.
+  constexpr int64_t most_sequences = 512, most_tiles = int64_t{1} << 20, smallest_tile = 16;
+  return p.batch <= most_sequences && CudaWork(p).tiles(smallest_tile) / p.kv_heads <= most_tiles;
+}
+
+WorkListSize work_list_size(const fms_attention_problem& p, int32_t q_tile, int32_t kv_tile, int32_t sm_count) {
+  // An SM wants some eight items, so that the last ones to end leave others idle for a fraction of the time: what tiles
+  // do not give comes from splits. Where tiles are many there are still long ones among them; and never so many splits
+  // that each would be a block or two.
+  constexpr int64_t items_per_sm = 8, most_splits_per_sm = 4, least_blocks = 2;
+  const int64_t tiles = CudaWork(p).tiles(q_tile) / p.kv_heads, sms = sm_count;
+  const int64_t wanted = std::clamp(items_per_sm * sms - tiles * p.kv_heads, sms, most_splits_per_sm * sms);
+  const int64_t most = tiles * std::max<int64_t>(divide_up(p.kv_len, int64_t{kv_tile} * least_blocks) - 1, 0);
+  const int64_t spare = std::min(divide_up(wanted, p.kv_heads), most);
+  return {tiles + spare, 2 * spare};
+}
+
+SplitStates split_states(const fms_attention_plan& plan) {
+  if (plan.kv_splits == 1) return {0, 0};
+  if (plan.kv_splits > 1) return {plan.work_items, plan.work_items / plan.kv_splits};
+  const int64_t slots =
+      plan.problem.kv_heads * work_list_size(plan.problem, plan.q_tile, plan.kv_tile, plan.sm_count).slots;
+  return {slots, slots};
+}
+
 fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fms_attention_plan& plan,
                      fms_error* error) {
   const fms_attention_problem& p = plan.problem;
@@ -128,15 +151,17 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
         "64 or 128 as far as the head size has them",
         static_cast<long long>(p.head_dim), options.q_tile > 0 ? " with this q_tile" : "");
   }
-  return finish_cuda_plan(*best.kernel, best.splits, caps.gpu.sm_count, plan, error);
+  const bool is_listed = options.kv_splits == 0 && takes_list(p);
+  return finish_cuda_plan(*best.kernel, is_listed ? 0 : best.splits, caps.gpu.sm_count, plan, error);
 }
 
 fms_status finish_cuda_plan(const CudaKernel& kernel, int64_t splits, int32_t sm_count, fms_attention_plan& plan,
                             fms_error* error) {
   const CudaWork work(plan.problem);
   if (auto s = check_limits(plan.problem, work, error)) return s;
-  const int64_t tiles = work.heads * divide_up(work.rows, kernel.q_tile);
-  const int64_t ctas = tiles * splits;
+  const int64_t ctas =
+      splits == 0 ? plan.problem.kv_heads * work_list_size(plan.problem, kernel.q_tile, kernel.kv_tile, sm_count).items
+                  : work.heads * divide_up(work.rows, kernel.q_tile) * splits;
   if (ctas > most_ctas) {
     return fail(error, FMS_NOT_SUPPORTED, "problem",
                 "the plan would have %lld CTAs; allowed: %lld. Force fewer kv_splits", static_cast<long long>(ctas),
@@ -152,7 +177,7 @@ fms_status finish_cuda_plan(const CudaKernel& kernel, int64_t splits, int32_t sm
   plan.kv_tile = kernel.kv_tile;
   plan.kv_splits = static_cast<int32_t>(splits);
   plan.work_items = ctas;
-  plan.workspace_bytes = cuda_workspace_bytes(tiles, splits, kernel.split_bytes);
+  plan.workspace_bytes = cuda_workspace_bytes(split_states(plan), kernel.split_bytes);
   return FMS_OK;
 }
 
