@@ -199,7 +199,8 @@ enum { FMS_PLAN_VERSION = 5, FMS_WORKSPACE_ALIGNMENT = 64 };
 typedef struct fms_plan_options {
   uint32_t struct_size;
   int32_t threads;   /* CPU: at most this many; 0: OpenMP's current maximum */
-  int32_t kv_splits; /* this many, at most 1024 */
+  int32_t kv_splits; /* this many, at most 1024; GPU, unequal batches (ragged, lengths): 0 lets each sequence have its
+                        own */
   int32_t q_tile;    /* rows of one work item; GPU: 16, 32, 64 or 128 */
 } fms_plan_options;
 
@@ -228,11 +229,11 @@ typedef struct fms_attention_plan {
   fms_cpu_isa cpu_isa; /* of the kernel chosen, at most the context's */
   fms_kernel_family family;
   fms_pack_mode pack;
-  int32_t threads; /* GPU: of a CTA */
-  int32_t kv_splits;
-  int32_t q_tile;           /* query rows (GQA group included) of one work item */
-  int32_t kv_tile;          /* keys of one step */
-  int32_t instance;         /* GPU: which kernel */
+  int32_t threads;   /* GPU: of a CTA */
+  int32_t kv_splits; /* GPU, 0: of each sequence by its length, found on the device; one plan serves all lengths */
+  int32_t q_tile;    /* query rows (GQA group included) of one work item */
+  int32_t kv_tile;   /* keys of one step */
+  int32_t instance;  /* GPU: which kernel */
   int32_t kernel_head_dim;  /* GPU: head size it is compiled for, at least the problem's */
   int32_t sm_count;         /* GPU: of the device the plan was made for */
   int32_t ctas_per_sm;      /* GPU: how many one SM holds at once */
@@ -262,8 +263,8 @@ typedef struct fms_run_info {
 } fms_run_info;
 
 typedef enum fms_run_flag {
-  FMS_WORKSPACE_READY = 1u << 0 /* GPU, kv_splits > 1: the last plan that ran on this workspace was this one, or it was
-                                   filled with zeros; run then queues the kernel alone */
+  FMS_WORKSPACE_READY = 1u << 0 /* GPU, kv_splits not 1: the last plan that ran on this workspace was this one, or it
+                                   was filled with zeros; run then queues the kernel alone */
 } fms_run_flag;
 
 typedef struct fms_attention_args {

@@ -72,6 +72,7 @@ PlannerFigures planner_figures(const DriverAnswers& device) {
           .pipes_per_sm = architecture.sub_partitions_per_sm,
           .product_clocks = relative.mma_sync_clocks.value,
           .dram_bytes_per_clock = policy.dram_share * dram_mb_per_s / (clock_mhz * sm_count),
+          .l2_bytes_per_clock = said(relative.l2_bytes_per_clock_per_sm.value, {policy.l2_bytes_per_clock, on_l4}),
           .l2_resident_bytes = policy.l2_share * said(device.l2_bytes, relative.l2_bytes)};
 }
 

@@ -16,25 +16,40 @@ struct TuningPolicy {
   // Static tensor use of the main loops for tiles of 16, 32, 64 and 128 rows: the smaller a tile, the more instructions
   // beside each product.
   double loop_share[4];
-  // What a warp reaches of that alone: barriers and the softmax's own chain show.
+  // What warps reach of the second of these while nobody else is on their SM, whatever their tile: barriers and the
+  // softmax's own chain show.
   double alone_share = 0.85;
-  // Bytes an SM takes from L2 in a clock when L2 is not what all SMs together wait for.
+  // Bytes an SM takes from L2 in a clock while all do, of a GPU for which nobody has published it.
   double l2_bytes_per_clock = 32;
   // Of the nominal DRAM bandwidth: 2.5 bytes a clock and SM on an L4, the figure its plans were made with.
   double dram_share = 0.985842265;
-  // Problems up to this share of L2 are taken to be there: 32 million bytes on an L4.
+  // What a problem leaves of L2 to others: 32 million bytes on an L4 are its own. From a part of that on some of a
+  // problem comes from DRAM, and from a multiple on all of it.
   double l2_share = 0.635783;
+  double l2_ramp_begin = 0.25, l2_ramp_end = 3;
+  // An SM that asks DRAM alone gets this many times its share of the bandwidth.
+  double lone_dram_share = 4;
   // Work that something slower hides still takes power and ports: this share of it counts.
   double hidden_share = 0.1;
   // The launch.
   double fixed_clocks = 2200;
-  // A CTA before its first and after its last block: the first loads' latency, storing the result.
-  double cta_clocks = 800;
+  // A CTA before its first and after its last block: the first loads' latency, and for each row of its tile loading the
+  // query and storing the result.
+  double cta_clocks = 270;
+  double row_clocks = 8.3;
   // A block of keys: its barrier and what of a load's latency is not hidden.
   double block_clocks = 250;
   // Splits: storing a state, the fence and the counter; then reading each state back.
   double split_clocks = 1500;
   double state_clocks = 150;
+  // Keys are not worth splitting into shares of which two states of each tile would take more than this part: a split
+  // that just pays then has a workspace below a quarter of what the problem itself moves.
+  double workspace_share = 0.18;
+  // CTAs beyond whole waves take as long as a wave from this share of one on, rows beyond whole tiles as a tile from
+  // this one on: a step would make the plan a matter of one row more or less.
+  double wave_share = 0.3, tile_share = 0.5;
+  // What a larger tile, or a split, has to gain to be chosen.
+  double least_gain = 0.05;
   // With this many tiles for each SM the last wave's idle SMs do not matter, and keys are not split.
   int tiles_without_tail = 8;
   std::string_view source{};
@@ -58,6 +73,7 @@ struct PlannerFigures {
   int pipes_per_sm = 0;             // of the tensor cores
   double product_clocks = 0;        // for which a product of 16 x 8 x 16 holds one of them
   double dram_bytes_per_clock = 0;  // an SM's share while all ask
+  double l2_bytes_per_clock = 0;    // likewise
   double l2_resident_bytes = 0;     // problems up to this size are taken to be in L2
 };
 

@@ -27,7 +27,8 @@ void explain_splits(const fms_attention_plan& plan, int64_t tiles, Text& text) {
     } else if (tiles < sms) {
       text.add("The tiles alone would occupy %" PRId64 " SM%s; split, the same work occupies %" PRId64, tiles,
                tiles == 1 ? "" : "s", used);
-      if (used < sms) text.add(", and more splits would cost more than the steps they save");
+      if (used < sms)
+        text.add(", and more splits would cost more than the steps they save or leave a last wave of few");
     } else {
       text.add("The tiles alone are ");
       text.add_fixed(tile_waves, 2);
@@ -48,12 +49,17 @@ void explain_splits(const fms_attention_plan& plan, int64_t tiles, Text& text) {
 // One paragraph: tile, CTAs, waves, splits, and why.
 void explain_cuda(const fms_attention_plan& plan, Text& text) {
   const fms_attention_problem& p = plan.problem;
-  const int64_t tiles = plan.work_items / plan.kv_splits;
+  const bool is_listed = plan.kv_splits == 0;
+  const int64_t tiles = plan.work_items / std::max(plan.kv_splits, 1);
   text.add("Tensor cores, the kernel for head size %d: a CTA of %d threads takes a tile of %d query rows",
            plan.kernel_head_dim, plan.threads, plan.q_tile);
   if (group_size(p) > 1) text.add(" (%" PRId64 " heads of a group side by side)", group_size(p));
-  text.add(" and walks over its keys %d a step. %" PRId64 " tile%s, ", plan.kv_tile, tiles, tiles == 1 ? "" : "s");
-  if (plan.kv_splits > 1) {
+  text.add(" and walks over its keys %d a step. ", plan.kv_tile);
+  if (!is_listed) text.add("%" PRId64 " tile%s, ", tiles, tiles == 1 ? "" : "s");
+  if (is_listed) {
+    text.add("Lengths are the device's to read: up to %" PRId64 " CTA%s", plan.work_items,
+             plan.work_items == 1 ? "" : "s");
+  } else if (plan.kv_splits > 1) {
     text.add("keys split %d ways: %" PRId64 " CTAs", plan.kv_splits, plan.work_items);
   } else {
     text.add("keys not split: %" PRId64 " CTA%s", plan.work_items, plan.work_items == 1 ? "" : "s");
@@ -61,7 +67,14 @@ void explain_cuda(const fms_attention_plan& plan, Text& text) {
   text.add(" on %d SMs that hold %d each, ", plan.sm_count, plan.ctas_per_sm);
   text.add_fixed(static_cast<double>(plan.work_items) / (static_cast<double>(plan.sm_count) * plan.ctas_per_sm), 2);
   text.add(" waves. ");
-  explain_splits(plan, tiles, text);
+  if (is_listed) {
+    text.add(
+        "Each CTA finds its sequence, rows and keys in the lengths, long sequences are split by themselves, and the "
+        "longest shares begin first: one plan serves any lengths. The last CTA of a tile merges its splits in a fixed "
+        "order, in the same launch. ");
+  } else {
+    explain_splits(plan, tiles, text);
+  }
   text.add("Workspace: %" PRIu64
            " bytes; no score matrix is ever stored.\nTuning: the GPU's own clocks, caches and "
            "rates, and its architecture's policy (src/devices/tuning.cpp); not measured.\n",

@@ -88,19 +88,20 @@ fms_status check_cuda_plan(const fms_attention_plan& plan, fms_error* error) {
   if (is_empty(plan.problem)) return compare(plan, again, error);
   const auto workspace_bytes = static_cast<int64_t>(std::min(plan.workspace_bytes, uint64_t{max_workspace_bytes} + 1));
   const Choice choices[] = {{"threads", plan.threads, 1, most},
-                            {"kv_splits", plan.kv_splits, 1, most_kv_splits},
+                            {"kv_splits", plan.kv_splits, takes_list(plan.problem) ? 0 : 1, most_kv_splits},
                             {"q_tile", plan.q_tile, 1, max_forced_q_tile},
                             {"kv_tile", plan.kv_tile, 1, max_forced_q_tile},
                             {"instance", plan.instance, 0, most},
                             {"kernel_head_dim", plan.kernel_head_dim, plan.problem.head_dim, FMS_MAX_HEAD_DIM},
                             {"sm_count", plan.sm_count, 1, most},
                             {"ctas_per_sm", plan.ctas_per_sm, 1, most},
-                            {"work_items", plan.work_items, plan.kv_splits, most},
+                            {"work_items", plan.work_items, std::max(plan.kv_splits, 1), most},
                             {"workspace_bytes", workspace_bytes, 0, max_workspace_bytes}};
   if (auto s = check_choices(choices, error)) return s;
-  // Besides the splits' states the workspace holds one counter for each tile.
-  const int64_t tiles = plan.work_items / plan.kv_splits;
-  const int64_t split_bytes = (workspace_bytes - tiles * int64_t{sizeof(uint32_t)}) / plan.work_items;
+  // Besides the splits' states the workspace holds counters.
+  const SplitStates kept = split_states(plan);
+  const int64_t split_bytes =
+      (workspace_bytes - kept.counters * int64_t{sizeof(uint32_t)}) / std::max<int64_t>(kept.states, 1);
   const CudaKernel kernel{plan.instance, plan.kernel_head_dim, plan.q_tile, plan.kv_tile,
                           plan.threads,  plan.ctas_per_sm,     split_bytes};
   fms_error why;
@@ -142,8 +143,7 @@ fms_status check_plan(const fms_attention_plan& plan, fms_error* error) {
 }
 
 fms_status holds_kernel(const fms_attention_plan& plan, const CudaKernel& kernel, fms_error* error) {
-  const int64_t tiles = plan.work_items / plan.kv_splits;
-  const auto states = static_cast<int64_t>(cuda_workspace_bytes(tiles, plan.kv_splits, kernel.split_bytes));
+  const auto states = static_cast<int64_t>(cuda_workspace_bytes(split_states(plan), kernel.split_bytes));
   const auto same = [](const char* name, int64_t value, int64_t wanted) { return Choice{name, value, wanted, wanted}; };
   const Choice choices[] = {same("kernel_head_dim", plan.kernel_head_dim, kernel.head_dim),
                             same("q_tile", plan.q_tile, kernel.q_tile),

@@ -143,6 +143,33 @@ fms_attention_problem canonical(const fms_attention_problem& problem) {
   return p;
 }
 
+// A GPU's plan, kept with what it was made of. Who plans before each run plans the same few problems, and a device's
+// figures and kernels do not change.
+struct KeptPlan {
+  uint64_t kernels = 0;  // at first no device's
+  fms_attention_problem problem{};
+  fms_plan_options options{};
+  fms_attention_plan plan{};
+
+  [[nodiscard]] bool is_of(uint64_t asked_kernels, const fms_attention_problem& asked,
+                           const fms_plan_options& asked_options) const {
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): bytes that differ and mean the same are planned anew
+    return kernels == asked_kernels && std::memcmp(&problem, &asked, sizeof asked) == 0 &&
+           std::memcmp(&options, &asked_options, sizeof asked_options) == 0;
+  }
+};
+
+KeptPlan& kept_plan(const fms_attention_problem& p) {
+  constexpr std::size_t count = 16;
+  thread_local KeptPlan kept[count];
+  uint64_t hash = p.features;
+  for (const int64_t one : {p.batch, p.q_heads, p.kv_heads, p.q_len, p.kv_len, p.head_dim, p.window_right, p.total_q}) {
+    hash = (hash ^ static_cast<uint64_t>(one)) * 0x9e3779b97f4a7c15U;
+  }
+  static_assert(count == 1U << (64 - 60));
+  return kept[hash >> 60];
+}
+
 }  // namespace
 
 uint64_t fingerprint_of(const fms_attention_plan& plan) {
@@ -195,12 +222,21 @@ fms_status choose(const DeviceCaps& caps, const fms_attention_problem& problem, 
 
 fms_status make_plan(const DeviceCaps& caps, const fms_attention_problem& problem, const fms_plan_options* options,
                      fms_attention_plan* plan, fms_error* error) {
-  if (auto s = check_problem(problem, error)) return s;
   const fms_plan_options chosen = options != nullptr ? *options : fms_plan_options{sizeof chosen, 0, 0, 0};
+  KeptPlan* kept = nullptr;
+  if (caps.cuda_kernels != nullptr) {
+    kept = &kept_plan(problem);
+    if (kept->is_of(caps.cuda_kernels->id, problem, chosen)) {
+      *plan = kept->plan;
+      return FMS_OK;
+    }
+  }
+  if (auto s = check_problem(problem, error)) return s;
   if (auto s = check_options(chosen, error)) return s;
   fms_attention_plan made;  // not *plan: the problem may be the one inside it, and a failure leaves it as it was
   if (auto s = choose(caps, problem, chosen, made, error)) return s;
   made.fingerprint = fingerprint_of(made);
+  if (kept != nullptr) *kept = {caps.cuda_kernels->id, problem, chosen, made};
   *plan = made;
   return FMS_OK;
 }

@@ -1,6 +1,7 @@
 // Problem + device -> plan. Host only, no allocation, no data: the same inputs always give the same plan.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "devices/tuning.hpp"
@@ -25,8 +26,13 @@ class CudaKernels {
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
   virtual ~CudaKernels() = default;
+  // Never another device's, of this process, before or after: plans are kept by it.
+  const uint64_t id = next_id_.fetch_add(1, std::memory_order_relaxed);
   [[nodiscard]] virtual fms_status find(const fms_attention_problem& problem, CudaKernel (&found)[max_found],
                                         int* count, fms_error* error) const = 0;
+
+ private:
+  static inline std::atomic<uint64_t> next_id_{1};
 };
 
 inline constexpr int32_t most_threads = 4096;
@@ -53,10 +59,24 @@ struct DeviceCaps {
 // Whether a GPU's checked plan is one for this kernel.
 [[nodiscard]] fms_status holds_kernel(const fms_attention_plan& plan, const CudaKernel& kernel, fms_error* error);
 
-// What splits keep in the workspace: a state for each CTA and a counter for each tile.
-[[nodiscard]] inline uint64_t cuda_workspace_bytes(int64_t tiles, int64_t splits, int64_t split_bytes) {
-  if (splits <= 1) return 0;
-  return static_cast<uint64_t>(tiles * splits * split_bytes) + static_cast<uint64_t>(tiles) * sizeof(uint32_t);
+// Unequal batches: the lengths are known to the device alone, where each CTA finds its share of them in a list
+// (kernels/cuda/attention/work_list.cuh). The plan says how long the list may become; kv_splits is 0.
+struct WorkListSize {
+  int64_t items;  // for each kv head: CTAs. Room for every tile, and for more where long sequences are split
+  int64_t slots;  // for each kv head: states of splits
+};
+[[nodiscard]] bool takes_list(const fms_attention_problem& problem);
+[[nodiscard]] WorkListSize work_list_size(const fms_attention_problem& problem, int32_t q_tile, int32_t kv_tile,
+                                          int32_t sm_count);
+
+// What splits keep in the workspace: states, and behind them counters.
+struct SplitStates {
+  int64_t states, counters;
+};
+// Of a plan whose kernel and grid are known.
+[[nodiscard]] SplitStates split_states(const fms_attention_plan& plan);
+[[nodiscard]] inline uint64_t cuda_workspace_bytes(const SplitStates& kept, int64_t split_bytes) {
+  return static_cast<uint64_t>(kept.states * split_bytes) + static_cast<uint64_t>(kept.counters) * sizeof(uint32_t);
 }
 
 // The steps of make_plan, for check_plan; problems and options are checked before them.
@@ -68,7 +88,7 @@ void begin_plan(const DeviceCaps& caps, const fms_attention_problem& problem, fm
 // On a GPU: the kernel and its splits, made.workspace_bytes included.
 [[nodiscard]] fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fms_attention_plan& plan,
                                    fms_error* error);
-// What follows from them.
+// What follows from them; splits 0: with a list.
 [[nodiscard]] fms_status finish_cuda_plan(const CudaKernel& kernel, int64_t splits, int32_t sm_count,
                                           fms_attention_plan& plan, fms_error* error);
 

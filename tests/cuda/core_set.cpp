@@ -100,6 +100,13 @@ std::vector<CoreProblem> core_set() {
     one.problem.window_right = 0;
     make_ragged(one, {40, 1, 0}, {100, 77, 30});
   }
+  // With a list: the same bits in every order, on one GPU.
+  {
+    CoreProblem& one = add("small, ragged, causal, listed", FMS_F16, {5, 2, 1, 1, 1, 64}, 32, 0);
+    one.problem.window_right = 0;
+    make_ragged(one, {40, 1, 0, 1, 9}, {700, 77, 30, 400, 150});
+  }
+  make_paged(add("decode, paged, listed", FMS_BF16, {4, 8, 2, 1, 900, 64}, 16, 0), 32, {500, 0, 900, 17});
   return set;
 }
 

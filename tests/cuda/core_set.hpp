@@ -1,5 +1,5 @@
 // A small set of problems that takes every tile class, feature and way of sharing keys once. Every choice is forced, so
-// that a problem has the same plan wherever it runs.
+// that a problem has the same plan wherever it runs; only lists are as long as the GPU is wide.
 #pragma once
 
 #include <string>

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "cuda/gpu_run.hpp"
-#include "kernels/cuda/jit/jit.hpp"
+#include "cuda/mutated_kernel.hpp"
 #include "kernels/cuda/launch/forward_params.hpp"
 #include "support/judge.hpp"
 #include "support/simple_case.hpp"
@@ -24,52 +24,6 @@ const Gpu& gpu() {
   return only;
 }
 
-struct Mutation {
-  const char* name;
-  const char* file;  // of kernels/cuda/; null: none
-  const char* from;
-  const char* to;
-  int place = all_places;  // in the file, from 0
-  static constexpr int all_places = -1;
-};
-
-int places_of(const Mutation& mutation) {
-  int count = 0;
-  for (const cuda::Source& source : cuda::device_sources()) {
-    if (source.name != std::string("kernels/cuda/") + mutation.file) continue;
-    const std::string text = source.text;
-    for (std::size_t at = 0; (at = text.find(mutation.from, at)) != std::string::npos; ++at) ++count;
-  }
-  return count;
-}
-
-// A text that is not there is an error, so that a mutation does not outlive the code it is about.
-std::vector<char> mutated_kernel(const cuda::InstanceAxes& axes, const Mutation& mutation) {
-  std::vector<std::string> texts;
-  std::vector<cuda::Source> sources;
-  if (mutation.file != nullptr && places_of(mutation) == 0)
-    throw std::runtime_error(std::string(mutation.name) + ": no such text");
-  texts.reserve(cuda::device_sources().size());
-  for (const cuda::Source& source : cuda::device_sources()) {
-    std::string& text = texts.emplace_back(source.text);
-    if (mutation.file != nullptr && source.name == std::string("kernels/cuda/") + mutation.file) {
-      const std::string from = mutation.from, to = mutation.to;
-      int place = 0;
-      for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; ++place) {
-        const bool is_meant = mutation.place == Mutation::all_places || mutation.place == place;
-        if (is_meant) text.replace(at, from.size(), to);
-        at += is_meant ? to.size() : from.size();
-      }
-    }
-    sources.push_back({source.name, text.c_str()});
-  }
-  const std::string name = axes.name();
-  const char* const tile_class = cuda::tile_class_names[static_cast<int>(axes.tile_class)];
-  const auto options =
-      cuda::compile_options({name.c_str(), "Half", axes.dim, tile_class, false, false, 0}, cuda::ImageKind::ptx);
-  return must(must(cuda::Nvrtc::open()).compile(cuda::main_source_name, sources, options, cuda::ImageKind::ptx));
-}
-
 struct Noticed {
   bool finding, wrong, conflict;
 };
@@ -84,7 +38,7 @@ Noticed noticed(const Mutation& mutation, int64_t head_dim = 64, int32_t q_tile 
   if (fms_attention_plan_make(gpu().context(), &problem, &options, &plan, nullptr) != FMS_OK)
     throw std::runtime_error("no plan");
   const cuda::InstanceAxes axes = cuda::axes_of(plan.instance);
-  const std::vector<char> image = mutated_kernel(axes, mutation);
+  const std::vector<char> image = mutated_kernel(axes, {&mutation, 1});
   const auto module = must(runtime::Module::load(gpu().device(), std::as_bytes(std::span(image))));
   const runtime::Function kernel = must(module->function(axes.name()));
 
@@ -96,7 +50,7 @@ Noticed noticed(const Mutation& mutation, int64_t head_dim = 64, int32_t q_tile 
       cuda::forward_params(plan, axes, there.args(), reinterpret_cast<std::byte*>(workspace.address()));
   runtime::Geometry geometry;
   const auto splits = static_cast<unsigned>(plan.kv_splits);
-  geometry.grid = {static_cast<unsigned>(plan.work_items) / splits, 1, splits};
+  geometry.grid = {static_cast<unsigned>(plan.work_items) / splits, splits, 1};
   geometry.block = {static_cast<unsigned>(plan.threads), 1, 1};
   geometry.dynamic_shared_bytes = static_cast<unsigned>(cuda::shared_bytes(axes.tile(), axes.dim));
   void* arguments[] = {&params};

@@ -79,7 +79,7 @@ class Launch {
 
   // One for each tile, at the end of the workspace.
   std::vector<uint32_t> counters() const {
-    if (plan_.kv_splits == 1) return {};
+    if (plan_.kv_splits <= 1) return {};
     std::vector<uint32_t> words(static_cast<std::size_t>(plan_.work_items / plan_.kv_splits));
     std::vector<std::byte> bytes(workspace_->bytes());
     must(workspace_->read(bytes));

@@ -45,6 +45,7 @@ struct Call {
     args.bias = somewhere(6);
     args.sinks = static_cast<float*>(somewhere(7));
     args.block_table = static_cast<std::int32_t*>(somewhere(8));
+    args.kv_lengths = static_cast<std::int32_t*>(somewhere(10));
     (void)fms_attention_plan_make(context, &problem, &options, &plan, &error);
   }
   [[nodiscard]] fms_status run(const fms_context* context) const {

@@ -1,7 +1,7 @@
 // The planner's choices on every GPU of the table, with the occupancy of the shipped kernels there: one line a problem,
 // one column a GPU, rows of a tile and how many ways the keys are split. plans_test.golden holds them, with the
 // registers that ptxas 13.0 gives the kernels; FMS_REBASE=1 cuda_plans_test writes them as they are now: read the
-// difference before it is committed.
+// difference before it is committed. What every plan has to keep, whatever the problem: plan_laws_test.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cuda/image_entries.hpp"
+#include "cuda/table_kernels.hpp"
 #include "devices/device.hpp"
 #include "devices/occupancy.hpp"
 #include "images/cubin.hpp"
@@ -125,4 +126,9 @@ TEST(Plans, StayAsTheyAreUnlessMeant) {
 }
 
 }  // namespace
+
+std::unique_ptr<plan::CudaKernels> table_kernels(const Gpu& gpu) {
+  return std::make_unique<TableKernels>(gpu);
+}
+
 }  // namespace flashmoe::testing

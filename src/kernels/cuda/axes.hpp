@@ -13,6 +13,9 @@ inline constexpr int max_dim = 256, dim_step = 16;
 // Splits of the keys begin at multiples of this many.
 inline constexpr int split_unit = 8;
 
+// Unequal batches: one sequence of a list has at most this many splits, and a CTA's item takes so many bytes.
+inline constexpr int most_list_splits = 1024, list_item_bytes = 32;
+
 // The shape of a CTA. A warp owns 16 query rows. With several key warps each takes its share of every block of keys,
 // and they combine at the end.
 struct Tile {
@@ -54,14 +57,14 @@ constexpr int state_floats(int dim) {
 }
 
 // Two blocks of keys and two of values. Queries, results and what key warps tell each other pass through the same
-// place.
+// place. At the end an item of a list.
 constexpr int shared_bytes(const Tile& tile, int dim) {
   const int blocks = 4 * tile.keys * shared_row_bytes(dim);
   const int rows = tile.rows() * shared_row_bytes(dim);
   const int states = (tile.key_warps - 1) * tile.row_warps * state_floats(dim) * 4;
   const int used = tile.queries_in_shared ? blocks + rows : blocks;
   const int rest = rows > states ? rows : states;
-  return used > rest ? used : rest;
+  return (used > rest ? used : rest) + list_item_bytes;
 }
 
 }  // namespace flashmoe::cuda

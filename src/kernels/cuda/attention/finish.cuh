@@ -23,7 +23,7 @@ class Finish {
     __syncthreads();
     // Key warps merge what they found themselves, and then again what they found in the splits: one piece of code.
 #pragma unroll 1
-    for (bool is_merged = p_.splits == 1;; is_merged = true) {
+    for (bool is_merged = tile_.splits == 1;; is_merged = true) {
       merge_key_warps(state);
       if (is_merged) break;
       if (!gather_splits(state)) return;
@@ -57,25 +57,25 @@ class Finish {
   // order. Returns whether this is that CTA. All threads come here.
   FMS_DEVICE bool gather_splits(RowState<Shape>& state) const {
     const bool is_there[2] = {is_row(0), is_row(1)};
-    const long long tile = static_cast<long long>(blockIdx.y) * gridDim.x + blockIdx.x;
     constexpr int stride = Shape::row_warps * Shape::state_floats;
-    float* const states = p_.partial + tile * p_.splits * stride + tile_.row_warp() * Shape::state_floats;
+    float* const states =
+        p_.partial + static_cast<long long>(tile_.states) * stride + tile_.row_warp() * Shape::state_floats;
     if (tile_.key_warp() == 0) {
-      state.store(states + static_cast<long long>(blockIdx.z) * stride, tile_.lane, is_there);
+      state.store(states + static_cast<long long>(tile_.split) * stride, tile_.lane, is_there);
     }
     __syncthreads();
     // One thread speaks for the CTA: its fences order what the barriers gather and hand on.
     bool is_last = false;
     if (tile_.warp == 0 && tile_.lane == 0) {
       __threadfence();
-      is_last = atomicAdd(p_.arrived + tile, 1u) == static_cast<uint32>(p_.splits - 1);
+      is_last = atomicAdd(p_.arrived + tile_.counter, 1u) == static_cast<uint32>(tile_.splits - 1);
       __threadfence();
-      if (is_last) p_.arrived[tile] = 0;  // as the next launch wants to find it
+      if (is_last) p_.arrived[tile_.counter] = 0;  // as the next launch wants to find it
     }
     if (!__syncthreads_or(is_last)) return false;
     state.clear(p_.lowest);
-    const int begin = tile_.key_warp() * p_.splits / Shape::key_warps;
-    const int end = (tile_.key_warp() + 1) * p_.splits / Shape::key_warps;
+    const int begin = tile_.key_warp() * tile_.splits / Shape::key_warps;
+    const int end = (tile_.key_warp() + 1) * tile_.splits / Shape::key_warps;
 #pragma unroll 1
     for (int split = begin; split < end; ++split)
       state.merge(states + static_cast<long long>(split) * stride, tile_.lane, is_there, p_.scale_log2);

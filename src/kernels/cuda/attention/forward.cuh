@@ -14,15 +14,26 @@ namespace flashmoe::cuda {
 template <class Shape>
 FMS_DEVICE void forward(const ForwardParams& params) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
+  auto& listed = *reinterpret_cast<Item*>(shared_memory + Shape::item_begin);
+  const auto place = [&](uint32 thread) {
+    return TilePlace<Shape>(params, thread, params.splits != 0 ? item_of_grid<Shape>(params) : listed);
+  };
+  if (params.splits == 0) {
+    if (threadIdx.x < warp_lanes) {
+      WorkList<Shape>(params, static_cast<int>(threadIdx.x)).find(static_cast<int>(blockIdx.x), listed);
+    }
+    __syncthreads();
+    if (listed.sequence < 0) return;
+  }
   RowState<Shape> state;
   state.clear(params.lowest);
   {
-    const TilePlace<Shape> tile(params, threadIdx.x);
+    const TilePlace<Shape> tile = place(threadIdx.x);
     if (tile.first_row >= tile.row_count) return;
     Walk<Shape>(params, tile, shared_address(shared_memory)).run(state);
   }
   // The place is computed again, so that nothing of it stays in registers during the walk.
-  Finish<Shape>(params, TilePlace<Shape>(params, thread_index_anew()), shared_memory).run(state);
+  Finish<Shape>(params, place(thread_index_anew()), shared_memory).run(state);
 }
 
 }  // namespace flashmoe::cuda

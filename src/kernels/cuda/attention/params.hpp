@@ -26,7 +26,9 @@ struct ForwardParams {
   const int* kv_lengths;   // null: all kv_len
   const int* block_table;  // paged instances
   float* partial;          // splits > 1: [batch x kv head][row tile][split][row warp][state_floats(dim)]
-  unsigned int* arrived;   // splits > 1: [batch x kv head][row tile], zero before and after a launch
+                           // with a list: [kv head][list_slots][row warp][state_floats(dim)]
+  unsigned int* arrived;   // splits > 1: [batch x kv head][row tile], with a list: [kv head][list_slots]; zero before
+                           // and after a launch
   RowStrides q_strides, k_strides, v_strides, o_strides, lse_strides;
   int k_row_bytes, v_row_bytes;  // of the strides, for interior blocks
   long long bias_batch, bias_head, bias_q;
@@ -35,10 +37,14 @@ struct ForwardParams {
   int head_dim;       // at most the instance's; elements beyond it count as zero
   int kv_heads, group;
   int window_left, window_right;  // keys to see before and after the aligned one; unbounded: 2^30 - 1
-  int splits;
-  int bias_kind;  // 0: as the inputs, 1: fp16, 2: bf16, 3: fp32
+  int tiles;                      // row tiles of a head; without a list
+  int splits;                     // 0: with a list
+  int batch;                      // with a list
+  int list_items;                 // CTAs for each kv head
+  int list_slots;                 // states for each kv head
+  int bias_kind;                  // 0: as the inputs, 1: fp16, 2: bf16, 3: fp32
   int page_size, block_table_stride;
-  Division by_page_size, by_group, by_kv_heads, by_splits;
+  Division by_page_size, by_group, by_kv_heads, by_splits, by_tiles;
   float scale;                     // of the softmax; modified scores
   float scale_log2;                // |scale| * log2(e); 1 when scores are modified
   float lowest;                    // below every score, yet lowest * scale_log2 is finite

@@ -56,11 +56,12 @@ FMS_DEVICE const unsigned char* kv_row(const ForwardParams& p, const Sequence& s
   }
 }
 
-// The part of `keys` that split blockIdx.z takes; parts begin at multiples of the unit. The last ones may be empty.
-FMS_DEVICE KeyRange share_of(KeyRange keys, const ForwardParams& p) {
+// The part of `keys` that one of `splits` takes: parts begin at multiples of the unit. The last
+// ones may be empty.
+FMS_DEVICE KeyRange share_of(KeyRange keys, const ForwardParams& p, int split, int splits) {
   const int first = keys.lo / split_unit, total = max((keys.hi + split_unit - 1) / split_unit - first, 0);
-  const int units = divide(total + p.splits - 1, p.by_splits);
-  const int begin = (first + min(static_cast<int>(blockIdx.z) * units, total)) * split_unit;
+  const int units = p.splits != 0 ? divide(total + splits - 1, p.by_splits) : (total + splits - 1) / splits;
+  const int begin = (first + min(split * units, total)) * split_unit;
   return {max(begin, keys.lo), min(begin + units * split_unit, keys.hi)};
 }
 

@@ -23,6 +23,7 @@ struct ForwardShape {
   using Rows = SharedRows<Dim / 8>;
   static constexpr int state_floats = cuda::state_floats(Dim);
   static constexpr int block_bytes = keys * Rows::row_bytes;
+  static constexpr int item_begin = shared_bytes(tile, Dim) - list_item_bytes;  // in shared memory
   static_assert(Dim % 16 == 0 && warp_keys % 16 == 0 && keys % key_warps == 0);
 
   static constexpr bool keeps_queries = !tile.queries_in_shared;

@@ -1,9 +1,10 @@
-// Which rows and keys a CTA works on, and a thread of it. The grid is (row tiles, batch x kv heads, splits of the
-// keys).
+// Which rows and keys a CTA works on, and a thread of it. The grid is (batch x kv heads x row tiles, splits of the
+// keys), or, with a list, as many CTAs as the list may have items.
 #pragma once
 
 #include "kernels/cuda/attention/sequence.cuh"
 #include "kernels/cuda/attention/shape.cuh"
+#include "kernels/cuda/attention/work_list.cuh"
 
 namespace flashmoe::cuda {
 
@@ -14,14 +15,19 @@ struct TilePlace {
   int first_row, row_count;  // packed: the query heads of a group lie side by side
   int lane, warp;
 
-  // Tiles come in the order of falling work: with a causal mask the last rows see the most keys.
-  FMS_DEVICE TilePlace(const ForwardParams& p, uint32 thread)
-      : sequence(p, divide(static_cast<int>(blockIdx.y), p.by_kv_heads)),
-        kv_head(static_cast<int>(blockIdx.y) - divide(static_cast<int>(blockIdx.y), p.by_kv_heads) * p.kv_heads),
-        first_row(static_cast<int>(gridDim.x - 1 - blockIdx.x) * Shape::rows),
+  int split, splits, states, counter;
+
+  FMS_DEVICE TilePlace(const ForwardParams& p, uint32 thread, const Item& item)
+      : sequence(p, item.sequence),
+        kv_head(item.kv_head),
+        first_row(item.first_row),
         row_count(sequence.q_len * p.group),
         lane(static_cast<int>(thread % warp_lanes)),
-        warp(static_cast<int>(thread / warp_lanes)) {}
+        warp(static_cast<int>(thread / warp_lanes)),
+        split(item.split),
+        splits(item.splits),
+        states(item.states),
+        counter(item.counter) {}
 
   // The same, and the compiler does not know that it is.
   FMS_DEVICE TilePlace anew() const {
@@ -42,7 +48,8 @@ struct TilePlace {
   FMS_DEVICE int last_row() const { return min(first_row + Shape::rows, row_count) - 1; }
   // What its rows see, and of that the share of this CTA.
   FMS_DEVICE KeyRange keys(const ForwardParams& p) const {
-    return share_of({sequence.first_key(p, query(p, first_row)), sequence.last_key(p, query(p, last_row()))}, p);
+    return share_of({sequence.first_key(p, query(p, first_row)), sequence.last_key(p, query(p, last_row()))}, p, split,
+                    splits);
   }
   // Of the tile's keys, what each of its rows sees.
   FMS_DEVICE KeyRange keys_of_all(const ForwardParams& p) const {

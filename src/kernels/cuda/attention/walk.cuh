@@ -206,6 +206,12 @@ class Walk {
     return picked;
   }
 
+  // Every row sees all keys of the block: short problems have such blocks in the edge path too, and there they need
+  // neither a mask nor a look at values that nobody may see.
+  FMS_DEVICE bool is_whole(int first) const {
+    return first >= max(whole_.lo, mine_.lo) && first + Shape::keys <= min(whole_.hi, mine_.hi);
+  }
+
   // ---- all blocks --------------------------------------------------------------------------------------------------
 
   // Scores the next block while the block from key `first` on is finished. That one stands at `stage`, the next at the
@@ -221,7 +227,7 @@ class Walk {
     if constexpr (Whole) {
       __syncthreads();
     } else {
-      has_wild_values = __syncthreads_or(has_current && my_values_are_wild(stage));
+      has_wild_values = __syncthreads_or(has_current && !is_whole(first) && my_values_are_wild(stage));
     }
     const auto copy_next = [&] {
       if (has_next) copy_.template values<Whole>(second, mine_.hi, values_begin + other);
@@ -234,7 +240,8 @@ class Walk {
         if constexpr (Whole && Shape::looks_ahead) copy_next();
       });
       if constexpr (Shape::is_modified) rules().template modify<Whole>(next, second);
-      if constexpr (!Whole) rules().mask(next, second);
+      if constexpr (!Whole)
+        if (!is_whole(second)) rules().mask(next, second);
     };
     if constexpr (!Whole || !Shape::looks_ahead) copy_next();
     if constexpr (Shape::looks_ahead) score_next();

@@ -1,6 +1,7 @@
 #include "kernels/cuda/launch/device.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -222,25 +223,23 @@ fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args&
   KernelHandle kernel = kernels_->all[code].kernel.load(std::memory_order_acquire);
   const InstanceAxes axes = axes_of(plan.instance);
   ForwardParams params = forward_params(plan, axes, args, workspace);
-  const fms_attention_problem& p = plan.problem;
-  const auto heads = static_cast<unsigned>(p.batch * p.kv_heads);
-  const auto splits = static_cast<unsigned>(plan.kv_splits);
-  const auto tiles = static_cast<unsigned>(plan.work_items) / splits / heads;
+  const auto splits = static_cast<unsigned>(std::max(plan.kv_splits, 1));
+  const auto tiles = static_cast<unsigned>(plan.work_items) / splits;
   const auto stream_handle = static_cast<runtime::cuda::StreamHandle>(stream);
   const runtime::cuda::Functions& call = driver_->call();
   // The default stream is the current context's. With one GPU that is its own, or there is none and the launch says so.
   std::optional<Loader::InContext> current;
   if (device_count_ > 1) current.emplace(*loader_);
-  if (splits > 1 && (args.flags & FMS_WORKSPACE_READY) == 0) {
+  if (params.arrived != nullptr && (args.flags & FMS_WORKSPACE_READY) == 0) {
     const auto counters = reinterpret_cast<runtime::cuda::DeviceAddress>(params.arrived);
-    const auto cleared = call.fill_words_async(counters, 0, std::size_t{tiles} * heads, stream_handle);
+    const auto count = static_cast<std::size_t>(plan::split_states(plan).counters);
+    const auto cleared = call.fill_words_async(counters, 0, count, stream_handle);
     if (auto s = failed(cleared, "cuMemsetD32Async", error)) return s;
   }
   void* arguments[] = {&params};
-  const auto launched =
-      call.launch(reinterpret_cast<runtime::cuda::FunctionHandle>(kernel), tiles, heads, splits,
-                  static_cast<unsigned>(plan.threads), 1, 1, static_cast<unsigned>(shared_bytes(axes.tile(), axes.dim)),
-                  stream_handle, arguments, nullptr);
+  const auto launched = call.launch(
+      reinterpret_cast<runtime::cuda::FunctionHandle>(kernel), tiles, splits, 1, static_cast<unsigned>(plan.threads), 1,
+      1, static_cast<unsigned>(shared_bytes(axes.tile(), axes.dim)), stream_handle, arguments, nullptr);
   if (auto s = failed(launched, "cuLaunchKernel", error)) return s;
   if (args.info != nullptr) *args.info = {FMS_ISA_AUTO, plan.family, plan.threads, plan.kv_splits};
   return FMS_OK;

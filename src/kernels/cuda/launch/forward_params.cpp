@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "plan/planner.hpp"
 #include "plan/problem.hpp"
 
 namespace flashmoe::cuda {
@@ -79,6 +80,15 @@ ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes&
   to.window_left = p.window_left < 0 ? unbounded : static_cast<int>(std::min<int64_t>(p.window_left, unbounded));
   to.window_right = p.window_right < 0 ? unbounded : static_cast<int>(std::min<int64_t>(p.window_right, unbounded));
   to.splits = plan.kv_splits;
+  if (plan.kv_splits == 0) {
+    const plan::WorkListSize list = plan::work_list_size(p, plan.q_tile, plan.kv_tile, plan.sm_count);
+    to.batch = static_cast<int>(p.batch);
+    to.list_items = static_cast<int>(list.items);
+    to.list_slots = static_cast<int>(list.slots);
+  } else {
+    to.tiles = static_cast<int>(plan.work_items / plan.kv_splits / (p.batch * p.kv_heads));
+    to.by_tiles = division_by(to.tiles);
+  }
   to.bias_kind = static_cast<int>(p.bias_dtype);
   to.page_size = static_cast<int>(std::min<int64_t>(p.page_size, unbounded));
   to.block_table_stride = static_cast<int>(p.block_table_stride);
@@ -94,10 +104,11 @@ ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes&
   to.lowest = -3e38F / std::max(to.scale_log2, 1.0F);
   to.q_sign = !axes.is_modified && p.softmax_scale < 0 ? 0x80008000U : 0U;
   to.is_aligned = is_aligned(p, args) ? 1 : 0;
-  if (plan.kv_splits > 1) {
+  const plan::SplitStates kept = plan::split_states(plan);
+  if (kept.states > 0) {
     to.partial = reinterpret_cast<float*>(workspace);
     to.arrived =
-        reinterpret_cast<unsigned int*>(to.partial + plan.work_items * axes.tile().row_warps * state_floats(axes.dim));
+        reinterpret_cast<unsigned int*>(to.partial + kept.states * axes.tile().row_warps * state_floats(axes.dim));
   }
   return to;
 }

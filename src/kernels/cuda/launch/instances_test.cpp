@@ -36,6 +36,11 @@ TEST(Instances, CommonHeadSizesAreThere) {
             const InstanceAxes axes{dtype, dim, tile_class, is_paged, is_modified};
             EXPECT_TRUE(is_listed(axes)) << axes.name();
           }
+    // No tile is followed by one of four times its rows: the planner offers at most twice what a problem has.
+    for (const int dim : {32, 256}) {
+      const InstanceAxes axes{dtype, dim, TileClass::small, false, false};
+      EXPECT_TRUE(is_listed(axes)) << axes.name();
+    }
     for (const int dim : {32, 80, 96, 192, 256})
       for (const TileClass tile_class : {TileClass::large, TileClass::decode}) {
         const InstanceAxes axes{dtype, dim, tile_class, false, false};

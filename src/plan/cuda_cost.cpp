@@ -1,0 +1,98 @@
+#include "plan/cuda_cost.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "plan/problem.hpp"
+
+namespace flashmoe::plan {
+namespace {
+
+int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Rounds of `parts` in which something is done: what is left over after whole rounds takes a round of its own, but its
+// first CTAs find the SMs that ended early, and run faster for having them to themselves.
+double rounds(double parts, double round_share) {
+  if (parts <= 1) return 1;
+  const double whole = std::floor(parts);
+  return whole + std::min((parts - whole) / round_share, 1.0);
+}
+
+}  // namespace
+
+CudaWork::CudaWork(const fms_attention_problem& p)
+    : rows(group_size(p) * p.q_len),
+      heads(p.batch * p.kv_heads),
+      batch(p.batch),
+      head_dim(p.head_dim),
+      most_keys(p.kv_len),
+      keys(visible_keys_per_row(p)),
+      total_rows(has(p, FMS_RAGGED_Q) ? group_size(p) * p.total_q : 0),
+      io_bytes(4.0 * static_cast<double>(heads) * static_cast<double>(rows + p.kv_len) *
+               static_cast<double>(p.head_dim)) {
+  if (p.window_left >= 0 && p.window_right >= 0) most_keys = std::min(most_keys, p.window_left + p.window_right + 1);
+}
+
+int64_t CudaWork::tiles(int32_t q_tile) const {
+  const int64_t all = heads * divide_up(rows, q_tile);
+  return total_rows == 0 ? all : std::min(all, heads / batch * (total_rows / q_tile + batch));
+}
+
+CudaCost::CudaCost(const CudaKernel& kernel, const CudaWork& work, const PlannerFigures& gpu)
+    : gpu_(gpu), policy_(*gpu.policy), kernel_(kernel), work_(work), tiles_(work.tiles(kernel.q_tile)) {
+  full_tiles_ =
+      static_cast<double>(work.heads) * rounds(static_cast<double>(work.rows) / kernel.q_tile, policy_.tile_share);
+  if (work.total_rows > 0) full_tiles_ = std::min(full_tiles_, static_cast<double>(tiles_));
+  // Two states of each tile of a head are this share of its keys and values. Between whole tiles, half the way: what is
+  // allocated jumps there.
+  const double tiles_of_head = (static_cast<double>(tiles_) + full_tiles_) / (2 * static_cast<double>(work.heads));
+  least_share_ = 2 * tiles_of_head * static_cast<double>(kernel.split_bytes) /
+                 (policy_.workspace_share * 4.0 * static_cast<double>(work.head_dim));
+  const int warps = kernel.threads / 32, row_warps = kernel.q_tile / 16;
+  const int key_tiles = kernel.kv_tile / 8, dim_steps = kernel.head_dim / 16;
+  const double products = 2.0 * row_warps * key_tiles * dim_steps;
+  const double bytes = 4.0 * kernel.kv_tile * static_cast<double>(work.head_dim);
+  const double clocks = gpu.product_clocks / policy_.loop_share[std::bit_width(static_cast<unsigned>(row_warps)) - 1];
+  key_warps_ = std::max(warps / row_warps, 1);
+  block_alone_ =
+      products / std::min(warps, gpu.pipes_per_sm) * gpu.product_clocks / (policy_.alone_share * policy_.loop_share[1]);
+  block_busy_ = std::max(products / gpu.pipes_per_sm * clocks, bytes / gpu_.l2_bytes_per_clock);
+}
+
+double CudaCost::clocks(int64_t splits) const {
+  const auto ways = static_cast<double>(splits), sms = static_cast<double>(gpu_.sm_count);
+  const double ctas = full_tiles_ * ways, kv_tile = kernel_.kv_tile;
+  double keys = work_.keys, most_keys = static_cast<double>(work_.most_keys);
+  double state_bytes = 0, state_clocks = 0, merging = 0;
+  if (splits > 1) {
+    keys = std::max(keys / ways, least_share_);
+    most_keys = std::max(most_keys / ways, least_share_);
+    state_bytes = ctas * static_cast<double>(kernel_.split_bytes);
+    state_clocks = 2 * static_cast<double>(kernel_.split_bytes) / gpu_.l2_bytes_per_clock;
+    merging = policy_.split_clocks + policy_.state_clocks * ways / key_warps_;
+  }
+  // Products of keys beyond the end are not computed, but a block is a block for what it waits.
+  const double block = keys / kv_tile, waits = std::max(block, 1.0) * policy_.block_clocks;
+  const double most = most_keys / kv_tile, most_waits = std::max(most, 1.0) * policy_.block_clocks;
+  // An SM that holds one CTA is taken to hold two: what the next one loads first overlaps with what this one stores
+  // last, and a tile twice as large, half of it empty, must not look better for being held twice.
+  const double waves = rounds(ctas / (sms * std::max(kernel_.ctas_per_sm, 2)), policy_.wave_share);
+  // A CTA that has its SM to itself; what an SM has to do in all; what DRAM has to bring.
+  const double alone = most * block_alone_ + most_waits + (waves - 1) * (block * block_alone_ + waits);
+  const double busy = rounds(ctas / sms, policy_.wave_share) * (block * block_busy_ + state_clocks);
+  // What was computed just now is still in L2 as far as it fits; caches of keys and values are not. Only CTAs of
+  // different keys ask DRAM for different bytes, and one SM can ask for a few times its share.
+  const double footprint = work_.io_bytes + state_bytes;
+  const double beyond_l2 = std::clamp(
+      (footprint / gpu_.l2_resident_bytes - policy_.l2_ramp_begin) / (policy_.l2_ramp_end - policy_.l2_ramp_begin), 0.0,
+      1.0);
+  const double asking = 1 - std::exp(-policy_.lone_dram_share * static_cast<double>(work_.heads) * ways / sms);
+  const double dram = beyond_l2 * (work_.io_bytes + 2 * state_bytes) / (gpu_.dram_bytes_per_clock * sms * asking);
+  return policy_.fixed_clocks + waves * (policy_.cta_clocks + policy_.row_clocks * kernel_.q_tile) +
+         std::max({alone, busy, dram}) + policy_.hidden_share * busy + merging;
+}
+
+}  // namespace flashmoe::plan
