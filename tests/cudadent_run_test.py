@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -36,13 +37,30 @@ cuda.cuCtxSynchronize()
 """
 
 
-def run(program: str, *flags: str) -> subprocess.CompletedProcess[str]:
+# The same, twice between two events, each time told in nanoseconds: as a program's own benchmark does it.
+BENCHMARK = LAUNCH.replace("OFFSET", 'b"0"').replace(
+    "cuda.cuCtxSynchronize()",
+    """
+begin, end, elapsed = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_float()
+for event in (begin, end):
+    assert cuda.cuEventCreate(ctypes.byref(event), 0) == 0
+for _ in range(2):
+    assert cuda.cuEventRecord(begin, None) == 0
+    assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, parameters, None) == 0
+    assert cuda.cuEventRecord(end, None) == 0
+    assert cuda.cuEventElapsedTime(ctypes.byref(elapsed), begin, end) == 0
+    print(elapsed.value * 1e6)
+""",
+)
+
+
+def run(program: str, *flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [CUDADENT, "run", "--device", "virtual:l4", *flags, "--", sys.executable, "-c", program],
         capture_output=True,
         text=True,
         timeout=120,
-        env=dict(os.environ, NO_COLOR="1"),
+        env=dict(os.environ, NO_COLOR="1", **environment),
         check=False,
     )
 
@@ -109,6 +127,50 @@ class ExitCodes(unittest.TestCase):
             self.assertEqual(shown.returncode, code, shown.stderr)
             self.assertNotIn("it ran", shown.stdout)
             self.assertIn(flags[1], shown.stderr)
+
+
+class Clock(unittest.TestCase):
+    """What events tell: a lower bound, or a prediction, always with its label."""
+
+    def nanoseconds(self, ran: subprocess.CompletedProcess[str]) -> list[float]:
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        return [float(line) for line in ran.stdout.split()]
+
+    def test_the_default_is_a_lower_bound(self) -> None:
+        ran = run(BENCHMARK, "--check", "none")
+        self.assertLess(max(self.nanoseconds(ran)), 100)
+        self.assertNotIn("predicted", ran.stderr)
+
+    def test_a_predicted_clock_tells_what_predict_says(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            report, cubin = Path(folder) / "report.jsonl", Path(folder) / "store.cubin"
+            ran = run(BENCHMARK, "--check", "none", "--clock", "predicted", "--report", str(report))
+            first = report.read_text().splitlines()[0]
+            report.write_text(first + "\n")
+            text = BENCHMARK.split("b'''")[1].split("'''")[0].replace("AT", "0")
+            (Path(folder) / "store.ptx").write_text(text)
+            subprocess.run(["ptxas", "-lineinfo", "-arch=sm_89", "-o", cubin, Path(folder) / "store.ptx"], check=True)
+            words = ["--report", report, "--cubin", cubin, "--device", "virtual:l4", "--json"]
+            asked = subprocess.run([CUDADENT, "predict", *words], capture_output=True, text=True, check=False)
+            (launch,) = json.loads(asked.stdout)["launches"]
+        self.assertTrue(launch["predicted"], asked.stdout)
+        wanted = 1e3 * (launch["boost"]["us"] + launch["launch_us"]["stream"])
+        for told in self.nanoseconds(ran):
+            self.assertAlmostEqual(told, wanted, delta=1e-4 * wanted)
+        self.assertEqual(ran.stderr.count("us predicted at boost"), 1, ran.stderr)
+        self.assertIn("Nothing was measured", ran.stderr)
+        self.assertIn("event times are predicted", ran.stderr)
+
+    def test_what_is_not_predicted_keeps_its_lower_bound_and_says_so(self) -> None:
+        ran = run(BENCHMARK, "--check", "none", "--clock", "predicted", VGPU_PTXAS="off")
+        self.assertLess(max(self.nanoseconds(ran)), 100)
+        self.assertIn("store: not predicted: there is no ptxas", ran.stderr)
+
+    def test_the_answer_and_the_next_command_name_the_clock(self) -> None:
+        told = json.loads(run(LAUNCH.replace("OFFSET", 'b"0"'), "--clock", "predicted", "--json").stdout)
+        self.assertEqual(told["clock"], "predicted")
+        self.assertIn(" --clock predicted ", told["next"])
+        self.assertEqual(run("pass", "--clock", "wall").returncode, 2)
 
 
 if __name__ == "__main__":

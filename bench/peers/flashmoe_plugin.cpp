@@ -1,4 +1,8 @@
 // Our library behind the peers' interface, so that one harness drives all of them: the same data, driver and judge.
+// FLASHMOE_PEER_PLAN forces what the planner would choose: "heads=N", its choice for so many heads, of which those that
+// run stand for all; "q_tile=Q,kv_splits=K", exactly this.
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "flashmoe/flashmoe.h"
@@ -44,6 +48,31 @@ fms_attention_problem describe(const PeerProblem& p) {
   return problem;
 }
 
+// Null, or what is wrong.
+const char* make_plan(const fms_context* device, const PeerProblem& p, fms_attention_plan& plan) {
+  fms_error error{};
+  fms_plan_options options{};
+  options.struct_size = sizeof options;
+  fms_attention_plan of_all{};
+  const char* const text = std::getenv("FLASHMOE_PEER_PLAN");
+  if (text != nullptr && *text != '\0' &&
+      std::sscanf(text, "q_tile=%d,kv_splits=%d", &options.q_tile, &options.kv_splits) != 2) {
+    PeerProblem all = p;
+    if (std::sscanf(text, "heads=%u", &all.heads_q) != 1)
+      return "FLASHMOE_PEER_PLAN is neither heads=N nor q_tile=Q,kv_splits=K";
+    all.heads_kv = all.heads_q / (p.heads_q / p.heads_kv);
+    const fms_attention_problem problem = describe(all);
+    if (fms_attention_plan_make(device, &problem, nullptr, &of_all, &error) != FMS_OK) return failed(error);
+    options.q_tile = of_all.q_tile;
+    options.kv_splits = of_all.kv_splits;
+  }
+  const fms_attention_problem problem = describe(p);
+  if (fms_attention_plan_make(device, &problem, &options, &plan, &error) != FMS_OK) return failed(error);
+  if (of_all.q_tile != 0 && of_all.instance != plan.instance)
+    return "the kernel of all heads cannot be forced on these";
+  return nullptr;
+}
+
 }  // namespace
 
 extern "C" FMS_API const char* peer_name(void) {
@@ -54,9 +83,8 @@ extern "C" FMS_API const char* peer_run(const PeerProblem* p) {
   fms_error error{};
   const fms_context* device = context(error);
   if (device == nullptr) return failed(error);
-  const fms_attention_problem problem = describe(*p);
   fms_attention_plan plan{};
-  if (fms_attention_plan_make(device, &problem, nullptr, &plan, &error) != FMS_OK) return failed(error);
+  if (const char* const wrong = make_plan(device, *p, plan); wrong != nullptr) return wrong;
   if (plan.workspace_bytes > p->workspace_bytes) return "the workspace is too small";
   fms_attention_args args{};
   args.struct_size = sizeof args;

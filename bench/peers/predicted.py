@@ -71,6 +71,30 @@ def from_answer(side: str, answer: dict[str, Any]) -> Predicted:
     )
 
 
+# The axis of the grid along which heads lie, where keys are not split.
+HEAD_AXIS = {OURS: 1, FLASHINFER: 2, FLASH_ATTENTION: 2}
+SM = {"l4": 89, "rtx4090": 89, "a100": 80}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A run on the virtual GPU, to be predicted as it was or larger."""
+
+    side: str
+    gpu: str
+    report: Path
+    cubins: list[Path]
+
+    def grids(self, times: int) -> list[str]:
+        """With so many times the heads."""
+        found = []
+        for line in self.report.read_text().splitlines():
+            grid = list(json.loads(line)["grid"])
+            grid[HEAD_AXIS[self.side]] *= times
+            found.append(",".join(map(str, grid)))
+        return found
+
+
 class Predictor:
     def __init__(self, build_tree: Path, nvdisasm: str) -> None:
         self.host = build_tree / "tests" / "peers" / "peers_host"
@@ -85,36 +109,47 @@ class Predictor:
 
     def predict(self, side: str, problem: Problem, gpu: str = DEVICE) -> Predicted:
         with tempfile.TemporaryDirectory() as scratch:
-            report = Path(scratch) / "report.jsonl"
-            if not launches_of(self.host, self.driver, self._plugin(side, problem), problem, report, True,
-                               VGPU_DEVICE=gpu, VGPU_PATHS="1"):  # fmt: skip
-                raise CannotRunError(f"{side} is wrong on {problem.name}")
-            kernels = {json.loads(line)["kernel"] for line in report.read_text().splitlines()}
-            cubins = self._cubins(side, problem, kernels, Path(scratch))
-            words = ["--report", str(report), "--device", f"virtual:{gpu}", "--cubin", *map(str, cubins)]
-            return from_answer(side, self._ask(words))
+            return self.predict_recorded(self.record(side, problem, gpu, Path(scratch), judged=True))
+
+    def record(
+        self, side: str, problem: Problem, gpu: str, scratch: Path, *, plan: str = "", split: bool = False,
+        judged: bool = False,
+    ) -> Recorded:  # fmt: skip
+        """`plan`: of ours, as FLASHMOE_PEER_PLAN; `split`: FlashAttention-2's kernels for split keys."""
+        instance = "" if side == OURS else self._instance(side, problem, SM[gpu], split)
+        plugin = self.ours if side == OURS else build(instance) / "peer.so"
+        report = scratch / "report.jsonl"
+        settings = {"VGPU_DEVICE": gpu, "VGPU_PATHS": "1", "FLASHMOE_PEER_PLAN": plan}
+        if not launches_of(self.host, self.driver, plugin, problem, report, judged, **settings):
+            raise CannotRunError(f"{side} is wrong on {problem.name}")
+        kernels = {json.loads(line)["kernel"] for line in report.read_text().splitlines()}
+        if side == OURS:
+            return Recorded(side, gpu, report, self._own_cubins(kernels, SM[gpu], scratch))
+        return Recorded(side, gpu, report, [build(instance) / "kernel.cubin"])
+
+    def predict_recorded(self, run: Recorded, times: int = 1) -> Predicted:
+        words = ["--report", str(run.report), "--device", f"virtual:{run.gpu}", "--cubin", *map(str, run.cubins)]
+        if times > 1:
+            words += ["--grid", *run.grids(times)]
+        return from_answer(run.side, self._ask(words))
 
     def predict_project(self, project: Path, workload: str, gpu: str = DEVICE) -> Predicted:
         words = [str(project), "--workload", workload, "--device", f"virtual:{gpu}"]
         return from_answer(JOURNEY, self._ask(words))
 
-    def _plugin(self, side: str, problem: Problem) -> Path:
-        return self.ours if side == OURS else build(self._instance(side, problem)) / "peer.so"
-
     @staticmethod
-    def _instance(side: str, problem: Problem) -> str:
-        return flashinfer_instance(problem) if side == FLASHINFER else flash_attention_instance(problem)
+    def _instance(side: str, problem: Problem, sm: int, split: bool) -> str:
+        return flashinfer_instance(problem, sm) if side == FLASHINFER else flash_attention_instance(problem, sm, split)
 
-    def _cubins(self, side: str, problem: Problem, kernels: set[str], scratch: Path) -> list[Path]:
-        if side != OURS:
-            return [build(self._instance(side, problem)) / "kernel.cubin"]
+    def _own_cubins(self, kernels: set[str], sm: int, scratch: Path) -> list[Path]:
         # The library ships PTX without lines, and that is what ran: its own text gives the lines to the SASS.
         cubins = []
         for name in sorted(kernels):
+            text = self.images / f"{name}.ptx"
             cubins.append(scratch / f"{name}.cubin")
             ptxas = Path(find_nvcc()).with_name("ptxas")
-            command = [str(ptxas), "-O3", "-lineinfo", "-arch=sm_89", str(self.images / f"{name}.ptx")]
-            subprocess.run([*command, "-o", str(cubins[-1])], check=True)
+            command = [str(ptxas), "-O3", "-lineinfo", f"-arch=sm_{sm}", str(text), "-o", str(cubins[-1])]
+            subprocess.run(command, check=True)
         return cubins
 
     def _ask(self, words: list[str]) -> dict[str, Any]:

@@ -59,18 +59,27 @@ DECODE = [Problem(heads_q=32, heads_kv=8, len_q=1, len_kv=4096, head_dim=128)]
 PROBLEMS = PREFILL + DECODE
 
 
-def flashinfer_instance(problem: Problem) -> str:
+def flashinfer_instance(problem: Problem, sm: int = 89) -> str:
     """A name of tests/peers/build_peers.py; FlashInfer's own plan refuses any other than the one it wants."""
     if problem.is_decode:
         return "fi_decode_hd128_g4"
     name = f"fi_prefill_hd{problem.head_dim}{'_causal' if problem.causal else ''}"
-    return f"{name}_q64" if problem.len_q <= 64 else name
+    return (f"{name}_q64" if problem.len_q <= 64 else name) + _suffix(sm)
 
 
-def flash_attention_instance(problem: Problem) -> str:
+def flash_attention_instance(problem: Problem, sm: int = 89, split: bool = False) -> str:
     """Likewise. FlashAttention-2 has a kernel of its own for problems that fill its tiles."""
     if problem.is_decode:
         return "fa2_split_hd128"
+    mask = "_causal" if problem.causal else ""
+    if split:  # whose tiles long sequences fill
+        return f"fa2_split_hd{problem.head_dim}{mask}_even{_suffix(sm)}"
     rows, keys = (128, 128) if problem.head_dim == 64 else (64, 64) if problem.causal else (128, 32)
+    if sm == 80 and problem.head_dim == 128:
+        rows, keys = 128, 64
     even = problem.len_q % rows == 0 and problem.len_kv % keys == 0
-    return f"fa2_fwd_hd{problem.head_dim}{'_causal' if problem.causal else ''}{'' if even else '_uneven'}"
+    return f"fa2_fwd_hd{problem.head_dim}{mask}{'' if even else '_uneven'}{_suffix(sm)}"
+
+
+def _suffix(sm: int) -> str:
+    return "" if sm == 89 else f"_sm{sm}"

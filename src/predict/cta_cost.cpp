@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <optional>
 
 namespace flashmoe::predict {
@@ -56,11 +57,17 @@ struct Mean {
 };
 
 Result<Mean> mean_over_offsets(const Program& program, const CtaPath& path, int resident) {
+  // Side by side, since they know nothing of one another; where the system has no thread left, when they are asked for.
+  std::vector<std::future<Result<SmRun>>> runs;
+  for (std::uint32_t k = 0; k < start_offsets; ++k)
+    runs.push_back(std::async([&program, &path, resident, k] {
+      return simulate(program, {&path, 1},
+                      {.resident = resident, .ctas = generations * resident, .offset = k * offset_step});
+    }));
   Mean mean;
   double squares = 0;
-  for (std::uint32_t k = 0; k < start_offsets; ++k) {
-    const auto run = simulate(program, {&path, 1},
-                              {.resident = resident, .ctas = generations * resident, .offset = k * offset_step});
+  for (auto& waited : runs) {
+    const auto run = waited.get();
     if (!run) return run.error();
     const Sums sums = per_cta(*run);
     mean.sums.add(sums, 1.0 / start_offsets);

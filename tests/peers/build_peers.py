@@ -1,4 +1,4 @@
-"""Compiles the peers' kernels for sm_89 with line information, each into a plug-in of the harness.
+"""Compiles the peers' kernels with line information, each into a plug-in of the harness; for sm_89, some for others.
 
 A plug-in is a shared library with the interface of peer.h: the peer's own host code around its kernels, without cudart
 (the harness stands in for it) and without torch (stub headers, written here). Plug-ins are kept below
@@ -29,18 +29,19 @@ class Instance(NamedTuple):
     peer: str
     source: str
     defines: dict[str, object]
+    sm: int = 89
 
 
-def _flashinfer_prefill(head_dim: int, causal: bool, kv_steps: int, rows: int = 128) -> Instance:
+def _flashinfer_prefill(head_dim: int, causal: bool, kv_steps: int, rows: int = 128, sm: int = 89) -> Instance:
     # FlashInfer's plan takes 128 query rows, 64 for at most so many queries; the KV steps are its own too, on a device
     # with 100 KB of shared memory an SM.
     defines = {"HEAD_DIM": head_dim, "CAUSAL": int(causal), "CTA_TILE_Q": rows, "NUM_MMA_KV": kv_steps}
-    return Instance("flashinfer", "flashinfer_prefill.cu", defines)
+    return Instance("flashinfer", "flashinfer_prefill.cu", defines, sm)
 
 
-def _flash_attention(causal: bool, even: bool, head_dim: int = 64, split: bool = False) -> Instance:
+def _flash_attention(causal: bool, even: bool, head_dim: int = 64, split: bool = False, sm: int = 89) -> Instance:
     defines = {"HEAD_DIM": head_dim, "CAUSAL": int(causal), "SPLIT": int(split), "IsEvenMNConst": str(even).lower()}
-    return Instance("flash-attn", "flash_attention.cu", defines)
+    return Instance("flash-attn", "flash_attention.cu", {**defines, "SM": sm}, sm)
 
 
 INSTANCES = {
@@ -64,6 +65,23 @@ INSTANCES = {
     "fa2_fwd_hd128_causal_uneven": _flash_attention(causal=True, even=False, head_dim=128),
     "fa2_split_hd128": _flash_attention(causal=False, even=False, head_dim=128, split=True),
 }
+# What only predictions ask for. bench/peers/predict_map.py: long sequences of few heads, and the kernels for an A100;
+# tests/predict/pipeline.py: FlashAttention-2 for the architectures of the cards on which it was measured.
+for _head_dim in (64, 128):
+    for _causal in (False, True):
+        _mask = "_causal" if _causal else ""
+        _name = f"hd{_head_dim}{_mask}"
+        INSTANCES[f"fa2_fwd_{_name}_sm86"] = _flash_attention(_causal, True, _head_dim, sm=86)
+        for _sm, _suffix in ((89, ""), (80, "_sm80")):
+            INSTANCES[f"fa2_split_{_name}_even{_suffix}"] = _flash_attention(_causal, True, _head_dim, True, _sm)
+            if _sm == 89:
+                continue
+            INSTANCES[f"fa2_fwd_{_name}{_suffix}"] = _flash_attention(_causal, True, _head_dim, sm=_sm)
+            INSTANCES[f"fa2_fwd_{_name}_uneven{_suffix}"] = _flash_attention(_causal, False, _head_dim, sm=_sm)
+            # Of 164 KB of shared memory a tile of 64 rows takes as many KV steps as its registers allow.
+            _steps = 4 if _head_dim == 64 else 2
+            INSTANCES[f"fi_prefill_{_name}{_suffix}"] = _flashinfer_prefill(_head_dim, _causal, _steps, sm=_sm)
+            INSTANCES[f"fi_prefill_{_name}_q64{_suffix}"] = _flashinfer_prefill(_head_dim, _causal, 8, 64, _sm)
 
 # What FlashAttention-2 wants of torch: the state of the random generator (dropout is off) and error checks.
 STUBS = {
@@ -107,9 +125,7 @@ __host__ __device__ inline std::tuple<uint64_t, uint64_t> unpack(at::PhiloxCudaS
 }
 
 DEVICE_FLAGS = ["-std=c++17", "-O3", "-use_fast_math", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-DNDEBUG"]
-PLUGIN_FLAGS = [
-    "-gencode=arch=compute_89,code=[sm_89,compute_89]", "-lineinfo", "-cudart=none", "-shared", "-Xcompiler=-fPIC",
-]  # fmt: skip
+PLUGIN_FLAGS = ["-lineinfo", "-cudart=none", "-shared", "-Xcompiler=-fPIC"]
 PEER_FLAGS = {
     "flashinfer": [],
     "flash-attn": [f"-DFLASHATTENTION_DISABLE_{what}" for what in ("DROPOUT", "ALIBI", "UNEVEN_K", "SOFTCAP", "LOCAL")],
@@ -176,7 +192,15 @@ def compile_plugin(name: str, nvcc: str, target: Path) -> None:
     keep = target / "keep"
     keep.mkdir()
     command = compile_command(name, nvcc, target / "stubs")
-    command += [*PLUGIN_FLAGS, "--keep", f"--keep-dir={keep}", "-o", str(target / "peer.so")]
+    sm = INSTANCES[name].sm
+    command += [
+        f"-gencode=arch=compute_{sm},code=[sm_{sm},compute_{sm}]",
+        *PLUGIN_FLAGS,
+        "--keep",
+        f"--keep-dir={keep}",
+        "-o",
+        str(target / "peer.so"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"build_peers: {name}: nvcc failed\n{done.stderr[-6000:]}")

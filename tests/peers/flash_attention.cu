@@ -1,6 +1,6 @@
 // FlashAttention-2 forward, fp16, through its own launch code. Its heuristic (cut out of flash_api.cpp when the plug-in
 // is built) says into how many splits the keys go; PEER_SPLIT=1: those kernels and their combine.
-// -DPEER_HEAD_DIM=64|128 -DPEER_CAUSAL=0|1 -DPEER_SPLIT=0|1 -DPEER_IsEvenMNConst=true|false
+// -DPEER_HEAD_DIM=64|128 -DPEER_CAUSAL=0|1 -DPEER_SPLIT=0|1 -DPEER_IsEvenMNConst=true|false -DPEER_SM=80|86|89
 #include <stdexcept>
 #include <string>
 
@@ -89,8 +89,10 @@ flash::Flash_fwd_params fill(const PeerProblem& p) {
 void split(flash::Flash_fwd_params& params, const PeerProblem& p) {
   constexpr int kBlockKeys = kHeadDim <= 64 ? 256 : 128;
   const int key_blocks = (params.seqlen_k + kBlockKeys - 1) / kBlockKeys, query_blocks = (params.seqlen_q + 63) / 64;
-  params.num_splits =
-      num_splits_heuristic(params.b * params.h * query_blocks, get_num_sm(get_current_device()) * 2, key_blocks, 128);
+  params.num_splits = 1;
+  if (p.workspace != nullptr)
+    params.num_splits =
+        num_splits_heuristic(params.b * params.h * query_blocks, get_num_sm(get_current_device()) * 2, key_blocks, 128);
   if ((params.num_splits > 1) != (PEER_SPLIT != 0)) throw std::runtime_error("this plug-in has Split fixed");
   if (params.num_splits == 1) return;
   const size_t rows = static_cast<size_t>(params.num_splits) * params.b * params.h * params.seqlen_q;
@@ -106,11 +108,12 @@ void launch(flash::Flash_fwd_params& params) {
 #elif PEER_HEAD_DIM == 64
   flash::run_mha_fwd_hdim64<cutlass::half_t, kCausal>(params, nullptr);
 #else
-  // run_mha_fwd_hdim128 asks the device at run time and carries the tiles of A100 and H100 too: the half for sm_86 and
-  // sm_89 alone.
+  // run_mha_fwd_hdim128 asks the device at run time, and carries the tiles of sm_86 and sm_89 beside those of all
+  // others: one half alone.
   const auto [major, minor] = get_compute_capability(get_current_device());
-  if (major != 8 || minor == 0) throw std::runtime_error("this plug-in has the tiles of sm_86 and sm_89");
-  constexpr int kRows = kCausal ? 64 : 128, kKeys = kCausal ? 64 : 32;
+  constexpr bool kIsSm8x = PEER_SM != 80;
+  if ((major == 8 && minor > 0) != kIsSm8x) throw std::runtime_error("this plug-in has the tiles of another GPU");
+  constexpr int kRows = kIsSm8x && kCausal ? 64 : 128, kKeys = kIsSm8x && !kCausal ? 32 : 64;
   using Traits = Flash_fwd_kernel_traits<kHeadDim, kRows, kKeys, 4, false, false, cutlass::half_t>;
   flash::run_flash_fwd<Traits, false, kCausal>(params, nullptr);
 #endif

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import tomllib
 import unittest
 from dataclasses import replace
 
 from declared_paths import PathError, faults, flat, read_all
 from fits import fitted_clock_mhz, fitted_event_times, tensor_pipe_cycles
+from frozen import Frozen, moved, point_key
 from judgement import EFFICIENCY, MODEL, PIPE, Facts, held_out, never_fitted, ratios, signs
 from published import HERE, REGIMES, SPLITS, USES, Point, fitted_shapes, read_cards, read_points
 from sass_steps import steps
@@ -216,6 +218,26 @@ class Tables(unittest.TestCase):
         self.assertEqual([(row.pairs, row.right) for row in found], [(1, 1), (1, 0), (1, 1), (0, 0)])
         self.assertEqual(sum(row.pairs for row in signs(rows, lambda p: 1.0, same_shape=True)), 0)
         self.assertTrue(math.isinf(found[-1].most_gap))
+
+
+class FrozenModel(unittest.TestCase):
+    def test_the_page_tells_of_every_version(self) -> None:
+        page = (HERE.parents[1] / "docs" / "predict.md").read_text()
+        told = [int(number) for number in re.findall(r"^\| (\d+) \| `[0-9a-f]{7}` \|", page, re.MULTILINE)]
+        self.assertEqual(told, list(range(1, Frozen.read().version + 1)))
+
+    def test_every_row_that_is_used_has_its_figure(self) -> None:
+        figures = Frozen.read().figures
+        wanted = {point_key(row) for row in POINTS if row.use != "excluded"}
+        self.assertEqual(wanted - figures.keys(), set())
+        self.assertEqual(len(figures.keys() - wanted), 4)  # the uses that a profiler measured
+
+    def test_a_model_that_moved_is_found(self) -> None:
+        self.assertEqual(moved({"a": 100.0, "b": 1.0}, {"a": 100.05, "b": 1.0}, whole=True), [])
+        self.assertEqual(len(moved({"a": 100.0}, {"a": 100.2}, whole=True)), 1)
+        self.assertEqual(len(moved({"a": 100.0, "b": 1.0}, {"a": 100.0}, whole=True)), 1)
+        self.assertEqual(moved({"a": 100.0, "b": 1.0}, {"a": 100.0}, whole=False), [])
+        self.assertEqual(len(moved({"a": 100.0}, {"a": 100.0, "b": 1.0}, whole=False)), 1)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ struct Flags {
   std::string project = ".";
   workflow::PredictionRequest request;
   workflow::ReportRequest program;
+  std::vector<std::string> grids;
   workflow::PredictionView view;
   JsonFlag json;
   bool quiet = false;
@@ -37,16 +38,25 @@ int show(const Flags& flags, const workflow::PredictionRun& prediction, const st
 
 int run(const Flags& flags) {
   Progress progress(workflow::prediction_steps, flags.quiet);
+  workflow::Grids grids;
+  for (const std::string& text : flags.grids) {
+    const auto grid = workflow::parse_grid(text);
+    if (!grid) return fail("predict", flags.json, grid.error());
+    grids.push_back(*grid);
+  }
   if (!flags.program.report.empty()) {
     workflow::ReportRequest program = flags.program;
     program.device = flags.request.device;
+    program.grids = grids;
     const auto prediction = workflow::predict_report(program, progress);
     if (!prediction) return fail("predict", flags.json, prediction.error());
     return show(flags, *prediction, "cudadent run --device " + prediction->device + " -- PROGRAM");
   }
   const auto project = workflow::load_project(flags.project);
   if (!project) return fail("predict", flags.json, project.error());
-  const auto prediction = workflow::predict_project(*project, flags.request, progress);
+  workflow::PredictionRequest request = flags.request;
+  request.grids = grids;
+  const auto prediction = workflow::predict_project(*project, request, progress);
   if (!prediction) return fail("predict", flags.json, prediction.error());
   // Of what limits it the counters know more: which line, and what to change.
   return show(flags, *prediction,
@@ -64,6 +74,8 @@ Where the model was not held against measurements (wgmma, TMA, a GPU whose L2 sh
 nothing is predicted, and the reason is told.
 Any other program is predicted from what it left behind on a virtual GPU: run it with VGPU_PATHS=1 and VGPU_REPORT=FILE,
 and hand in --report FILE and the --cubin of every kernel (of the PTX that ran, compiled with -lineinfo).
+A launch may be predicted larger than it ran, where heads or sequences of a batch do the same beside one another: run one
+of them, and name the whole grid with --grid, once for each launch. Along an axis the CTAs that ran repeat.
 Needs nvdisasm (NVDISASM, PATH, beside nvcc).
 Exit codes: 0 predicted, 3 not predicted.
 
@@ -71,7 +83,8 @@ Examples:
   cudadent predict examples/attention_naive --device virtual:l4
   cudadent predict --lines
   cudadent predict --workload small --json
-  cudadent predict --report report.jsonl --cubin kernel.cubin --device virtual:l4)";
+  cudadent predict --report report.jsonl --cubin kernel.cubin --device virtual:l4
+  cudadent predict --report one_head.jsonl --cubin kernel.cubin --grid 64,32,1 --device virtual:l4)";
 
 }  // namespace
 
@@ -95,6 +108,9 @@ Command predict_command() {
                 .value = &flags->program.report,
                 .about = "Instead of a project: the VGPU_REPORT of a program that ran with VGPU_PATHS=1"},
                {.names = "--cubin", .value = &flags->program.cubins, .about = "With --report: a cubin of its kernels"},
+               {.names = "--grid",
+                .value = &flags->grids,
+                .about = "X,Y,Z, for each launch: a larger grid than it ran with, along which its CTAs repeat"},
                {.names = "--lines", .value = &flags->view.lines, .about = "The pressure on every source line, too"},
                json_option(flags->json, "The prediction as JSON on stdout"),
                {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},

@@ -102,6 +102,7 @@ std::string next_of(const Flags& flags, const Verdict& verdict, const std::strin
   std::string command = fmt::format("cudadent run --device {}", device);
   if (flags.options.checks != "all") command += " --check " + shell_word(flags.options.checks);
   if (flags.leaks) command += " --leaks";
+  if (flags.options.clock != workflow::ProgramOptions{}.clock) command += " --clock " + flags.options.clock;
   if (verdict.exit_code == 0) command += fmt::format(" --seed {}", flags.options.seed + 1);
   command += " --";
   for (const std::string& word : flags.program) command += " " + shell_word(word);
@@ -147,6 +148,7 @@ int run(Flags flags) {
   if (flags.json) {
     std::cout << program_json(answer_of("run", flags.json, verdict.exit_code, verdict.code, next),
                               {.device = device->to_string(),
+                               .clock = flags.options.clock,
                                .outcome = verdict.outcome,
                                .program_exit_code = *code,
                                .findings = std::move(findings),
@@ -161,9 +163,11 @@ int run(Flags flags) {
            "new)? VGPU_LOG_CALLS=1 shows what it asks of the driver.\n";
   }
   tell(findings);
-  std::cerr << bold(fmt::format("cudadent run: {} on {}, {}, the program ended with {}; next: {}",
+  const bool is_predicted = flags.options.clock == "predicted";
+  std::cerr << bold(fmt::format("cudadent run: {} on {}, {}, {}the program ended with {}; next: {}",
                                 counted(launches.size(), "launch", "es"), device->to_string(),
-                                counted(findings.size(), "finding", "s"), *code, next),
+                                counted(findings.size(), "finding", "s"),
+                                is_predicted ? "event times are predicted, " : "", *code, next),
                     may_colour(2))
             << "\n";
   return verdict.exit_code;
@@ -176,10 +180,13 @@ error that says so.
 Exit codes: 1 when a check found something (another number with --findings-exit), whatever the program ended with;
 else the program's own when it is not 0; else 3 when no kernel was launched, 0. 4 when the program could not be
 started. Memory that is never freed is told, and counts with --leaks.
+Times between events are a lower bound. With --clock predicted they are what cudadent predict says of each launch, at
+the boost clock; what it does not predict stays a lower bound, and the driver's log says so. Nothing is measured.
 
 Examples:
   cudadent run --device virtual:l4 -- python saxpy.py
-  cudadent run --device virtual:h100 --check none -- ./my_program --size 4096)";
+  cudadent run --device virtual:h100 --check none -- ./my_program --size 4096
+  cudadent run --check none --clock predicted -- ./my_benchmark)";
 
 }  // namespace
 
@@ -201,6 +208,11 @@ Command run_command() {
                    .value = &options.seed,
                    .about = "Seed of the schedule; 0 is the natural order",
                    .shows_default = true},
+                  {.names = "--clock",
+                   .value = &options.clock,
+                   .about = "What events tell",
+                   .shows_default = true,
+                   .choices = {"lower-bound", "predicted"}},
                   {.names = "--report",
                    .value = &options.report,
                    .about = "File for findings and counters, one JSON object per launch"},

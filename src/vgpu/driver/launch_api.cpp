@@ -232,7 +232,7 @@ CUresult launch(State& all, Context& current, Function& function, const LaunchRe
                           .sm_clock_mhz = run.sm_clock_mhz,
                           .dram_gb_per_s = machine.gpu.dram_gb_per_s.value,
                           .issue_slots_per_sm = static_cast<std::uint32_t>(machine.architecture.sub_partitions_per_sm)};
-  stream->ready_ns = all.start_ns(*stream) + launch_time_ns(facts);
+  stream->ready_ns = all.start_ns(*stream) + done.predicted_ns.value_or(launch_time_ns(facts));
 
   const exec::Fault& fault = done.outcome.fault;
   if (fault.kind != exec::Fault::Kind::none) {

@@ -1,7 +1,8 @@
 // How long a launch takes on the virtual clock. The default is a lower bound: the larger of the time to issue its
 // instructions (one a clock and sub-partition, PTX instructions standing for machine instructions, on the SMs that have
 // a CTA) and the time DRAM needs for the bytes that the cache model counted (observed runs with counters; else none). A
-// predictor replaces it with cuGetProcAddress("vgpuSetLaunchTime").
+// client replaces it with cuGetProcAddress("vgpuSetLaunchTime"), VGPU_CLOCK=predicted with a prediction
+// (predicted_clock.hpp).
 #pragma once
 
 #include <cstdint>

@@ -47,6 +47,12 @@ Result<Watching> watching() {
   } else if (!text.empty() && text != "0") {
     return Diagnostic{.message = fmt::format("VGPU_PATHS={} is neither 0 nor 1", text), .fix = "VGPU_PATHS=1"};
   }
+  if (const auto text = environment("VGPU_CLOCK"); text == "predicted") {
+    asked.predicted_clock = true;
+  } else if (!text.empty() && text != "lower-bound") {
+    return Diagnostic{.message = fmt::format("VGPU_CLOCK: unknown clock \"{}\"", text),
+                      .fix = "VGPU_CLOCK=lower-bound or VGPU_CLOCK=predicted"};
+  }
   std::uint64_t seed = 0;
   if (const auto text = environment("VGPU_SEED"); !text.empty()) {
     const auto value = number("VGPU_SEED", text);

@@ -14,19 +14,21 @@
 namespace flashmoe::vgpu::driver {
 
 // What the environment asks for: VGPU_CHECK=memcheck,initcheck,racecheck,synccheck,leftovers|all|none, VGPU_REPORT=file
-// (one JSON object a line with the counters and findings of a launch), VGPU_PATHS=1, VGPU_SEED=n,
-// VGPU_SCHEDULE=natural|adversarial, VGPU_BUDGET=warp instructions.
+// (one JSON object a line with the counters and findings of a launch), VGPU_PATHS=1, VGPU_CLOCK=lower-bound|predicted,
+// VGPU_SEED=n, VGPU_SCHEDULE=natural|adversarial, VGPU_BUDGET=warp instructions.
 struct Watching {
   bool memcheck = false, initcheck = false, racecheck = false, synccheck = false;
   // Not one of all: programs may keep what they like, a function of its inputs may not (leftovers.hpp).
   bool leftovers = false;
   std::string report{};
   bool paths = false;  // into the report, too: which way warps went
+  bool predicted_clock = false;
   exec::Schedule schedule{};
   std::uint64_t budget = 0;  // when the driver started; 0: exec's own
   [[nodiscard]] bool checks() const { return memcheck || initcheck || racecheck || synccheck; }
   // Observed runs have one host thread and tell everything; else they are fast.
-  [[nodiscard]] bool observed() const { return checks() || !report.empty(); }
+  [[nodiscard]] bool observed() const { return checks() || counts(); }
+  [[nodiscard]] bool counts() const { return !report.empty() || predicted_clock; }
 };
 
 struct Machine {

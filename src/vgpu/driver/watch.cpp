@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "vgpu/driver/log.hpp"
+#include "vgpu/driver/predicted_clock.hpp"
 #include "vgpu/observe/counters/report.hpp"
 #include "vgpu/observe/watch.hpp"
 
@@ -45,7 +46,7 @@ class Observation {
         result.is_misaligned = finding.is_misaligned;  // the first one ends a device's run
       result.has_memory_finding = true;
     }
-    if (!machine_.watching.report.empty()) {
+    if (machine_.watching.counts()) {
       const observe::Report counted = observe::make_report(*function.kernel, counts, shape_, facts(function));
       auto report = counted.to_json();
       report["summary"] = observe::summary(counted);
@@ -56,6 +57,7 @@ class Observation {
       report.update(watch_.log().to_json());
       if (result.outcome.fault.kind != exec::Fault::Kind::none) report["fault"] = result.outcome.fault.message;
       write(report);
+      if (machine_.watching.predicted_clock) result.predicted_ns = predicted_ns(report, function);
     }
     return result;
   }
@@ -83,8 +85,8 @@ class Observation {
             .initcheck = asked.initcheck,
             .racecheck = asked.racecheck,
             .synccheck = asked.synccheck,
-            .counters = !asked.report.empty(),
-            .paths = asked.paths,
+            .counters = asked.counts(),
+            .paths = asked.paths || asked.predicted_clock,
             .leftovers = asked.leftovers,
             .global = shadow_.get(),
             .machine = shape_};

@@ -20,8 +20,9 @@ void report_heap(std::uint64_t bytes);  // that kernels got from malloc and kept
 struct WatchedRun {
   exec::Outcome outcome{};
   double dram_bytes = 0;
-  bool has_memory_finding = false;  // the device would have stopped the launch
-  bool is_misaligned = false;       // and for that
+  std::optional<double> predicted_ns{};  // where the clock is to be a prediction, and there is one
+  bool has_memory_finding = false;       // the device would have stopped the launch
+  bool is_misaligned = false;            // and for that
 };
 
 // Runs the launch with every check and counter asked for; findings go to stderr and, with the counters, into the

@@ -69,6 +69,12 @@ Result<std::vector<std::string>> program_environment(const ProgramOptions& optio
     environment.push_back(before(linker.string(), "LD_PRELOAD"));
   if (!options.report.empty())
     environment.push_back("VGPU_REPORT=" + std::filesystem::absolute(options.report).string());
+  environment.push_back("VGPU_CLOCK=" + options.clock);
+  if (options.clock == "predicted") {
+    std::error_code failed;
+    const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
+    if (!failed) environment.push_back("VGPU_PREDICTOR=" + self.string());
+  }
   if (options.seed != 0) environment.push_back(fmt::format("VGPU_SEED={}", options.seed));
   return environment;
 }

@@ -17,11 +17,13 @@ struct ProgramOptions {
   std::string checks = "all";
   std::string report{};  // empty: none
   std::uint64_t seed = 0;
+  std::string clock = "lower-bound";  // or "predicted": what events tell
 };
 
 // How it went, for programs to read.
 struct ProgramRun {
   std::string device{};
+  std::string clock{};
   std::string outcome{};
   int program_exit_code = 0;
   std::vector<Finding> findings{};

@@ -70,7 +70,8 @@ constexpr std::array shapes{
         "busiest_sm_at_start?:number busiest_sm_at_end?:number baseline?:string ratio_at_start?:number|null "
         "ratio_at_end?:number|null elsewhere?:array stopped?:string seconds?:number verdict:string left_out?:integer"},
     Shape{"run", "run",
-          "device:string evidence:evidence outcome:string program_exit_code:integer findings:integer launches:array"},
+          "device:string clock:string evidence:evidence outcome:string program_exit_code:integer findings:integer "
+          "launches:array"},
     Shape{"run short", "run",
           "outcome:string device?:string program_exit_code?:integer findings?:integer first_findings?:array "
           "launches?:array "

@@ -127,6 +127,7 @@ std::string program_json(const Answer& answer, const ProgramRun& run) {
   Json list = Json::array();
   for (const LaunchReport& launch : run.launches) list.push_back(parse_json(launch.json));
   return written(answer, {{"device", run.device},
+                          {"clock", run.clock},
                           {"evidence", to_json(evidence_on(run.device, ""))},
                           {"outcome", run.outcome},
                           {"program_exit_code", run.program_exit_code},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -83,6 +84,17 @@ Result<std::vector<predict::SassKernel>> sass_of_all(const std::vector<std::stri
   return all;
 }
 
+predict::Grid grid_of(const LaunchReport& report) {
+  predict::Grid grid{1, 1, 1};
+  std::copy_n(report.grid.begin(), std::min(grid.size(), report.grid.size()), grid.begin());
+  return grid;
+}
+
+Diagnostic usage_problem(Diagnostic problem) {
+  problem.code = codes::usage_command_line;
+  return problem;
+}
+
 // One launch after the other, and what lies between them: at least what it does in a graph, at most what it does in a
 // stream. Left out, moving work into a second launch would look like a gain.
 predict::Time sum_of(const std::vector<LaunchPrediction>& launches, predict::Time predict::Prediction::*time) {
@@ -142,31 +154,54 @@ Evidence PredictionRun::evidence() const {
   return evidence;
 }
 
+Result<predict::Grid> parse_grid(const std::string& text) {
+  predict::Grid grid{};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (std::size_t axis = 0; axis < grid.size(); ++axis) {
+    const auto [behind, error] = std::from_chars(at, end, grid[axis]);
+    const bool goes_on = axis + 1 == grid.size() ? behind == end : behind != end && *behind == ',';
+    if (error != std::errc{} || grid[axis] < 1 || !goes_on)
+      return Diagnostic{.message = fmt::format("--grid is \"{}\", which is no grid", text),
+                        .fix = "three numbers from 1 on, as in --grid 64,8,1",
+                        .code = codes::usage_command_line};
+    at = behind + 1;
+  }
+  return grid;
+}
+
 Result<LaunchPrediction> predict_launch(const LaunchReport& report, const std::vector<predict::SassKernel>& sass,
-                                        const Gpu& gpu) {
+                                        const Gpu& gpu, const std::optional<predict::Grid>& grid) {
   const auto kernel =
       std::find_if(sass.begin(), sass.end(), [&](const predict::SassKernel& one) { return one.name == report.kernel; });
   if (kernel == sass.end())
     return Diagnostic{.message = fmt::format("the cubins have no code of {}", report.kernel),
                       .fix = "name the cubin of every kernel; of a project, remove .cudadent/build and run again",
                       .code = codes::predict_abstains};
-  const auto run = ptx_run_from(report.json);
+  auto run = ptx_run_from(report.json);
   if (!run) return run.error();
+  LaunchPrediction answer{.report = report};
+  if (grid) {
+    run = predict::with_grid(*run, grid_of(report), *grid);
+    if (!run) return usage_problem(run.error());
+    answer.report.grid.assign(grid->begin(), grid->end());
+  }
   auto paths = predict::sass_paths(*kernel, *run);
   if (!paths) {
     Diagnostic problem = paths.error();
     problem.code = codes::predict_abstains;
     return problem;
   }
-  const double dram_bytes = metric(report, "vgpu__dram_bytes_read.sum") +
-                            metric(report, "vgpu__l2_dirty_bytes_at_end") +
-                            metric(report, "vgpu__dram_bytes_written.sum");
+  const double copies = static_cast<double>(answer.report.ctas()) / static_cast<double>(report.ctas());
+  const double dram_bytes =
+      copies * (metric(report, "vgpu__dram_bytes_read.sum") + metric(report, "vgpu__l2_dirty_bytes_at_end") +
+                metric(report, "vgpu__dram_bytes_written.sum"));
   predict::Launch launch{.kernel = *kernel,
                          .samples = std::move(paths->ctas),
                          .memory = std::move(paths->memory),
                          .cta_instructions = {},
                          .sample_instructions = {},
-                         .ctas = report.ctas(),
+                         .ctas = answer.report.ctas(),
                          .resources = resources_of(report),
                          .dram_bytes = dram_bytes,
                          .working_set_bytes = dram_bytes,
@@ -176,13 +211,29 @@ Result<LaunchPrediction> predict_launch(const LaunchReport& report, const std::v
     launch.sample_instructions.push_back(one.place < run->totals.size() ? run->totals[one.place].instructions : 0);
   auto prediction = predict::predict(launch, gpu);
   if (!prediction) return prediction.error();
-  LaunchPrediction answer{.report = report, .unmatched_weight = launch.unmatched_weight};
+  answer.unmatched_weight = launch.unmatched_weight;
   answer.lines = pressure_of(*prediction, *kernel, *run);
   answer.prediction = std::move(*prediction);
   return answer;
 }
 
 namespace {
+
+Result<std::vector<LaunchPrediction>> predict_all(const std::vector<LaunchReport>& reports,
+                                                  const std::vector<predict::SassKernel>& sass, const Gpu& gpu,
+                                                  const Grids& grids) {
+  if (!grids.empty() && grids.size() != reports.size())
+    return Diagnostic{.message = fmt::format("{} grids for {} launches", grids.size(), reports.size()),
+                      .fix = "name one --grid for each launch, in their order",
+                      .code = codes::usage_command_line};
+  std::vector<LaunchPrediction> all;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    auto predicted = predict_launch(reports[i], sass, gpu, grids.empty() ? std::nullopt : std::optional(grids[i]));
+    if (!predicted) return predicted.error();
+    all.push_back(std::move(*predicted));
+  }
+  return all;
+}
 
 // Only there the way of warps is known.
 Result<Gpu> predicted_gpu(const DeviceSelector& device, const std::string& instead) {
@@ -232,11 +283,11 @@ Result<PredictionRun> predict_project(const Project& project, const PredictionRe
                     .workload = workload->name,
                     .image_hash = kernel->content_hash,
                     .boost_clock_mhz = gpu->boost_clock_mhz.value};
-  for (const LaunchProfile& launch : counted->launches) {
-    auto predicted = predict_launch(launch.report, *sass, *gpu);
-    if (!predicted) return predicted.error();
-    run.launches.push_back(std::move(*predicted));
-  }
+  std::vector<LaunchReport> reports;
+  for (const LaunchProfile& launch : counted->launches) reports.push_back(launch.report);
+  auto launches = predict_all(reports, *sass, *gpu, request.grids);
+  if (!launches) return launches.error();
+  run.launches = std::move(*launches);
   progress.done();
   if (run.launches.empty())
     return Diagnostic{.message = "the call launched nothing: there is nothing to predict",
@@ -259,18 +310,19 @@ Result<PredictionRun> predict_report(const ReportRequest& request, Progress& pro
   PredictionRun run{.project = std::filesystem::path(request.report).filename().string(),
                     .device = device->to_string(),
                     .boost_clock_mhz = gpu->boost_clock_mhz.value};
-  for (const LaunchReport& report : read_launches(request.report)) {
-    if (report.kernel.empty()) continue;  // what the context said at its end
+  std::vector<LaunchReport> reports = read_launches(request.report);
+  std::erase_if(reports, [](const LaunchReport& one) { return one.kernel.empty(); });  // the context's, at its end
+  for (const LaunchReport& report : reports) {
     // Plans look at the machine: what ran there is not what would run here.
     if (report.sms != gpu->sm_count.value)
       return Diagnostic{.message = fmt::format("{} ran on {} SMs, and {} has {}", report.kernel, report.sms,
                                                device->to_string(), gpu->sm_count.value),
                         .fix = "predict for the GPU that the program saw (VGPU_DEVICE)",
                         .code = codes::usage_device};
-    auto predicted = predict_launch(report, *all, *gpu);
-    if (!predicted) return predicted.error();
-    run.launches.push_back(std::move(*predicted));
   }
+  auto launches = predict_all(reports, *all, *gpu, request.grids);
+  if (!launches) return launches.error();
+  run.launches = std::move(*launches);
   progress.done();
   if (run.launches.empty())
     return Diagnostic{.message = request.report + " has no launch: there is nothing to predict",

@@ -5,9 +5,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "predict/larger_grid.hpp"
 #include "predict/prediction.hpp"
 #include "predict/ptx_run.hpp"
 #include "support/progress.hpp"
@@ -62,11 +64,19 @@ struct PredictionRun {
   [[nodiscard]] Evidence evidence() const;
 };
 
+// Of the launches, in their order, if they are to be predicted larger than they ran (predict/larger_grid.hpp). Empty:
+// as they ran.
+using Grids = std::vector<predict::Grid>;
+
+// "64,8,1"
+[[nodiscard]] Result<predict::Grid> parse_grid(const std::string& text);
+
 struct PredictionRequest {
   std::string device{};                 // empty: FLASHMOE_DEVICE, else the project's GPU
   std::string workload{};               // empty: the target workload
   std::uint64_t seed = 0;               // of the inputs; 0: a new one
   const Runnable* reference = nullptr;  // a result that it refuses is not predicted; null: nobody judges
+  Grids grids{};
 };
 
 inline constexpr int prediction_steps = 3;  // of a Progress
@@ -80,12 +90,14 @@ struct ReportRequest {
   std::string report{};
   std::vector<std::string> cubins{};
   std::string device{};  // the one that it ran on; empty: FLASHMOE_DEVICE
+  Grids grids{};
 };
 [[nodiscard]] Result<PredictionRun> predict_report(const ReportRequest& request, Progress& progress);
 
-// A launch as its report has it, with SASS of its kernel.
+// A launch as its report has it, with SASS of its kernel; `grid`: a larger one than it had.
 [[nodiscard]] Result<LaunchPrediction> predict_launch(const LaunchReport& report,
-                                                      const std::vector<predict::SassKernel>& sass, const Gpu& gpu);
+                                                      const std::vector<predict::SassKernel>& sass, const Gpu& gpu,
+                                                      const std::optional<predict::Grid>& grid = {});
 
 struct PredictionView {
   bool lines = false;  // the pressure beside every line of the sources

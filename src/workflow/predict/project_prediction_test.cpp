@@ -104,6 +104,41 @@ TEST(Prediction, SoftmaxAndMatmul) {
   expect_sound(predicted(example("cudadent/matmul")));
 }
 
+TEST(Prediction, ALargerGridThanRan) {
+  const Project project = example("cudadent/softmax");
+  const auto predicted_with = [&](const Grids& grids) {
+    Progress progress(prediction_steps, true);
+    return predict_project(
+        project, {.device = "virtual:l4", .workload = {}, .seed = 7, .reference = nullptr, .grids = grids}, progress);
+  };
+  const auto as_it_ran = predicted_with({});
+  ASSERT_TRUE(as_it_ran) << as_it_ran.error().to_string();
+  ASSERT_EQ(as_it_ran->launches.size(), 1u);
+  const LaunchReport& report = as_it_ran->launches[0].report;
+  const predict::Grid ran{report.grid.at(0), report.grid.at(1), report.grid.at(2)};
+  const auto same = predicted_with({ran});
+  ASSERT_TRUE(same) << same.error().to_string();
+  EXPECT_DOUBLE_EQ(same->cycles(), as_it_ran->cycles());
+  const auto larger = predicted_with({{ran[0], ran[1], ran[2] * 64}});
+  ASSERT_TRUE(larger) << larger.error().to_string();
+  EXPECT_EQ(larger->launches[0].report.ctas(), 64 * report.ctas());
+  EXPECT_GT(larger->cycles(), 2 * same->cycles());
+  EXPECT_LT(larger->cycles(), 64 * same->cycles());
+  EXPECT_FALSE(predicted_with({ran, ran})) << "two grids, one launch";
+  EXPECT_FALSE(predicted_with({{ran[0] + 1, ran[1], ran[2]}})) << "no multiple";
+}
+
+TEST(Prediction, GridsAreThreeNumbers) {
+  const auto grid = parse_grid("64,8,1");
+  ASSERT_TRUE(grid);
+  EXPECT_EQ(*grid, (predict::Grid{64, 8, 1}));
+  for (const char* const text : {"", "64", "64,8", "64,8,1,", "64,8,0", "64,8,-1", "a,b,c", "64 8 1", "64,8,1x"}) {
+    const auto refused = parse_grid(text);
+    ASSERT_FALSE(refused) << text;
+    EXPECT_EQ(refused.error().code, codes::usage_command_line);
+  }
+}
+
 // The first design of the journey, and its end: tensor cores, asynchronous copies, a swizzle, split keys.
 TEST(Prediction, StartAndEndOfTheJourneyInThisOrder) {
   Project project = example("attention_journey");

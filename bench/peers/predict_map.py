@@ -1,0 +1,201 @@
+"""Our kernels against the better of FlashInfer's and FlashAttention-2's, predicted, as a map over sizes.
+
+predict_map.py [--build DIR] [--nvdisasm PATH] [--gpus l4,a100,rtx4090] [--lengths 32,...] [--write-docs]
+
+Whole kernels with all their launches, fp16, S queries and keys, B x H heads, at the boost clock. A length runs on the
+virtual GPU with one head (ours, with the plan of all heads forced on it) or with as few as a peer's own plan needs to
+be that of all heads; the grid of all heads is predicted from it. Nothing is measured.
+
+--build DIR       a build tree with peers_host, vgpu, flashmoe_peer and cudadent    (default: build/release)
+--write-docs      docs/predict-map.md, .svg and .csv, from all that is in that .csv and what was predicted now
+--draw            only the page and the picture again, from docs/predict-map.csv
+
+Exit code 0: every cell has its figures; 3: it could not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from comparison import FLASH_ATTENTION, OURS, SIDES
+from executed import CannotRunError
+from map_page import page
+from map_picture import picture
+from nvdisasm import find_nvdisasm
+from peer_builds import ROOT
+from predicted import SM, Predicted, Predictor, Recorded
+from problems import Problem
+
+DOCS = ROOT / "docs"
+SM_COUNT = {"l4": 58, "a100": 108, "rtx4090": 128}
+LENGTHS = [32 * 2**i for i in range(9)]
+HEADS = [2**i for i in range(7)]
+NEVER_VALIDATED_US = 10  # below it no published time is the kernel's alone
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel on one problem."""
+
+    gpu: str
+    length: int
+    heads: int
+    head_dim: int
+    causal: bool
+    side: str
+    cycles: float
+    microseconds: float
+    ctas: int  # of the launch with the most
+    launches: int
+    refusal: str  # empty: predicted
+    doubts: int
+
+    @property
+    def is_validated(self) -> bool:
+        """Like the points that the model was held against: a kernel alone, every SM at work, no doubt."""
+        full = self.ctas >= SM_COUNT[self.gpu]
+        return not self.refusal and self.doubts == 0 and self.microseconds >= NEVER_VALIDATED_US and full
+
+    @property
+    def key(self) -> tuple[str, int, int, int, bool, str]:
+        return (self.gpu, self.length, self.heads, self.head_dim, self.causal, self.side)
+
+
+def row_of(gpu: str, problem: Problem, heads: int, found: Predicted) -> Row:
+    return Row(
+        gpu, problem.len_q, heads, problem.head_dim, problem.causal, found.side, round(found.cycles, 1),
+        round(found.microseconds, 3), max(found.ctas), len(found.ctas), found.refusals[0] if found.refusals else "",
+        len(found.doubts),
+    )  # fmt: skip
+
+
+def of_heads(problem: Problem, heads: int) -> Problem:
+    return problem._replace(heads_q=heads, heads_kv=heads)
+
+
+class Mapper:
+    def __init__(self, predictor: Predictor, gpu: str) -> None:
+        self.predictor = predictor
+        self.gpu = gpu
+
+    def ours(self, problem: Problem, heads: Iterable[int], scratch: Path) -> Iterator[Row]:
+        for count in heads:
+            run = self._run(OURS, of_heads(problem, 1), scratch, plan=f"heads={count}")
+            yield row_of(self.gpu, problem, count, self.predictor.predict_recorded(run, count))
+
+    def peer(self, side: str, problem: Problem, heads: Iterable[int], scratch: Path) -> Iterator[Row]:
+        """The first run whose keys no plan would split with more heads either stands for those."""
+        kept: tuple[int, Recorded] | None = None
+        for count in heads:
+            if kept is None:
+                run = self._peer_run(side, of_heads(problem, count), scratch)
+                found = self.predictor.predict_recorded(run)
+                # FlashAttention-2's plan has 2 CTAs for an SM in mind; FlashInfer's splits less where there are more.
+                if len(found.ctas) == 1 and found.ctas[0] >= 2 * SM_COUNT[self.gpu]:
+                    kept = (count, run)
+            else:
+                found = self.predictor.predict_recorded(kept[1], count // kept[0])
+            yield row_of(self.gpu, problem, count, found)
+
+    def _peer_run(self, side: str, problem: Problem, scratch: Path) -> Recorded:
+        try:
+            return self._run(side, problem, scratch)
+        except CannotRunError as error:
+            if side != FLASH_ATTENTION or "Split fixed" not in str(error):
+                raise
+        return self._run(side, problem, scratch, split=True)
+
+    def _run(self, side: str, problem: Problem, scratch: Path, plan: str = "", split: bool = False) -> Recorded:
+        folder = Path(tempfile.mkdtemp(dir=scratch))
+        return self.predictor.record(side, problem, self.gpu, folder, plan=plan, split=split)
+
+    def rows(self, problem: Problem, heads: Iterable[int]) -> Iterator[Row]:
+        for side in SIDES:
+            with tempfile.TemporaryDirectory() as scratch:
+                if side == OURS:
+                    yield from self.ours(problem, heads, Path(scratch))
+                else:
+                    yield from self.peer(side, problem, heads, Path(scratch))
+
+
+def read(file: Path) -> list[Row]:
+    if not file.exists():
+        return []
+    with file.open(newline="") as text:
+        return [
+            Row(
+                line["gpu"], int(line["length"]), int(line["heads"]), int(line["head_dim"]), line["causal"] == "True",
+                line["side"], float(line["cycles"]), float(line["microseconds"]), int(line["ctas"]),
+                int(line["launches"]), line["refusal"], int(line["doubts"]),
+            )
+            for line in csv.DictReader(text)
+        ]  # fmt: skip
+
+
+def write(file: Path, rows: Iterable[Row]) -> None:
+    names = [one.name for one in fields(Row)]
+    with file.open("w", newline="") as text:
+        out = csv.writer(text, lineterminator="\n")
+        out.writerow(names)
+        out.writerows([[getattr(row, name) for name in names] for row in sorted(rows, key=lambda row: row.key)])
+
+
+def numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",")]
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
+    parser.add_argument("--nvdisasm")
+    parser.add_argument("--gpus", default=",".join(SM_COUNT))
+    parser.add_argument("--lengths", type=numbers, default=LENGTHS)
+    parser.add_argument("--heads", type=numbers, default=HEADS)
+    parser.add_argument("--head-dims", type=numbers, default=[64, 128])
+    parser.add_argument("--write-docs", action="store_true")
+    parser.add_argument("--draw", action="store_true")
+    parsed = parser.parse_args()
+    if unknown := set(parsed.gpus.split(",")) - SM.keys():
+        parser.error(f"no peers are built for {', '.join(unknown)}")
+    return parsed
+
+
+def publish(rows: list[Row]) -> None:
+    write(DOCS / "predict-map.csv", rows)
+    (DOCS / "predict-map.svg").write_text(picture(rows))
+    (DOCS / "predict-map.md").write_text(page(rows))
+
+
+def main() -> int:
+    options = parse()
+    known = {row.key: row for row in read(DOCS / "predict-map.csv")}
+    if options.draw:
+        publish(list(known.values()))
+        return 0
+    try:
+        predictor = Predictor(options.build.absolute(), find_nvdisasm(options.nvdisasm))
+        for gpu in options.gpus.split(","):
+            for head_dim in options.head_dims:
+                for causal in (False, True):
+                    for length in options.lengths:
+                        problem = Problem(1, 1, length, length, head_dim, causal)
+                        for row in Mapper(predictor, gpu).rows(problem, options.heads):
+                            known[row.key] = row
+                            print(*(getattr(row, one.name) for one in fields(row)), flush=True)
+                        if options.write_docs:
+                            publish(list(known.values()))
+    except (RuntimeError, OSError, subprocess.CalledProcessError, SystemExit) as error:
+        print(f"predict_map: {error}", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

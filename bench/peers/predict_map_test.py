@@ -1,0 +1,93 @@
+"""The map's parts that need no build: cells, what is hatched, the page, the picture, the table; seconds."""
+
+from __future__ import annotations
+
+import tempfile
+import unittest
+from dataclasses import replace
+from pathlib import Path
+
+from comparison import FLASH_ATTENTION, FLASHINFER, OURS
+from map_cells import cells
+from map_page import page
+from map_picture import picture
+from predict_map import Mapper, Row, read, write
+from predicted import Predicted
+from problems import Problem, flash_attention_instance, flashinfer_instance
+
+
+def row(side: str, microseconds: float, **changes: object) -> Row:
+    base = Row("l4", 1024, 8, 64, False, side, 1000.0, microseconds, 64, 1, "", 0)
+    return replace(base, **changes)
+
+
+class Cells(unittest.TestCase):
+    def test_the_better_peer_counts(self) -> None:
+        ((cell,),) = cells([row(OURS, 20.0), row(FLASHINFER, 30.0), row(FLASH_ATTENTION, 25.0)]).values()
+        self.assertAlmostEqual(cell.speedup, 1.25)
+        self.assertEqual(cell.peer.side, FLASH_ATTENTION)
+        self.assertTrue(cell.is_validated)
+
+    def test_a_refusal_is_no_time(self) -> None:
+        ((cell,),) = cells([row(OURS, 20.0), row(FLASHINFER, 5.0, refusal="L2"), row(FLASH_ATTENTION, 25.0)]).values()
+        self.assertAlmostEqual(cell.speedup, 1.25)
+        self.assertFalse(cell.is_validated)  # the better peer may be the one that is not predicted
+        ((cell,),) = cells([row(OURS, 20.0, refusal="L2"), row(FLASH_ATTENTION, 25.0)]).values()
+        self.assertIsNone(cell.speedup)
+        self.assertIn("Not predicted: 1 cells", page([row(OURS, 20.0, refusal="L2"), row(FLASH_ATTENTION, 25.0)]))
+
+    def test_what_nobody_validated_is_hatched(self) -> None:
+        for changes in ({"microseconds": 9.9}, {"ctas": 57}, {"doubts": 1}):
+            with self.subTest(changes=changes):
+                rows = [replace(row(OURS, 20.0), **changes), row(FLASH_ATTENTION, 25.0)]
+                ((cell,),) = cells(rows).values()
+                self.assertFalse(cell.is_validated)
+                self.assertIn('fill="url(#hatch)"', picture(rows))
+        self.assertNotIn('fill="url(#hatch)"', picture([row(OURS, 20.0), row(FLASH_ATTENTION, 25.0)]))
+
+    def test_the_page_counts_both_ways(self) -> None:
+        rows = [row(OURS, 20.0), row(FLASHINFER, 30.0), row(OURS, 20.0, heads=16), row(FLASHINFER, 16.0, heads=16)]
+        self.assertIn("| l4, D=64 | 2 | 2 | 1 | 1 | 1.10 | 0.80 at S=1024, B x H=16 |", page(rows))
+
+    def test_the_table_comes_back(self) -> None:
+        rows = [row(OURS, 20.5, causal=True), row(FLASHINFER, 30.25, refusal="a, b")]
+        with tempfile.TemporaryDirectory() as folder:
+            write(Path(folder) / "map.csv", rows)
+            self.assertEqual(sorted(read(Path(folder) / "map.csv"), key=lambda one: one.key),
+                             sorted(rows, key=lambda one: one.key))  # fmt: skip
+
+
+class Standing(Mapper):
+    """A peer whose plan splits keys below 100 CTAs."""
+
+    def __init__(self) -> None:
+        self.gpu = "l4"
+        self.ran: list[int] = []
+        self.predictor = self  # type: ignore[assignment]
+
+    def _peer_run(self, side: str, problem: Problem, scratch: Path) -> int:  # type: ignore[override]
+        self.ran.append(problem.heads_q)
+        return problem.heads_q
+
+    def predict_recorded(self, run: int, times: int = 1) -> Predicted:
+        ctas = [16 * run * times]
+        return Predicted(FLASHINFER, ["k"], ctas if ctas[0] >= 100 else [2 * ctas[0], 1], 1.0, 1.0, "", [], [])
+
+
+class Runs(unittest.TestCase):
+    def test_few_heads_stand_for_many_once_keys_are_whole(self) -> None:
+        mapper = Standing()
+        found = list(mapper.peer(FLASHINFER, Problem(1, 1, 2048, 2048, 64), [1, 2, 4, 8, 16, 32], Path()))
+        self.assertEqual(mapper.ran, [1, 2, 4, 8])
+        self.assertEqual([one.ctas for one in found], [32, 64, 128, 128, 256, 512])
+
+    def test_instances(self) -> None:
+        problem = Problem(1, 1, 2048, 2048, 128, True)
+        self.assertEqual(flash_attention_instance(problem), "fa2_fwd_hd128_causal")
+        self.assertEqual(flash_attention_instance(problem, 80), "fa2_fwd_hd128_causal_sm80")
+        self.assertEqual(flash_attention_instance(problem, 80, split=True), "fa2_split_hd128_causal_even_sm80")
+        self.assertEqual(flashinfer_instance(problem._replace(len_q=64), 80), "fi_prefill_hd128_causal_q64_sm80")
+
+
+if __name__ == "__main__":
+    unittest.main()
