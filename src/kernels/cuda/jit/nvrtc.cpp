@@ -8,7 +8,6 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string_view>
 
 namespace flashmoe::cuda {
@@ -24,9 +23,11 @@ std::vector<std::string> candidates() {
   const char* forced = std::getenv("FLASHMOE_NVRTC");
   std::vector<std::string> names;
   if (forced != nullptr && *forced != '\0') {
-    std::istringstream list(forced);
-    for (std::string name; std::getline(list, name, ':');)
-      if (!name.empty()) names.push_back(name);
+    for (std::string_view rest = forced; !rest.empty();) {
+      const std::size_t colon = std::min(rest.find(':'), rest.size());
+      if (colon > 0) names.emplace_back(rest.substr(0, colon));
+      rest.remove_prefix(std::min(colon + 1, rest.size()));
+    }
     return names;
   }
   for (const char* folder : {"", "/usr/local/cuda/lib64/"}) {
