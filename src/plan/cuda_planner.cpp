@@ -161,6 +161,14 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
   CudaKernel found[CudaKernels::max_found];
   int count = 0;
   if (auto s = caps.cuda_kernels->find(p, found, &count, error)) return s;
+  const auto is_possible = [&](const CudaKernel& kernel) {
+    return kernel.takes_list && (options.q_tile == 0 || kernel.q_tile == options.q_tile);
+  };
+  const bool is_listed = options.kv_splits == 0 && takes_list(p) && std::any_of(found, found + count, is_possible);
+  if (is_listed) {
+    count = static_cast<int>(
+        std::remove_if(found, found + count, [](const CudaKernel& kernel) { return !kernel.takes_list; }) - found);
+  }
   const CudaChoice best = choose_cuda({found, static_cast<std::size_t>(count)}, work, options, caps.gpu);
   if (best.kernel == nullptr) {
     return fail(
@@ -169,7 +177,6 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
         "64 or 128 as far as the head size has them",
         static_cast<long long>(p.head_dim), options.q_tile > 0 ? " with this q_tile" : "");
   }
-  const bool is_listed = options.kv_splits == 0 && takes_list(p);
   return finish_cuda_plan(*best.kernel, is_listed ? 0 : best.splits, caps.gpu.sm_count, plan, error);
 }
 

@@ -91,6 +91,11 @@ std::string explained(const fms_attention_plan& plan) {
   return text;
 }
 
+void expect_said(const fms_attention_plan& plan, std::initializer_list<std::string> parts) {
+  const std::string text = explained(plan);
+  for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
 TEST(CudaPlanner, DecodeTakesTheSmallestTileAndFillsTheMachine) {
   for (const int64_t head_dim : {64, 128}) {
     for (const int64_t q_heads : {8, 32}) {
@@ -160,22 +165,15 @@ TEST(CudaPlanner, AShareIsAtLeastABlockOfKeys) {
       }
 }
 
-// The same keys in more CTAs than that would only wait.
 TEST(CudaPlanner, RaggedBatchesAreCountedByTheirRows) {
-  // 63 sequences of one query and one of 2000: the grid has room for 64 x 2000.
-  auto p = problem_of({64, 8, 8, 2000, 8192, 64, true});
-  p.features = FMS_RAGGED_Q;
-  p.total_q = 63 + 2000;
-  p.q = p.o = {0, 64, 512};
-  const auto plan = plan_of(p);
-  EXPECT_EQ(plan.work_items % (64 * 8), 0);
-  EXPECT_GE(plan.work_items, 64 * 8 * (2000 / plan.q_tile));
-  // One sequence of one query, and a grid for 2000: split as decode is.
+  // One sequence of one query, where 2000 might be: CTAs for all SMs to share its keys, and no more.
   auto lone = problem_of({1, 8, 8, 2000, 32768, 64, true});
   lone.features = FMS_RAGGED_Q;
   lone.total_q = 1;
   lone.q = lone.o = {0, 64, 512};
-  EXPECT_GT(plan_of(lone).kv_splits, 4) << explained(plan_of(lone));
+  const auto plan = plan_of(lone);
+  EXPECT_GE(plan.work_items, 4 * sms) << explained(plan);
+  EXPECT_LE(plan.work_items, 5 * sms) << explained(plan);
 }
 
 TEST(CudaPlanner, ForcedChoicesAreTaken) {
@@ -220,6 +218,36 @@ TEST(CudaPlanner, WhatNoGpuCanRunIsRefusedByName) {
   EXPECT_STREQ(error.argument, "problem.bias.kv");
 }
 
+TEST(CudaPlanner, ThereMayBeMoreHeadsThanAGridIsHigh) {
+  EXPECT_EQ(plan_of({70000, 1, 1, 1, 8, 64}).work_items, 70000);
+}
+
+TEST(CudaPlanner, UnequalBatchesHaveAListInsteadOfSplits) {
+  auto p = problem_of({64, 8, 8, 1, 8192, 64});
+  p.features = FMS_KV_LENGTHS;
+  const auto plan = plan_of(p);
+  EXPECT_EQ(plan.kv_splits, 0);
+  EXPECT_GE(plan.work_items, 64 * 8 + sms);
+  expect_said(plan, {"Lengths are the device's to read", "one plan serves any lengths"});
+  EXPECT_EQ(plan_of(p, 3).kv_splits, 3) << "forced";
+  // One prompt of 2,048 among 63 decodes: tiles that there can be, not those of 64 prompts.
+  auto chunk = problem_of({64, 8, 8, 2048, 8192, 64, true});
+  chunk.features = FMS_RAGGED_Q | FMS_RAGGED_KV;
+  chunk.total_q = 63 + 2048;
+  chunk.total_kv = 64 * 4096;
+  chunk.q = chunk.o = chunk.k = chunk.v = {0, 64, 512};
+  const auto listed = plan_of(chunk);
+  EXPECT_LE(listed.work_items, 8 * ((63 + 2048) / listed.q_tile + 64) + 4 * sms + 8);
+  // More sequences than a CTA should look at.
+  EXPECT_GT(plan_of([&] {
+              auto many = problem_of({513, 8, 8, 1, 8192, 64});
+              many.features = FMS_KV_LENGTHS;
+              return many;
+            }())
+                .kv_splits,
+            0);
+}
+
 TEST(CudaPlanner, WorkspacesAndGridsDoNotWrapAround) {
   auto p = problem_of({60000, 1, 1, 1 << 29, 64, 64});
   p.features = FMS_RAGGED_Q;
@@ -231,11 +259,6 @@ TEST(CudaPlanner, WorkspacesAndGridsDoNotWrapAround) {
 }
 
 // ---- the explanation -----------------------------------------------------------------------------------------------
-
-void expect_said(const fms_attention_plan& plan, std::initializer_list<std::string> parts) {
-  const std::string text = explained(plan);
-  for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-}
 
 TEST(CudaPlanner, APlanSaysHowManyCtasThereAreAndWhy) {
   const auto start = plan_of({1, 1, 1, 128, 128, 64});

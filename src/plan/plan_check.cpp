@@ -143,6 +143,7 @@ fms_status check_plan(const fms_attention_plan& plan, fms_error* error) {
 }
 
 fms_status holds_kernel(const fms_attention_plan& plan, const CudaKernel& kernel, fms_error* error) {
+  if (plan.kv_splits == 0 && !kernel.takes_list) return refuse("kv_splits", 0, 1, most_kv_splits, error);
   const auto states = static_cast<int64_t>(cuda_workspace_bytes(split_states(plan), kernel.split_bytes));
   const auto same = [](const char* name, int64_t value, int64_t wanted) { return Choice{name, value, wanted, wanted}; };
   const Choice choices[] = {same("kernel_head_dim", plan.kernel_head_dim, kernel.head_dim),

@@ -16,6 +16,7 @@ struct CudaKernel {
   int32_t q_tile, kv_tile, threads;
   int32_t ctas_per_sm;  // of the compiled code on this device; 0: does not fit
   int64_t split_bytes;  // workspace of one split of one row tile
+  bool takes_list = true;
 };
 
 // The kernels of a device; the planner asks for those that fit a problem.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -24,21 +25,13 @@ const Gpu& gpu() {
   return only;
 }
 
-struct Noticed {
-  bool finding, wrong, conflict;
-};
-
-// Causal, with whole blocks before the diagonal, key warps and splits.
-Noticed noticed(const Mutation& mutation, int64_t head_dim = 64, int32_t q_tile = 32, int32_t kv_splits = 2) {
-  fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 40, head_dim == 64 ? 1000 : 100, head_dim});
-  problem.window_right = 0;
-  AttentionCase one = normal_case(problem);
-  const fms_plan_options options = plan_options(0, kv_splits, q_tile);
+// Runs the case on the kernel of its plan, with texts replaced. Results are in the case then.
+nlohmann::json report_of(AttentionCase& one, const fms_plan_options& options, std::span<const Mutation> mutations) {
   fms_attention_plan plan{};
-  if (fms_attention_plan_make(gpu().context(), &problem, &options, &plan, nullptr) != FMS_OK)
+  if (fms_attention_plan_make(gpu().context(), &one.problem(), &options, &plan, nullptr) != FMS_OK)
     throw std::runtime_error("no plan");
   const cuda::InstanceAxes axes = cuda::axes_of(plan.instance);
-  const std::vector<char> image = mutated_kernel(axes, {&mutation, 1});
+  const std::vector<char> image = mutated_kernel(axes, mutations);
   const auto module = must(runtime::Module::load(gpu().device(), std::as_bytes(std::span(image))));
   const runtime::Function kernel = must(module->function(axes.name()));
 
@@ -58,7 +51,19 @@ Noticed noticed(const Mutation& mutation, int64_t head_dim = 64, int32_t q_tile 
   must(kernel.launch(geometry, arguments));
   must(gpu().device()->synchronize());
   there.copy_back(one);
-  const auto report = nlohmann::json::parse(gpu().reports().at(0));
+  return nlohmann::json::parse(gpu().reports().at(0));
+}
+
+struct Noticed {
+  bool finding, wrong, conflict;
+};
+
+// Causal, with whole blocks before the diagonal, key warps and splits.
+Noticed noticed(const Mutation& mutation, int64_t head_dim = 64, int32_t q_tile = 32, int32_t kv_splits = 2) {
+  fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 40, head_dim == 64 ? 1000 : 100, head_dim});
+  problem.window_right = 0;
+  AttentionCase one = normal_case(problem);
+  const auto report = report_of(one, plan_options(0, kv_splits, q_tile), {&mutation, 1});
   return {!report.at("findings").empty(), !judge(one, OracleAnswer(one)).complaint.empty(),
           metric(report, "vgpu__shared_bank_conflicts.sum") > 0};
 }
@@ -96,6 +101,20 @@ TEST(Mutations, WrongRulesGiveWrongResults) {
       {"the unit of splits", "attention/sequence.cuh", "min(begin + units * split_unit, keys.hi)", "keys.hi"},
   };
   for (const Mutation& mutation : rules) EXPECT_TRUE(noticed(mutation).wrong) << mutation.name;
+}
+
+// Short problems are edges alone. Blocks that every row sees need neither a mask nor a look at their values.
+TEST(Mutations, EdgeBlocksThatEveryRowSeesAreCheap) {
+  constexpr Mutation careful[] = {{"values of all blocks", "attention/walk.cuh", "!is_whole(first) && ", ""},
+                                  {"a mask for all blocks", "attention/walk.cuh", "if (!is_whole(second)) ", ""}};
+  AttentionCase as_it_is = normal_case(simple_problem(FMS_F16, {1, 1, 1, 128, 128, 64})), with_care = as_it_is;
+  const auto instructions = [](AttentionCase& one, std::span<const Mutation> mutations) {
+    return metric(report_of(one, plan_options(0, 1, 16), mutations), "vgpu__ptx_inst_executed.sum");
+  };
+  const double now = instructions(as_it_is, {}), before = instructions(with_care, careful);
+  std::cout << "  S = 128, D = 64: " << now << " instructions, " << before << " with care for all blocks (virtual)\n";
+  EXPECT_LE(now, 0.8 * before);
+  EXPECT_EQ(as_it_is.output_bytes(), with_care.output_bytes());
 }
 
 TEST(Mutations, RowsWithoutASwizzleMeetInBanks) {

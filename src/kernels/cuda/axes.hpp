@@ -16,6 +16,11 @@ inline constexpr int split_unit = 8;
 // Unequal batches: one sequence of a list has at most this many splits, and a CTA's item takes so many bytes.
 inline constexpr int most_list_splits = 1024, list_item_bytes = 32;
 
+// Wide tiles have no register to spare for a place that cannot be computed from the grid again.
+constexpr bool takes_list(TileClass tile_class) {
+  return tile_class != TileClass::wide;
+}
+
 // The shape of a CTA. A warp owns 16 query rows. With several key warps each takes its share of every block of keys,
 // and they combine at the end.
 struct Tile {

@@ -14,16 +14,22 @@ namespace flashmoe::cuda {
 template <class Shape>
 FMS_DEVICE void forward(const ForwardParams& params) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
-  auto& listed = *reinterpret_cast<Item*>(shared_memory + Shape::item_begin);
+  [[maybe_unused]] auto& listed = *reinterpret_cast<Item*>(shared_memory + Shape::item_begin);
   const auto place = [&](uint32 thread) {
-    return TilePlace<Shape>(params, thread, params.splits != 0 ? item_of_grid<Shape>(params) : listed);
-  };
-  if (params.splits == 0) {
-    if (threadIdx.x < warp_lanes) {
-      WorkList<Shape>(params, static_cast<int>(threadIdx.x)).find(static_cast<int>(blockIdx.x), listed);
+    if constexpr (Shape::takes_list) {
+      return TilePlace<Shape>(params, thread, params.splits != 0 ? item_of_grid<Shape>(params) : listed);
+    } else {
+      return TilePlace<Shape>(params, thread, item_of_grid<Shape>(params));
     }
-    __syncthreads();
-    if (listed.sequence < 0) return;
+  };
+  if constexpr (Shape::takes_list) {
+    if (params.splits == 0) {
+      if (threadIdx.x < warp_lanes) {
+        WorkList<Shape>(params, static_cast<int>(threadIdx.x)).find(static_cast<int>(blockIdx.x), listed);
+      }
+      __syncthreads();
+      if (listed.sequence < 0) return;
+    }
   }
   RowState<Shape> state;
   state.clear(params.lowest);

@@ -9,6 +9,9 @@ namespace flashmoe::cuda {
 struct KeyRange {
   int lo, hi;
 };
+FMS_DEVICE KeyRange both(KeyRange a, KeyRange b) {
+  return {max(a.lo, b.lo), min(a.hi, b.hi)};
+}
 FMS_DEVICE int divide(int n, Division by) {
   return by.magic != 0 ? static_cast<int>(__umulhi(static_cast<uint32>(n), by.magic) >> by.shift) : n;
 }

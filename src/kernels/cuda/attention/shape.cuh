@@ -13,6 +13,7 @@ struct ForwardShape {
   static constexpr Tile tile = tile_of(Class, Dim);
   static constexpr int dim = Dim;
   static constexpr bool is_paged = Paged, is_modified = Modified;
+  static constexpr bool takes_list = cuda::takes_list(Class);
 
   static constexpr int row_warps = tile.row_warps, key_warps = tile.key_warps, warps = row_warps * key_warps;
   static constexpr int threads = tile.threads(), rows = tile.rows(), ctas_per_sm = tile.ctas_per_sm;

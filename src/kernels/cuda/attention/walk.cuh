@@ -35,7 +35,7 @@ class Walk {
         tile_(tile),
         shared_(shared),
         mine_(tile.keys(params)),
-        whole_(tile.keys_of_all(params)),
+        whole_(both(tile.keys_of_all(params), mine_)),
         copy_(params, tile, shared_) {
     const int first_key = tile_.key_warp() * Shape::warp_keys, lane = tile_.lane;
     keys_at_ = shared_ + Rows::offset(first_key + lane % 8 + lane / 16 * 8, lane / 8 % 2);
@@ -209,7 +209,7 @@ class Walk {
   // Every row sees all keys of the block: short problems have such blocks in the edge path too, and there they need
   // neither a mask nor a look at values that nobody may see.
   FMS_DEVICE bool is_whole(int first) const {
-    return first >= max(whole_.lo, mine_.lo) && first + Shape::keys <= min(whole_.hi, mine_.hi);
+    return first >= whole_.lo && first + Shape::keys <= whole_.hi;
   }
 
   // ---- all blocks --------------------------------------------------------------------------------------------------
@@ -259,8 +259,8 @@ class Walk {
 
   FMS_DEVICE void all_blocks(RowState<Shape>& state) const {
     // Every row sees these, and they can be copied in chunks.
-    const int whole_lo = max(whole_.lo, mine_.lo);
-    const int whole_hi = p_.is_aligned != 0 && p_.head_dim == Shape::dim ? min(whole_.hi, mine_.hi) : 0;
+    const int whole_lo = whole_.lo;
+    const int whole_hi = p_.is_aligned != 0 && p_.head_dim == Shape::dim ? whole_.hi : 0;
     Scores current;
     [[maybe_unused]] Scores ahead;
     Scores& next = Shape::looks_ahead ? ahead : current;
@@ -295,7 +295,7 @@ class Walk {
   const TilePlace<Shape> tile_;
   const uint32 shared_;
   const KeyRange mine_;   // the keys of this CTA
-  const KeyRange whole_;  // what every row sees
+  const KeyRange whole_;  // of them, what every row sees
   const TileCopy<Shape> copy_;
   uint32 keys_at_, values_at_;                               // this lane's places in the first block of each
   uint32 q_[Shape::keeps_queries ? Shape::dim / 16 : 1][4];  // (16, dim)

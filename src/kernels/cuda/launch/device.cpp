@@ -48,7 +48,8 @@ plan::CudaKernel kernel_of(const InstanceAxes& axes, int ctas_per_sm) {
           tile.keys,
           tile.threads(),
           ctas_per_sm,
-          int64_t{tile.row_warps} * state_floats(axes.dim) * int64_t{sizeof(float)}};
+          int64_t{tile.row_warps} * state_floats(axes.dim) * int64_t{sizeof(float)},
+          takes_list(axes.tile_class)};
 }
 
 }  // namespace
