@@ -12,6 +12,10 @@
 //    "grid" "run": {"ctas": 4, "offset": 61}}                optional: one simulation of all paths in turn instead,
 //    cycle for cycle
 //
+//   {"report": FILE of VGPU_REPORT with paths, of one launch, "sass": FILE of `nvdisasm -c -hex -gp`, "gpu": as above,
+//    "grid": [x, y, z]}: the whole pipeline from the virtual GPU on. Answer: "launch_cycles", "unmatched_weight",
+//    "doubts", "refusals".
+//
 // Answer: "ctas": [{"alone", "shared"}] and "use" (of the last path, R resident); with "steady" the same in the middle
 // of its loop; with "grid" "launch_cycles"; with "run" "cycles", "ends" and "busy". Of many kinds of CTA some are
 // simulated, and the others lie between them by their number of instructions. A request of a "gpu" alone: its "facts";
@@ -27,6 +31,7 @@
 #include "predict/device.hpp"
 #include "predict/sass.hpp"
 #include "support/json.hpp"
+#include "workflow/predict/prediction.hpp"
 
 namespace {
 
@@ -119,6 +124,21 @@ Json described_file(const std::string& file) {
   return answer;
 }
 
+Json through_the_pipeline(const Json& request, const Gpu& gpu) {
+  const auto file = request.at("sass").get<std::string>();
+  std::ifstream in(file);
+  const auto sass = parse_sass(std::string{std::istreambuf_iterator<char>(in), {}}, file);
+  if (!sass) return {{"error", sass.error().to_string()}};
+  const auto launches = workflow::read_launches(request.at("report").get<std::string>());
+  if (launches.size() != 1) return {{"error", "not the report of one launch"}};
+  const auto found = workflow::predict_launch(launches[0], *sass, gpu, request.at("grid").get<Grid>());
+  if (!found) return {{"error", found.error().to_string()}};
+  return {{"launch_cycles", found->prediction.cycles},
+          {"unmatched_weight", found->unmatched_weight},
+          {"doubts", found->prediction.doubts},
+          {"refusals", found->prediction.refusals}};
+}
+
 // Which of so many kinds are simulated: the first few, where a loop has not yet its rhythm, then fewer and fewer.
 std::vector<std::size_t> simulated_of(std::size_t kinds) {
   std::vector<std::size_t> some;
@@ -147,6 +167,7 @@ class Points {
     if (!request.contains("gpu")) return described_file(request.at("sass").get<std::string>());
     const auto gpu = read_gpu(request.at("gpu"));
     if (!gpu) return {{"error", gpu.error().to_string()}};
+    if (request.contains("report")) return through_the_pipeline(request, *gpu);
     if (request.contains("kinds")) return launch_of_kinds(request, *gpu);
     if (!request.contains("sass")) return facts(*gpu);
     const std::string key = request.at("sass").get<std::string>() + '\n' + request.value("kernel", "");
