@@ -134,7 +134,7 @@ def main() -> None:
         killed = completed = 0
         for index in range(rounds):
             which = index % len(bench.commands)
-            longest = 1.5 * short_seconds if bench.commands[which] is bench.short else LONGEST_ROUND_SECONDS
+            longest = 3 * short_seconds if bench.commands[which] is bench.short else LONGEST_ROUND_SECONDS
             wait = chance.uniform(0, min(LONGEST_ROUND_SECONDS, longest))
             process = bench.start(bench.commands[which])
             try:
