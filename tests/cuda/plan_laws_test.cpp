@@ -29,7 +29,9 @@ class Card {
   // Asked for once for each head size: reading cubins' names is slower than planning.
   [[nodiscard]] std::span<const plan::CudaKernel> kernels_for(const fms_attention_problem& problem) {
     Found& found = by_head_dim_[problem.head_dim];
-    if (found.count == 0) EXPECT_EQ(kernels_->find(problem, found.kernels, &found.count, nullptr), FMS_OK);
+    if (found.count == 0) {
+      EXPECT_EQ(kernels_->find(problem, found.kernels, &found.count, nullptr), FMS_OK);
+    }
     return {found.kernels, static_cast<std::size_t>(found.count)};
   }
 

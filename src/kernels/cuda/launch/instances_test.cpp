@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <span>
 #include <string>
 
 #include "devices/device.hpp"
+#include "images/fatbin.hpp"
 #include "kernels/cuda/launch/images.hpp"
 
 namespace flashmoe::cuda {
@@ -71,13 +73,14 @@ TEST(Instances, EveryListedOneIsInTheLibraryAsPtx) {
   if (images().empty()) GTEST_SKIP() << "built without a CUDA toolkit";
   for (const InstanceAxes& axes : listed_instances()) {
     int found = 0;
-    for (const Image& image : images())
-      if (image.architecture == 0 && axes.name() == image.kernel) {
-        ++found;
-        const std::string text(reinterpret_cast<const char*>(image.begin),
-                               static_cast<std::size_t>(image.end - image.begin));
-        EXPECT_NE(text.find(".entry " + axes.name() + "("), std::string::npos) << axes.name();
-      }
+    for (const Image& image : images()) {
+      if (axes.name() != image.kernel) continue;
+      ++found;
+      const auto entries = read_fatbin(std::as_bytes(std::span(image.ptx_begin, image.ptx_end)));
+      ASSERT_TRUE(entries && entries->size() == 1) << axes.name();
+      EXPECT_EQ(entries->front().kind, FatbinEntry::Kind::ptx);
+      EXPECT_NE(entries->front().text().find(".entry " + axes.name() + "("), std::string::npos) << axes.name();
+    }
     EXPECT_EQ(found, 1) << axes.name();
   }
 }
