@@ -258,10 +258,11 @@ class Strangers(unittest.TestCase):
     def test_pairs_of_one_table_are_counted_by_their_gap(self) -> None:
         slow, fast, other = (one for one in self.KERNELS if one.name in ("1 naive", "10 warptiling", "fp32 v00"))
         answers = [Answer(slow, 200.0), Answer(fast, 100.0), Answer(other, 1.0)]
-        ((believed, close),) = orders(answers).values()
-        self.assertEqual((believed.pairs, believed.right, close.pairs), (1, 1, 0))
-        ((believed, close),) = orders([Answer(slow, 99.0), Answer(fast, 100.0)]).values()
-        self.assertEqual((believed.pairs, close.pairs, close.right), (0, 1, 0))
+        (found,) = orders(answers).values()
+        self.assertEqual((found.all.pairs, found.all.right), (1, 1))
+        self.assertEqual((found.believed.pairs, found.believed.right, found.near.pairs), (1, 1, 0))
+        (found,) = orders([Answer(slow, 99.0), Answer(fast, 100.0)]).values()
+        self.assertEqual((found.all.pairs, found.all.right, found.believed.pairs), (1, 0, 0))
         self.assertEqual(orders([Answer(slow, 200.0, "refused"), Answer(fast, 100.0)]), {})
 
 

@@ -1,9 +1,12 @@
 """Holds the model of src/predict against what others have measured and published.
 
-    validate.py --program PREDICT_POINTS --cut-cubins CUT_CUBINS [--write-docs] [--quick]
+    validate.py --program PREDICT_POINTS --cut-cubins CUT_CUBINS [--pipeline BUILD] [--write-docs] [--quick] [--rebase]
 
-Prints the figures of docs/predict-validation.md and exits with 1 if one of those that must hold does not; --write-docs
-writes that page and its picture. --quick: the checks without a clock alone. The first run downloads a wheel of 755 MB
+Prints the figures of docs/predict-validation.md and exits with 1 if one of those that must hold does not, or if the
+model is not the frozen one: each figure is held against frozen.json. --rebase writes that file as the next version of
+the model, which docs/predict.md then has to tell of. --write-docs writes the page and its picture. --quick: the checks
+without a clock alone. --pipeline: the same points from a fresh build as well, through peers_host and the virtual GPU of
+that build tree; what it says is shown, and bound by nothing. The first run downloads a wheel of 755 MB
 (measured_programs.py says what stays of it).
 """
 
@@ -12,16 +15,19 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from declared_paths import faults, tensor_flops
-from fits import tensor_pipe_cycles
+from fits import geometric_mean, tensor_pipe_cycles
+from frozen import Figures, Frozen, moved, point_key, use_key
 from judgement import EVENTS_CARD, MODEL, Facts, HeldOut, held_out, never_fitted, ratios, signs
 from measured_programs import Programs, programs
 from model import Model, kernel_name
-from page import Page, write
+from page import Fresh, Page, write
+from pipeline import Pipeline, is_covered
 from published import Card, Point, read_cards, read_points
 from sass_steps import steps
 
@@ -180,24 +186,74 @@ def validated(model: Model, points: Sequence[Point], cards: dict[str, Card], qui
     return page, checks_of(page, facts, cards)
 
 
+def through_the_pipeline(model: Model, page: Page, cards: dict[str, Card], build_tree: Path) -> list[Fresh]:
+    """Held out on the rows that it covers, beside the measured program's declared path on the same rows."""
+    points = [point for point in page.points if is_covered(point)]
+    declared = page.cycles
+    assert declared is not None
+    with tempfile.TemporaryDirectory() as scratch:
+        host, driver = build_tree / "tests" / "peers" / "peers_host", build_tree / "vgpu" / "libcuda.so.1"
+        pipeline = Pipeline(model, host, driver, Path(scratch))
+
+        def cycles(point: Point) -> float:
+            return pipeline.cycles(point, cards[point.card])
+
+        both = [held_out(points, page.facts, one, one) for one in (declared, cycles)]
+        found = []
+        for card in both[0].cards():
+            rows = [point for point in points if point.card == card]
+            ratio = geometric_mean(cycles(point) / declared(point) for point in rows)
+            errors = [one.mean(MODEL, [card]) for one in both]
+            found.append(Fresh(card, len(rows), errors[0], errors[1], ratio))
+        return found
+
+
+def figures_of(page: Page) -> Figures:
+    """Everything that the model itself said: no clock and no fit is in it."""
+    found = {use_key(use.kernel, use.card, use.what): use.predicted for use in page.uses}
+    if page.cycles is not None:
+        found |= {point_key(point): page.cycles(point) for point in page.points if point.use != "excluded"}
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True, help="the built predict_points")
     parser.add_argument("--cut-cubins", required=True, help="the built cut_cubins")
     parser.add_argument("--write-docs", action="store_true")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rebase", action="store_true")
+    parser.add_argument("--pipeline", type=Path, metavar="BUILD", help="a build tree with peers_host and vgpu")
     arguments = parser.parse_args()
+    if arguments.quick and arguments.rebase:
+        parser.error("--rebase writes all figures, --quick has but a few")
+    if arguments.write_docs and not arguments.pipeline:
+        parser.error("the page has a table of the --pipeline")
     files = programs(arguments.cut_cubins)
     with Model(arguments.program, files) as model:
         wrong = path_faults(model, files)
         page, checks = validated(model, read_points(), read_cards(), arguments.quick)
+        now = figures_of(page)
+        if arguments.pipeline:
+            page.pipeline = through_the_pipeline(model, page, read_cards(), arguments.pipeline)
     for fault in wrong:
         print(f"declared path: {fault}")
+    frozen = Frozen.read()
+    if arguments.rebase:
+        frozen = Frozen(frozen.version + 1, now)
+        frozen.write()
+    changes = moved(frozen.figures, now, whole=not arguments.quick)
+    for change in changes:
+        print(f"MOVED  {change}")
+    for row in page.pipeline:
+        print(f"shown  {row}")
     for check in checks:
         print(f"{'holds' if check.holds else 'FAILS'}  {check.what}: {check.figure} ({check.bound})")
     if arguments.write_docs and not arguments.quick:
         write(page, checks, DOCS)
-    return 0 if not wrong and all(check.holds for check in checks) else 1
+    if changes:
+        print(f"the model is not version {frozen.version}: run this with --rebase, and tell of it in docs/predict.md")
+    return 0 if not wrong and not changes and all(check.holds for check in checks) else 1
 
 
 if __name__ == "__main__":
