@@ -95,7 +95,7 @@ TEST(Mutations, EveryWaitBarrierAndFenceIsMissed) {
 
 TEST(Mutations, WrongRulesGiveWrongResults) {
   constexpr Mutation rules[] = {
-      {"the mask", "attention/score_rules.cuh", "s = minus_infinity;", "{}"},
+      {"the mask", "attention/score_rules.cuh", "s = minus_infinity();", "{}"},
       {"the fading of what was met before", "attention/row_state.cuh", "sum[h] *= factor;", ""},
       {"the order of a pair", "atoms/mma.cuh", ": \"f\"(high), \"f\"(low)", ": \"f\"(low), \"f\"(high)"},
       {"the unit of splits", "attention/sequence.cuh", "min(begin + units * split_unit, keys.hi)", "keys.hi"},

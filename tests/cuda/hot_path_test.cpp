@@ -140,7 +140,7 @@ TEST_F(HotPath, APlanAsksTheDriverOnlyTheFirstTime) {
 // Threads that want a kernel for the first time together load it once, for all contexts of the process: one for each
 // tile class of a head size that no other test has.
 TEST_F(HotPath, AKernelIsLoadedOnce) {
-  constexpr int threads = 8, classes = 2;
+  constexpr int threads = 8, classes = 3;
   const fms_attention_problem problem = simple_problem(FMS_BF16, {1, 1, 1, 128, 128, 32});
   const auto run_on = [&](const fms_context* context) {
     counting_driver_reset();

@@ -116,6 +116,11 @@ std::string plans() {
   return text;
 }
 
+TEST(Images, HaveEveryListedKernelAsPtx) {
+  for (const cuda::InstanceAxes& axes : cuda::listed_instances())
+    EXPECT_NE(image_entry(axes.name(), 0).text().find(".entry " + axes.name() + "("), std::string::npos) << axes.name();
+}
+
 TEST(Plans, StayAsTheyAreUnlessMeant) {
   const std::string golden = FMS_PLANS_GOLDEN;
   const std::string made = plans();

@@ -4,12 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <set>
-#include <span>
 #include <string>
 
 #include "devices/device.hpp"
-#include "images/fatbin.hpp"
-#include "kernels/cuda/launch/images.hpp"
 
 namespace flashmoe::cuda {
 namespace {
@@ -66,22 +63,6 @@ TEST(Instances, TilesFitTheSharedMemoryOfTheGpusTheyAreFor) {
     } else if (is_listed(axes)) {
       EXPECT_LE(bytes, of_an_a100) << axes.name();
     }
-  }
-}
-
-TEST(Instances, EveryListedOneIsInTheLibraryAsPtx) {
-  if (images().empty()) GTEST_SKIP() << "built without a CUDA toolkit";
-  for (const InstanceAxes& axes : listed_instances()) {
-    int found = 0;
-    for (const Image& image : images()) {
-      if (axes.name() != image.kernel) continue;
-      ++found;
-      const auto entries = read_fatbin(std::as_bytes(std::span(image.ptx_begin, image.ptx_end)));
-      ASSERT_TRUE(entries && entries->size() == 1) << axes.name();
-      EXPECT_EQ(entries->front().kind, FatbinEntry::Kind::ptx);
-      EXPECT_NE(entries->front().text().find(".entry " + axes.name() + "("), std::string::npos) << axes.name();
-    }
-    EXPECT_EQ(found, 1) << axes.name();
   }
 }
 
