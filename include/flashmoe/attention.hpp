@@ -261,6 +261,9 @@ class Context {
     return Plan(plan);
   }
 
+  // Loads or compiles what the plan runs, which its first run would do.
+  void prepare(const Plan& plan) const { call(fms_attention_prepare, raw(), &plan.raw()); }
+
   // Returns what really ran.
   fms_run_info run(const Plan& plan, const Args& args, const Workspace& workspace, fms_stream stream = nullptr) const {
     return run(plan, args, workspace.data(), workspace.bytes(), stream);

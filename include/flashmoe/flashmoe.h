@@ -3,6 +3,7 @@
  *   context  = a device: what it is, what it can do           fms_context_create
  *   problem  = shapes, strides, types and features, no data   fms_attention_problem_init
  *   plan     = the choices made for a problem on a device     fms_attention_plan
+ *   prepare  = loads or compiles what a plan runs; optional   fms_attention_prepare
  *   run      = pointers in, attention out                     fms_attention_run
  *
  * For every batch b, query head h, query row i, with kv head g = h / (q_heads / kv_heads):
@@ -252,6 +253,11 @@ FMS_API fms_status fms_attention_plan_make(const fms_context* context, const fms
 FMS_API size_t fms_plan_explain(const fms_attention_plan* plan, char* text, size_t capacity);
 FMS_API size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t capacity);
 
+/* Makes ready what run would otherwise make ready at its first call of this kind: on a GPU the kernel is loaded, or
+ * compiled where the library has none inside (seconds). Worth calling before a stream begins to capture, and before
+ * anything is timed. On the CPU there is nothing to do but to check the plan. What failed is tried again next time. */
+FMS_API fms_status fms_attention_prepare(const fms_context* context, const fms_attention_plan* plan, fms_error* error);
+
 /* ---- run ----------------------------------------------------------------------------------------------------- */
 
 /* What really ran, reported by the kernel itself. */
@@ -295,8 +301,9 @@ typedef void* fms_stream;
 
 /* workspace: at least plan.workspace_bytes, aligned to FMS_WORKSPACE_ALIGNMENT; NULL if that is 0. One run at a time
  * may use it. On a GPU every pointer is the device's, the caller's context is current, and run returns when the kernel
- * is queued on the stream: no synchronisation, no allocation, so a stream may be capturing. Index arrays are not
- * checked there. On the CPU, index arrays (cu_q, cu_kv, kv_lengths, block_table) are checked before anything is read; a
+ * is queued on the stream: no synchronisation, no allocation, so a stream may be capturing. A kernel stays loaded until
+ * the process ends: the context may go while work is queued, and graphs may be replayed afterwards. With several GPUs
+ * one thread may serve all of them, whichever is current. Index arrays are not checked there. On the CPU, index arrays (cu_q, cu_kv, kv_lengths, block_table) are checked before anything is read; a
  * caller that changes them meanwhile gets an error or a wrong answer, and no byte outside its tensors is touched.
  *
  * o, lse and the workspace share no element with each other or with anything that is read; run refuses it otherwise.

@@ -291,6 +291,12 @@ size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t capacity
   return print_plan(plan, text, capacity, "null", flashmoe::plan::to_json);
 }
 
+fms_status fms_attention_prepare(const fms_context* context, const fms_attention_plan* plan, fms_error* error) {
+  if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");
+  if (plan == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "plan", "plan is NULL");
+  return enter(error, [&, plan = *plan] { return check_here(*context, plan, error); });
+}
+
 fms_status fms_attention_run(const fms_context* context, const fms_attention_plan* plan, const fms_attention_args* args,
                              void* workspace, size_t workspace_bytes, fms_stream stream, fms_error* error) {
   if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");

@@ -51,6 +51,7 @@ class DeviceRun {
     one_.reset_outputs();
     there_.copy_outputs_to_device(one_);
   }
+  fms_status prepare(fms_error* error) const { return fms_attention_prepare(context_.get(), &plan_, error); }
   fms_status run(fms_stream stream, fms_error* error) const {
     const fms_attention_args args = there_.args();
     return fms_attention_run(context_.get(), &plan_, &args, reinterpret_cast<void*>(workspace_->address()),

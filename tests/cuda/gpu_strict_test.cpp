@@ -158,6 +158,7 @@ TEST_F(Strict, TheLibraryPlansWithoutACurrentContext) {
   fms_error error{};
   ASSERT_EQ(call().context_current(&current), success);
   EXPECT_EQ(current, nullptr) << "it left one behind";
+  EXPECT_EQ(run.prepare(&error), FMS_OK) << error.message;
   run.allocate();
   EXPECT_EQ(run.run(nullptr, &error), FMS_DEVICE_ERROR);
   EXPECT_NE(std::string(error.message).find("make a context of this GPU current"), std::string::npos) << error.message;

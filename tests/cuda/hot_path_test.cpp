@@ -165,6 +165,24 @@ TEST_F(HotPath, AKernelIsLoadedOnce) {
   EXPECT_EQ(run_on(another.get()), 0);
 }
 
+// A kernel that has to be compiled is compiled by prepare, so that run launches and nothing else.
+TEST_F(HotPath, AfterPrepareARunIsOneLaunch) {
+  setenv("FLASHMOE_NVRTC", FMS_INSTANT_NVRTC, 1);
+  setenv("FLASHMOE_CACHE_DIR", "/no/such/folder", 1);
+  fms_attention_problem problem = simple_problem(FMS_BF16, {64, 8, 8, 128, 128, 144});
+  problem.softcap = 20;
+  const Call call("softcap", context_.get(), problem);
+  ASSERT_EQ(call.plan.kv_splits, 1);
+  fms_error error{};
+  counting_driver_reset();
+  ASSERT_EQ(fms_attention_prepare(context_.get(), &call.plan, &error), FMS_OK) << to_string(error);
+  EXPECT_EQ(counting_driver_calls("cuLibraryLoadData"), 1);
+  counting_driver_reset();
+  ASSERT_EQ(call.run(context_.get()), FMS_OK);
+  EXPECT_EQ(counting_driver_calls("cuLaunchKernel"), 1);
+  EXPECT_EQ(counting_driver_all_calls(), 1);
+}
+
 TEST_F(HotPath, TheCounterCounts) {
 #if FMS_COUNT_ALLOCATIONS
   EXPECT_TRUE(allocations_are_counted());

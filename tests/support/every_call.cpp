@@ -125,6 +125,14 @@ std::vector<EveryCall> every_call(const CallSetting& setting) {
       {"fms_plan_json",
        {{"plan", false}, {"text", false}},
        [&](int null_at, fms_error*) { return print(setting, Pointers(null_at), fms_plan_json); }},
+      {"fms_attention_prepare",
+       {{"context", true}, {"plan", true}, error_parameter},
+       [&](int null_at, fms_error* error) {
+         Pointers to(null_at);
+         const auto* context = to.next(setting.context);
+         const auto* plan = to.next(&setting.plan);
+         return fms_attention_prepare(context, plan, to.next(error));
+       }},
       {"fms_attention_run",
        {{"context", true}, {"plan", true}, {"args", true}, {"workspace", true}, error_parameter},
        [&](int null_at, fms_error* error) { return run(setting, Pointers(null_at), error); }},
