@@ -38,7 +38,7 @@ std::string found_on_path(const std::string& program) {
   const std::string path = value == nullptr ? "" : value;
   for (std::size_t from = 0; from <= path.size();) {
     const auto to = std::min(path.find(':', from), path.size());
-    const std::string found = path.substr(from, to - from) + "/" + program;
+    std::string found = path.substr(from, to - from) + "/" + program;
     if (access(found.c_str(), X_OK) == 0) return found;
     from = to + 1;
   }

@@ -22,7 +22,7 @@ std::string ptxas_path() {
   const auto is_there = [](const std::string& path) { return access(path.c_str(), X_OK) == 0; };
   if (const std::string home = set("CUDA_HOME"); !home.empty() && is_there(home + "/bin/ptxas"))
     return home + "/bin/ptxas";
-  if (const std::string found = found_on_path("ptxas"); !found.empty()) return found;
+  if (std::string found = found_on_path("ptxas"); !found.empty()) return found;
   const std::string usual = "/usr/local/cuda/bin/ptxas";
   return is_there(usual) ? usual : "";
 }
