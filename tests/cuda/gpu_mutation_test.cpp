@@ -107,7 +107,8 @@ TEST(Mutations, WrongRulesGiveWrongResults) {
 TEST(Mutations, EdgeBlocksThatEveryRowSeesAreCheap) {
   constexpr Mutation careful[] = {{"values of all blocks", "attention/walk.cuh", "!is_whole(first) && ", ""},
                                   {"a mask for all blocks", "attention/walk.cuh", "if (!is_whole(second)) ", ""}};
-  AttentionCase as_it_is = normal_case(simple_problem(FMS_F16, {1, 1, 1, 128, 128, 64})), with_care = as_it_is;
+  const fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 128, 128, 64});
+  AttentionCase as_it_is = normal_case(problem), with_care = normal_case(problem);
   const auto instructions = [](AttentionCase& one, std::span<const Mutation> mutations) {
     return metric(report_of(one, plan_options(0, 1, 16), mutations), "vgpu__ptx_inst_executed.sum");
   };
