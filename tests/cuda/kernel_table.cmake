@@ -3,6 +3,6 @@ execute_process(COMMAND ${TOOL} --markdown OUTPUT_VARIABLE table COMMAND_ERROR_I
 file(WRITE ${TO} "# Kernels in the library
 
 Made by the target `kernel_table` from the compiled images (ptxas of CUDA 13.0); the test `cuda_kernel_resources` fails when
-one of them spills or uses local memory, and the build itself refuses it. CTAs per SM are arithmetic on these figures.
+one of them spills or uses local memory. CTAs per SM are arithmetic on these figures.
 
 ${table}")
