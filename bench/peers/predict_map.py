@@ -52,7 +52,7 @@ class Row:
     side: str
     cycles: float
     microseconds: float
-    ctas: int  # of the launch with the most
+    ctas: int  # of the longest launch
     launches: int
     refusal: str  # empty: predicted
     doubts: int
@@ -71,7 +71,7 @@ class Row:
 def row_of(gpu: str, problem: Problem, heads: int, found: Predicted) -> Row:
     return Row(
         gpu, problem.len_q, heads, problem.head_dim, problem.causal, found.side, round(found.cycles, 1),
-        round(found.microseconds, 3), max(found.ctas), len(found.ctas), found.refusals[0] if found.refusals else "",
+        round(found.microseconds, 3), found.main_ctas, len(found.ctas), found.refusals[0] if found.refusals else "",
         len(found.doubts),
     )  # fmt: skip
 

@@ -71,7 +71,8 @@ class Standing(Mapper):
 
     def predict_recorded(self, run: int, times: int = 1) -> Predicted:
         ctas = [16 * run * times]
-        return Predicted(FLASHINFER, ["k"], ctas if ctas[0] >= 100 else [2 * ctas[0], 1], 1.0, 1.0, "", [], [])
+        launched = ctas if ctas[0] >= 100 else [2 * ctas[0], 1]
+        return Predicted(FLASHINFER, ["k"], launched, launched[0], 1.0, 1.0, "", [], [])
 
 
 class Runs(unittest.TestCase):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -44,6 +45,7 @@ class Predicted:
     side: str
     kernels: list[str]
     ctas: list[int]
+    main_ctas: int  # of the longest launch
     cycles: float
     microseconds: float  # at the boost clock
     limiter: str  # of the longest launch
@@ -62,7 +64,8 @@ def from_answer(side: str, answer: dict[str, Any]) -> Predicted:
     return Predicted(
         side=side,
         kernels=[launch["kernel"] for launch in launches],
-        ctas=[launch["grid"][0] * launch["grid"][1] * launch["grid"][2] for launch in launches],
+        ctas=[math.prod(launch["grid"]) for launch in launches],
+        main_ctas=math.prod(longest["grid"]),
         cycles=answer["cycles"],
         microseconds=answer["boost"]["us"],
         limiter=longest["limiter"],

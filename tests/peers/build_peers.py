@@ -78,9 +78,8 @@ for _head_dim in (64, 128):
                 continue
             INSTANCES[f"fa2_fwd_{_name}{_suffix}"] = _flash_attention(_causal, True, _head_dim, sm=_sm)
             INSTANCES[f"fa2_fwd_{_name}_uneven{_suffix}"] = _flash_attention(_causal, False, _head_dim, sm=_sm)
-            # Of 164 KB of shared memory a tile of 64 rows takes as many KV steps as its registers allow.
-            _steps = 4 if _head_dim == 64 else 2
-            INSTANCES[f"fi_prefill_{_name}{_suffix}"] = _flashinfer_prefill(_head_dim, _causal, _steps, sm=_sm)
+            # Of 164 KB of shared memory a tile takes as many KV steps as its registers allow.
+            INSTANCES[f"fi_prefill_{_name}{_suffix}"] = _flashinfer_prefill(_head_dim, _causal, 4, sm=_sm)
             INSTANCES[f"fi_prefill_{_name}_q64{_suffix}"] = _flashinfer_prefill(_head_dim, _causal, 8, 64, _sm)
 
 # What FlashAttention-2 wants of torch: the state of the random generator (dropout is off) and error checks.
