@@ -302,8 +302,8 @@ typedef void* fms_stream;
 /* workspace: at least plan.workspace_bytes, aligned to FMS_WORKSPACE_ALIGNMENT; NULL if that is 0. One run at a time
  * may use it. On a GPU every pointer is the device's, the caller's context is current, and run returns when the kernel
  * is queued on the stream: no synchronisation, no allocation, so a stream may be capturing. A kernel stays loaded until
- * the process ends: the context may go while work is queued, and graphs may be replayed afterwards. With several GPUs
- * one thread may serve all of them, whichever is current. Index arrays are not checked there. On the CPU, index arrays (cu_q, cu_kv, kv_lengths, block_table) are checked before anything is read; a
+ * the process ends, so the context may go and graphs may be replayed afterwards. One thread may serve several GPUs.
+ * Index arrays are not checked there, but on the CPU (cu_q, cu_kv, kv_lengths, block_table) before anything is read: a
  * caller that changes them meanwhile gets an error or a wrong answer, and no byte outside its tensors is touched.
  *
  * o, lse and the workspace share no element with each other or with anything that is read; run refuses it otherwise.

@@ -246,7 +246,8 @@ void random_layout(Random& random, fms_attention_problem& p, const RandomProblem
   const bool alike = random.chance(0.5) && p.value_dim == p.head_dim;
   p.v = alike ? p.k : random_row_strides(random, kv_batch, p.kv_heads, kv_rows, p.value_dim, true);
   if ((p.features & FMS_BIAS) != 0) {
-    p.bias = random_bias_strides(random, p, limits.cpu_only && random.chance(0.3) ? random.between(2, 4) : 1);
+    p.bias =
+        random_bias_strides(random, p, limits.cpu_only && p.batch > 1 && random.chance(0.8) ? random.between(2, 4) : 1);
   }
   if ((p.features & FMS_BIAS2) != 0) {
     p.bias2 = random_bias_strides(random, p, random.between(0, 3) == 0 ? 2 : 1);
