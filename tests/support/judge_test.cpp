@@ -153,7 +153,7 @@ TEST(RandomProblem, DrawsEveryFeatureAndEveryKindOfShape) {
     seen["head_dim above 128"] += p.head_dim > 128;
     seen["values of another size"] += p.value_dim != p.head_dim;
     seen["two biases"] += (p.features & FMS_BIAS) != 0 && (p.features & FMS_BIAS2) != 0;
-    seen["bias of groups"] += (p.features & FMS_BIAS) != 0 && p.bias.group > 1 && p.batch > 1;
+    seen["bias of groups"] += p.batch > 1 && (p.bias.group > 1 || p.bias2.group > 1);
     seen["broadcast k"] += p.k.head == 0;
     seen["rows further apart than head_dim"] += p.q.seq > p.head_dim;
   }
