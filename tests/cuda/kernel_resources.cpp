@@ -12,9 +12,9 @@
 #include <set>
 #include <string>
 
-#include "cuda/image_entries.hpp"
 #include "devices/device.hpp"
 #include "devices/occupancy.hpp"
+#include "image_entries.hpp"
 #include "images/cubin.hpp"
 #include "kernels/cuda/launch/instances.hpp"
 
