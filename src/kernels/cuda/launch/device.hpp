@@ -17,9 +17,6 @@ namespace flashmoe::cuda {
 
 class Device final : public plan::CudaKernels {
  public:
-  Device() = default;
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
   // The driver is FLASHMOE_DRIVER (a path), else the system's.
   [[nodiscard]] static fms_status open(int ordinal, std::unique_ptr<Device>& device, fms_error* error);
 
