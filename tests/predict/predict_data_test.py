@@ -8,7 +8,6 @@ import re
 import tomllib
 import unittest
 from dataclasses import replace
-from pathlib import Path
 
 from declared_paths import PathError, faults, flat, read_all
 from fits import fitted_clock_mhz, fitted_event_times, tensor_pipe_cycles
@@ -16,7 +15,6 @@ from frozen import Frozen, moved, point_key
 from judgement import EFFICIENCY, MODEL, PIPE, Facts, held_out, never_fitted, ratios, signs
 from published import HERE, REGIMES, SPLITS, USES, Point, fitted_shapes, read_cards, read_points
 from sass_steps import steps
-from strangers import Answer, orders, read
 
 POINTS = read_points()
 CARDS = read_cards()
@@ -240,30 +238,6 @@ class FrozenModel(unittest.TestCase):
         self.assertEqual(len(moved({"a": 100.0, "b": 1.0}, {"a": 100.0}, whole=True)), 1)
         self.assertEqual(moved({"a": 100.0, "b": 1.0}, {"a": 100.0}, whole=False), [])
         self.assertEqual(len(moved({"a": 100.0}, {"a": 100.0, "b": 1.0}, whole=False)), 1)
-
-
-class Strangers(unittest.TestCase):
-    KERNELS = read(Path("sources"))
-
-    def test_there_are_enough_and_none_twice(self) -> None:
-        self.assertGreaterEqual(len(self.KERNELS), 20)
-        self.assertEqual(len({(kernel.group, kernel.name) for kernel in self.KERNELS}), len(self.KERNELS))
-        for kernel in self.KERNELS:
-            self.assertIn(kernel.card, CARDS)
-            self.assertGreater(kernel.tflops, 0)
-            # A CTA's threads compute its tile evenly, and the matrix is whole tiles.
-            self.assertEqual(kernel.tile[0] * kernel.tile[1] % (kernel.block[0] * kernel.block[1]), 0)
-            self.assertEqual((4096 % kernel.tile[0], 4096 % kernel.tile[1]), (0, 0))
-
-    def test_pairs_of_one_table_are_counted_by_their_gap(self) -> None:
-        slow, fast, other = (one for one in self.KERNELS if one.name in ("1 naive", "10 warptiling", "fp32 v00"))
-        answers = [Answer(slow, 200.0), Answer(fast, 100.0), Answer(other, 1.0)]
-        (found,) = orders(answers).values()
-        self.assertEqual((found.all.pairs, found.all.right), (1, 1))
-        self.assertEqual((found.believed.pairs, found.believed.right, found.near.pairs), (1, 1, 0))
-        (found,) = orders([Answer(slow, 99.0), Answer(fast, 100.0)]).values()
-        self.assertEqual((found.all.pairs, found.all.right, found.believed.pairs), (1, 0, 0))
-        self.assertEqual(orders([Answer(slow, 200.0, "refused"), Answer(fast, 100.0)]), {})
 
 
 if __name__ == "__main__":
