@@ -60,7 +60,7 @@ run_tests() { # run_tests environment marks
 # One environment after the other. What a neighbour spoilt is asked again: it can make a call slower, never quicker.
 run_timed() {
   local environment status=0
-  for environment in "$work"/with-torch-*; do
+  for environment in "$work"/with-torch-*/; do
     run_tests "$environment" timed || { sleep 20 && run_tests "$environment" timed; } ||
       { sleep 40 && run_tests "$environment" timed; } || status=1
   done
