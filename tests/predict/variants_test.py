@@ -117,8 +117,8 @@ VARIANTS = (
     Variant("one stage", "base", names("asynchronous copy", "barrier", "global memory"), {"stages": 1}),
     Variant(
         "no overlap", "base", names("asynchronous copy", "barrier", "global memory"),
-        edits=(("attention.cu", "(stage + stages - 1) % stages);\n    }\n    const",
-                "(stage + stages - 1) % stages);\n      wait_for_copies<0>();\n    }\n    const"),),
+        edits=(("attention.cu", "(stage + stages - 1) % stages);\n      }\n      const",
+                "(stage + stages - 1) % stages);\n        wait_for_copies<0>();\n      }\n      const"),),
     ),
     Variant("loads through registers", "one stage", names("global memory", "barrier"),
             {"stages": 1, "async": "false"}),

@@ -143,9 +143,9 @@ void random_points_are_right(int count, std::uint64_t seed) {
 }
 
 TEST(Journey, RandomLegalPointsAreRight) {
-  random_points_are_right(8, 2026);
+  random_points_are_right(8, 1);  // whose large values have two scores of a row nearly the same
 }
-// Half an hour of compiling and checking: for the night.
+// Minutes of compiling and checking: for the night.
 TEST(Journey, DISABLED_ManyRandomLegalPointsAreRight) {
   random_points_are_right(60, 1);
 }

@@ -36,7 +36,7 @@ struct Judgement {
 
 // NaN matches NaN (but never poison), an infinity the same infinity; the largest finite value matches an expected
 // infinity of a narrow type within the tolerance. `magnitude_matters`: the absolute tolerance is relative to the
-// largest expected value, for inputs of unusual size.
+// largest expected value and both are wider, for inputs of unusual size.
 [[nodiscard]] Judgement judge(const TensorLayout& layout, std::span<const std::byte> expected,
                               std::span<const std::byte> got, const Tolerance& declared,
                               bool magnitude_matters = false);
