@@ -20,7 +20,6 @@ struct Stage {
   std::string name;
   fms_context_options options{};
   fms_attention_problem problem{};
-  bool has_merge = true;
   std::function<void()> prepare = [] {};  // before every attempt
 };
 
@@ -38,7 +37,6 @@ int64_t fail_each(const Stage& stage) {
   CallSetting setting;
   setting.options = stage.options;
   setting.problem = stage.problem;
-  setting.merges = stage.has_merge;
   setting.args = one.args();
   const fms_plan_options options = plan_options(stage.options.device_kind == FMS_DEVICE_CPU ? 1 : 0, 2, 0);
   fms_error error{};
@@ -91,7 +89,6 @@ class AllocationFailureOnAGpu : public ::testing::Test {
     setenv("FLASHMOE_CACHE_DIR", cache_.c_str(), 1);
     stage_.options.struct_size = sizeof stage_.options;
     stage_.options.device_kind = FMS_DEVICE_CUDA;
-    stage_.has_merge = false;
   }
   void TearDown() override { std::filesystem::remove_all(cache_); }
 

@@ -319,7 +319,9 @@ FMS_API fms_status fms_attention_run(const fms_context* context, const fms_atten
 /* Two partial results over disjoint sets of keys, with their log-sum-exp, combine into the result over the union:
  *   lse = log(exp(lse_a) + exp(lse_b)),  o = exp(lse_a - lse) * o_a + exp(lse_b - lse) * o_b
  * o may be o_a or o_b exactly, lse may be lse_a or lse_b; any other overlap is refused. A part with lse = -inf does not
- * contribute, whatever its o holds. */
+ * contribute, whatever its o holds. Two parts give the same bits in either order.
+ * On a GPU as fms_attention_run: device pointers, queued on the stream, no allocation, and a stream may be capturing.
+ * The first merge of a process loads the kernel. batch x heads x len is at most 2^30 there. */
 typedef struct fms_merge_problem {
   uint32_t struct_size;
   fms_dtype dtype; /* of o_a, o_b and o */

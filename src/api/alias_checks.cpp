@@ -209,7 +209,7 @@ fms_status check_aliases(const fms_attention_plan& plan, const fms_attention_arg
   return FMS_OK;
 }
 
-fms_status check_merge_aliases(const fms_merge_problem& p, const cpu::MergeArgs& args, fms_error* error) {
+fms_status check_merge_aliases(const fms_merge_problem& p, const plan::MergeArgs& args, fms_error* error) {
   const int64_t bytes = element_bytes(p.dtype);
   const auto values = [&](const void* base, const fms_strides& s) {
     return rows_of(base, bytes, p.head_dim, s, p.batch, p.heads, {0, p.len});

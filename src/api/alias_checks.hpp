@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "flashmoe/flashmoe.h"
-#include "kernels/cpu/registry.hpp"
+#include "plan/merge_args.hpp"
 
 namespace flashmoe::api {
 
@@ -15,7 +15,7 @@ namespace flashmoe::api {
                                        const void* workspace, fms_error* error);
 
 // o may be o_a or o_b exactly, lse lse_a or lse_b.
-[[nodiscard]] fms_status check_merge_aliases(const fms_merge_problem& problem, const cpu::MergeArgs& args,
+[[nodiscard]] fms_status check_merge_aliases(const fms_merge_problem& problem, const plan::MergeArgs& args,
                                              fms_error* error);
 
 }  // namespace flashmoe::api

@@ -158,25 +158,16 @@ fms_status run_on_cpu(const fms_attention_plan& plan, const fms_attention_args& 
               static_cast<int>(plan.family));
 }
 
-fms_status merge_on_cpu(const fms_context& context, const fms_merge_problem& problem,
-                        const flashmoe::cpu::MergeArgs& args, fms_stream stream, fms_error* error) {
+fms_status merge(const fms_context& context, const fms_merge_problem& problem, const flashmoe::plan::MergeArgs& args,
+                 fms_stream stream, fms_error* error) {
   if (auto s = flashmoe::plan::check_merge_problem(problem, error)) return s;
-  if (context.gpu != nullptr) {
-    return fail(error, FMS_NOT_SUPPORTED, "context", "merging on a GPU is not there yet; allowed: a CPU context");
-  }
-  if (stream != nullptr) {
+  if (context.gpu == nullptr && stream != nullptr) {
     return fail(error, FMS_INVALID_ARGUMENT, "stream", "stream is %p; allowed on the CPU: NULL", stream);
   }
   if (problem.batch == 0 || problem.heads == 0 || problem.len == 0) return FMS_OK;
-  const struct {
-    const char* name;
-    const void* pointer;
-  } pointers[] = {{"o_a", args.o_a},     {"lse_a", args.lse_a}, {"o_b", args.o_b},
-                  {"lse_b", args.lse_b}, {"o", args.o},         {"lse", args.lse}};
-  for (const auto& [name, pointer] : pointers) {
-    if (pointer == nullptr) return fail(error, FMS_INVALID_ARGUMENT, name, "%s is NULL", name);
-  }
+  if (auto s = flashmoe::api::check_merge_args(problem, args, error)) return s;
   if (auto s = flashmoe::api::check_merge_aliases(problem, args, error)) return s;
+  if (context.gpu != nullptr) return context.gpu->merge(problem, args, stream, error);
   const fms_cpu_isa isa = context.cpu_isa > FMS_ISA_AVX512 ? FMS_ISA_AVX512 : context.cpu_isa;
   flashmoe::cpu::kernels(isa).merge(problem, args);
   return FMS_OK;
@@ -333,8 +324,9 @@ fms_status fms_merge_states(const fms_context* context, const fms_merge_problem*
                             fms_stream stream, fms_error* error) {
   if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");
   if (problem == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "problem", "problem is NULL");
-  return enter(error, [&] {
-    return merge_on_cpu(*context, *problem, {o_a, o_b, lse_a, lse_b, o, lse}, stream, error);
+  // A copy: what was checked is what runs.
+  return enter(error, [&, problem = *problem] {
+    return merge(*context, problem, {o_a, o_b, lse_a, lse_b, o, lse}, stream, error);
   });
 }
 

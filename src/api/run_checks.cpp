@@ -152,4 +152,18 @@ fms_status check_workspace(const fms_attention_plan& plan, const void* workspace
   return FMS_OK;
 }
 
+fms_status check_merge_args(const fms_merge_problem& p, const plan::MergeArgs& args, fms_error* error) {
+  const int64_t bytes = element_bytes(p.dtype);
+  const struct {
+    const char* name;
+    const void* pointer;
+    int64_t alignment;
+  } pointers[] = {{"o_a", args.o_a, bytes}, {"lse_a", args.lse_a, 4}, {"o_b", args.o_b, bytes},
+                  {"lse_b", args.lse_b, 4}, {"o", args.o, bytes},     {"lse", args.lse, 4}};
+  for (const auto& [name, pointer, alignment] : pointers) {
+    if (auto s = check_pointer(name, pointer, alignment, error)) return s;
+  }
+  return FMS_OK;
+}
+
 }  // namespace flashmoe::api

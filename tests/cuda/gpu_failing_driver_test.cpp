@@ -154,6 +154,40 @@ Attempt attempt(const std::shared_ptr<runtime::Context>& device, int32_t q_tile 
   return {.wrong = judge(one, oracle).complaint};
 }
 
+// Likewise a merge.
+Attempt attempt_merge(const std::shared_ptr<runtime::Context>& device) {
+  fms_context_options wanted{};
+  wanted.struct_size = sizeof wanted;
+  wanted.device_kind = FMS_DEVICE_CUDA;
+  fms_context* made = nullptr;
+  fms_error error{};
+  if (const fms_status status = fms_context_create(&wanted, &made, &error); status != FMS_OK)
+    return refused(status, error);
+  const Context context(made);
+  const runtime::Context::Current current(*device);
+  // Equal weights, so that the answer is exact: the mean of 1 and 3.
+  constexpr std::size_t dim = 4;
+  constexpr float o_a[dim] = {1, 1, 1, 1}, o_b[dim] = {3, 3, 3, 3}, sum = 0.5F;
+  const auto copy = [&](std::span<const float> values) {
+    runtime::Buffer buffer = must(runtime::Buffer::create(device, values.size_bytes()));
+    must(buffer.write(std::as_bytes(values)));
+    return buffer;
+  };
+  const runtime::Buffer a = copy(o_a), b = copy(o_b), sum_a = copy({&sum, 1}), sum_b = copy({&sum, 1});
+  const runtime::Buffer o = copy(o_a), lse = copy({&sum, 1});
+  const auto there = [](const runtime::Buffer& buffer) { return reinterpret_cast<float*>(buffer.address()); };
+  fms_merge_problem problem;
+  fms_merge_problem_init(&problem, FMS_F32, 1, 1, 1, dim);
+  if (const fms_status status = fms_merge_states(made, &problem, there(a), there(sum_a), there(b), there(sum_b),
+                                                 there(o), there(lse), nullptr, &error);
+      status != FMS_OK)
+    return refused(status, error);
+  must(device->synchronize());
+  float merged[dim];
+  must(o.read(std::as_writable_bytes(std::span(merged))));
+  return {.wrong = merged[0] == 2 && merged[dim - 1] == 2 ? "" : "merged to " + std::to_string(merged[0])};
+}
+
 std::shared_ptr<runtime::Context> device_behind() {
   setenv("VGPU_CHECK", "memcheck", 0);
   setenv("VGPU_PTXAS", "off", 0);  // tiles and splits are forced
@@ -162,7 +196,8 @@ std::shared_ptr<runtime::Context> device_behind() {
 }
 
 // Empty: as it should be.
-std::string complaint_about(const Case& one) {
+template <class Try>
+std::string complaint_about(const Case& one, const Try& attempt) {
   const Between between;
   const auto device = device_behind();
   between.misbehave(one.function, one.mischief, 0, one.count);
@@ -225,8 +260,23 @@ TEST(FailingDriver, EndsInAResultOrAFix) {
   const uint64_t every = from_environment("FMS_FAILING_EVERY", kSlowBuild ? 13 : 3);
   std::size_t run = 0;
   for (std::size_t i = 0; i < cases.size(); i += every, ++run)
-    EXPECT_EQ(in_a_process([&] { return complaint_about(cases[i]); }), "") << name_of(cases[i]);
+    EXPECT_EQ(
+        in_a_process([&] { return complaint_about(cases[i], [](const auto& device) { return attempt(device); }); }), "")
+        << name_of(cases[i]);
   std::cout << run << " of " << cases.size() << " cases\n";
+}
+
+// Its kernel is loaded and launched by calls of its own; opening the device is tried above.
+TEST(FailingDriver, SoDoesAMerge) {
+  const std::set<std::string> its_own = {
+      "cuThreadExchangeStreamCaptureMode",           "cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelSetAttribute",
+      "cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuLaunchKernel"};
+  const uint64_t every = from_environment("FMS_FAILING_EVERY", kSlowBuild ? 13 : 3);
+  std::size_t at = 0;
+  for (const Case& one : all_cases()) {
+    if (!its_own.contains(one.function) || at++ % every != 0) continue;
+    EXPECT_EQ(in_a_process([&] { return complaint_about(one, attempt_merge); }), "") << name_of(one);
+  }
 }
 
 TEST(FailingDriver, AllCallsOfTheLibraryAreTried) {

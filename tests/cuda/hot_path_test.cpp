@@ -80,6 +80,26 @@ TEST_F(HotPath, ARunIsOneLaunchAndAllocatesNothing) {
   EXPECT_TRUE(has_split && has_whole) << "the calls do not cover both";
 }
 
+TEST_F(HotPath, SoIsAMerge) {
+  fms_merge_problem problem;
+  fms_merge_problem_init(&problem, FMS_BF16, 2, 8, 100, 128);
+  const auto address = [](std::uintptr_t at) { return reinterpret_cast<void*>(at << 32); };
+  const auto merge = [&] {
+    return fms_merge_states(context_.get(), &problem, address(1), static_cast<float*>(address(2)), address(3),
+                            static_cast<float*>(address(4)), address(5), static_cast<float*>(address(6)), nullptr,
+                            nullptr);
+  };
+  ASSERT_EQ(merge(), FMS_OK);  // loads the kernel
+  counting_driver_reset();
+  const std::int64_t before = allocation_count();
+  const fms_status status = merge();
+  EXPECT_EQ(allocation_count() - before, 0);
+  EXPECT_EQ(status, FMS_OK);
+  EXPECT_EQ(counting_driver_calls("cuLaunchKernel"), 1);
+  EXPECT_EQ(counting_driver_all_calls(), 1);
+  EXPECT_EQ(counting_driver_launch_ctas(), 2 * 8 * 100 / 8) << "16 lanes load a row of 256 bytes";
+}
+
 TEST_F(HotPath, SoDoEightThreadsAtOnce) {
   constexpr int threads = 8, runs = 2000;
   const std::vector<Call> all = calls();

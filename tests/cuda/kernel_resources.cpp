@@ -16,10 +16,28 @@
 #include "devices/occupancy.hpp"
 #include "image_entries.hpp"
 #include "images/cubin.hpp"
+#include "kernels/cuda/attention/merge_params.hpp"
 #include "kernels/cuda/launch/instances.hpp"
 
 namespace flashmoe {
 namespace {
+
+// A kernel of the library, and how it is launched. The merge has no tile of rows and keys.
+struct Shipped {
+  std::string name;
+  int threads, rows, keys;
+  std::int64_t shared_bytes;
+};
+
+std::vector<Shipped> all_shipped() {
+  std::vector<Shipped> all;
+  for (const cuda::InstanceAxes& axes : cuda::listed_instances()) {
+    const cuda::Tile tile = axes.tile();
+    all.push_back({axes.name(), tile.threads(), tile.rows(), tile.keys, cuda::shared_bytes(tile, axes.dim)});
+  }
+  all.push_back({cuda::merge_name, cuda::merge_threads, 0, 0, 0});
+  return all;
+}
 
 struct Row {
   std::string kernel;
@@ -28,24 +46,22 @@ struct Row {
   int ctas_per_sm;
 };
 
-Result<Row> row_of(const cuda::InstanceAxes& axes, const FatbinEntry& image) {
+Result<Row> row_of(const Shipped& shipped, const FatbinEntry& image) {
   const auto cubin = read_cubin(image.bytes);
   if (!cubin) return cubin.error();
   const CubinKernel& kernel = cubin->kernels.at(0);
-  const cuda::Tile tile = axes.tile();
   const auto limits = find_architecture(fmt::format("sm_{}", image.sm));
   if (!limits) return limits.error();
-  const std::int64_t shared = cuda::shared_bytes(tile, axes.dim);
-  const int ctas = occupancy(*limits, {kernel.registers, tile.threads(), kernel.static_shared_bytes, shared,
-                                       std::max(kernel.barriers, 1)})
+  const int ctas = occupancy(*limits, {kernel.registers, shipped.threads, kernel.static_shared_bytes,
+                                       shipped.shared_bytes, std::max(kernel.barriers, 1)})
                        .ctas_per_sm;
-  return Row{axes.name(),
+  return Row{shipped.name,
              image.sm,
-             tile.threads(),
-             tile.rows(),
-             tile.keys,
+             shipped.threads,
+             shipped.rows,
+             shipped.keys,
              kernel.registers,
-             shared,
+             shipped.shared_bytes,
              kernel.frame_bytes,
              kernel.spill_store_bytes + kernel.spill_load_bytes,
              kernel.code_bytes,
@@ -57,9 +73,10 @@ void print_markdown(const std::vector<Row>& rows) {
                "SM | code, "
                "bytes |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
   for (const Row& r : rows) {
-    std::cout << fmt::format("| `{}` | {} | {} x {} | {} | {} | {} | {} | {} | {} | {} |\n", r.kernel, r.architecture,
-                             r.rows, r.keys, r.threads, r.registers, r.spill_bytes, r.local_bytes, r.shared_bytes,
-                             r.ctas_per_sm, r.code_bytes);
+    const std::string tile = r.rows > 0 ? fmt::format("{} x {}", r.rows, r.keys) : "rows";
+    std::cout << fmt::format("| `{}` | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", r.kernel, r.architecture, tile,
+                             r.threads, r.registers, r.spill_bytes, r.local_bytes, r.shared_bytes, r.ctas_per_sm,
+                             r.code_bytes);
   }
 }
 
@@ -88,14 +105,14 @@ int run(const char* format) {
     std::cerr << text << '\n';
     ++complaints;
   };
-  for (const cuda::InstanceAxes& axes : cuda::listed_instances()) {
+  for (const Shipped& shipped : all_shipped()) {
     bool has_ptx = false;
-    for (const FatbinEntry& image : testing::image_entries(axes.name())) {
+    for (const FatbinEntry& image : testing::image_entries(shipped.name)) {
       has_ptx |= image.kind == FatbinEntry::Kind::ptx;
       if (image.kind != FatbinEntry::Kind::cubin) continue;
-      const auto row = row_of(axes, image);
+      const auto row = row_of(shipped, image);
       if (!row) {
-        complain(fmt::format("{} for sm_{}: {}", axes.name(), image.sm, row.error().to_string()));
+        complain(fmt::format("{} for sm_{}: {}", shipped.name, image.sm, row.error().to_string()));
         continue;
       }
       if (row->spill_bytes != 0 || row->local_bytes != 0) {
@@ -104,7 +121,7 @@ int run(const char* format) {
       }
       rows.push_back(*row);
     }
-    if (!has_ptx) complain(axes.name() + ": in instances.def, but the library has no PTX of it");
+    if (!has_ptx) complain(shipped.name + ": the library should have it, and has no PTX of it");
   }
   if (rows.empty()) complain("the library has no cubin: it was built with no architecture or without a CUDA toolkit");
   if (std::strcmp(format, "--json") == 0) {

@@ -1,4 +1,4 @@
-// The forward kernel with texts of its source replaced, compiled by NVRTC.
+// A kernel with texts of its source replaced, compiled by NVRTC.
 #pragma once
 
 #include <span>
@@ -32,7 +32,8 @@ inline int places_of(const Mutation& mutation) {
 }
 
 // A text that is not there is an error, so that a mutation does not outlive the code it is about.
-inline std::vector<char> mutated_kernel(const cuda::InstanceAxes& axes, std::span<const Mutation> mutations) {
+inline std::vector<char> mutated_image(const char* main_source, const std::vector<std::string>& options,
+                                       std::span<const Mutation> mutations) {
   std::vector<std::string> texts;
   std::vector<cuda::Source> sources;
   texts.reserve(cuda::device_sources().size());
@@ -53,11 +54,15 @@ inline std::vector<char> mutated_kernel(const cuda::InstanceAxes& axes, std::spa
     }
   }
   for (std::size_t i = 0; i < texts.size(); ++i) sources.push_back({cuda::device_sources()[i].name, texts[i].c_str()});
+  return must(must(cuda::Nvrtc::open()).compile(main_source, sources, options, cuda::ImageKind::ptx));
+}
+
+inline std::vector<char> mutated_kernel(const cuda::InstanceAxes& axes, std::span<const Mutation> mutations) {
   const std::string name = axes.name();
   const char* const tile_class = cuda::tile_class_names[static_cast<int>(axes.tile_class)];
   const auto options =
       cuda::compile_options({name.c_str(), "Half", axes.dim, tile_class, false, false, 0}, cuda::ImageKind::ptx);
-  return must(must(cuda::Nvrtc::open()).compile(cuda::main_source_name, sources, options, cuda::ImageKind::ptx));
+  return mutated_image(cuda::main_source_name, options, mutations);
 }
 
 }  // namespace flashmoe::testing

@@ -151,15 +151,22 @@ def toolkit(version: str) -> Toolkit:
     return Toolkit(version, folder / "ptxas", nvrtc)
 
 
-def instance_options(
-    source_folder: Path, name: str, element: str, dim: int, tile_class: str, paged: int, modified: int
-) -> list[str]:
-    """For instance.cu by NVRTC, as src/kernels/cuda/jit/jit.cpp has them."""
+def kernel_options(source_folder: Path) -> list[str]:
+    """For device code by NVRTC, as src/kernels/cuda/jit/jit.cpp has them."""
     return [
         "--std=c++20",
         "--device-as-default-execution-space",
         "--gpu-architecture=compute_80",
         f"-I{source_folder}",
+    ]
+
+
+def instance_options(
+    source_folder: Path, name: str, element: str, dim: int, tile_class: str, paged: int, modified: int
+) -> list[str]:
+    """And for instance.cu."""
+    return [
+        *kernel_options(source_folder),
         f"-DFMS_NAME={name}",
         f"-DFMS_ELEMENT={element}",
         f"-DFMS_DIM={dim}",

@@ -4,7 +4,7 @@
 
 Every shipped PTX says a version that CUDA 12.0 knows, and assembles with each ptxas for each architecture that it
 knows; the newest one spills nothing. NVRTC of each compiles the device code, and what it makes becomes PTX for ptxas
-12.0. Without --all, one kernel and three architectures.
+12.0. Without --all, two kernels and three architectures.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from toolkits import ARCHITECTURES, NEWEST, WHEELS, CompileError, Toolkit, instance_options, toolkit
+from toolkits import ARCHITECTURES, NEWEST, WHEELS, CompileError, Toolkit, instance_options, kernel_options, toolkit
 
 ROOT = Path(__file__).resolve().parents[2]
-FEW_KERNELS = ("forward_f16_d64_decode",)
+FEW_KERNELS = ("forward_f16_d64_decode", "merge_states")
 FEW_ARCHITECTURES = (80, 90, 120)
 FEW_INSTANCES = (("BFloat16", 64, "decode", 1, 1),)
 ALL_INSTANCES = (
@@ -50,12 +50,14 @@ def assembled(one: Toolkit, ptx: Path, architecture: int, scratch: Path) -> str:
 
 
 def compiled(
-    one: Toolkit, portable: Path, oldest: Toolkit, instance: tuple[str, int, str, int, int], scratch: Path
+    one: Toolkit, portable: Path, oldest: Toolkit, instance: tuple[str, int, str, int, int] | None, scratch: Path
 ) -> str:
-    source = ROOT / "src/kernels/cuda/instance.cu"
-    name = "_".join(["jit", *map(str, instance)])
+    """An instance, or without one the merge; a complaint, or nothing."""
+    name = "_".join(["jit", *map(str, instance)]) if instance else "jit_merge_states"
+    source = ROOT / "src/kernels/cuda" / ("instance.cu" if instance else "merge.cu")
+    options = instance_options(ROOT / "src", name, *instance) if instance else kernel_options(ROOT / "src")
     try:
-        text = one.compile(source, instance_options(ROOT / "src", name, *instance))
+        text = one.compile(source, options)
     except CompileError as problem:
         return f"NVRTC {one.version}, {name}: {str(problem)[:400]}"
     made, ptx = scratch / f"{name}.{one.version}.made.ptx", scratch / f"{name}.{one.version}.ptx"
@@ -71,9 +73,10 @@ def main() -> int:
     options = parser.parse_args()
     images = options.build / "src/kernels/cuda/images"
     kernels = sorted(images.glob("*.ptx")) if options.all else [images / f"{name}.ptx" for name in FEW_KERNELS]
-    listed = len(re.findall(r"^FMS_INSTANCE\(", (ROOT / "src/kernels/cuda/instances.def").read_text(), re.MULTILINE))
-    if options.all and len(kernels) != listed:
-        print(f"{len(kernels)} PTX files for {listed} instances: build the target cuda_images", file=sys.stderr)
+    listed = (ROOT / "src/kernels/cuda/instances.def").read_text()
+    shipped = len(re.findall(r"^FMS_INSTANCE\(", listed, re.MULTILINE)) + 1  # and the merge
+    if options.all and len(kernels) != shipped:
+        print(f"{len(kernels)} PTX files for {shipped} kernels: build the target cuda_images", file=sys.stderr)
         return 1
     problems = [
         f"{ptx.name} says .version {version_of(ptx.read_text())}, newer than CUDA 12.0's 8.0"
@@ -91,7 +94,7 @@ def main() -> int:
                 problems.append(f"ptxas {one.version} knows only {known[one.version]}")
         work = [(one, ptx, sm, scratch) for one in toolkits for ptx in kernels for sm in known[one.version]]
         problems += [said for said in pool.map(lambda item: assembled(*item), work) if said]
-        instances = ALL_INSTANCES if options.all else FEW_INSTANCES
+        instances = (*(ALL_INSTANCES if options.all else FEW_INSTANCES), None)
         compilations = [(one, portable, toolkits[0], instance, scratch) for one in toolkits for instance in instances]
         problems += [said for said in pool.map(lambda item: compiled(*item), compilations) if said]
     for one in toolkits:

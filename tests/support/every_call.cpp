@@ -154,7 +154,6 @@ std::vector<EveryCall> every_call(const CallSetting& setting) {
         {"lse", true},
         error_parameter},
        [&](int null_at, fms_error* error) { return merge(setting, Pointers(null_at), error); }}};
-  if (!setting.merges) calls.pop_back();
   return calls;
 }
 

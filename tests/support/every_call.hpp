@@ -29,7 +29,6 @@ struct CallSetting {
   fms_attention_plan plan{};
   fms_attention_args args{};
   void* workspace = nullptr;
-  bool merges = true;  // the device has fms_merge_states
 };
 
 std::vector<EveryCall> every_call(const CallSetting& setting);

@@ -46,7 +46,7 @@ inline void merge_row(const T* o_a, const T* o_b, T* o, int64_t dim, const Merge
 }
 
 template <class V>
-inline void merge_states(const fms_merge_problem& p, const MergeArgs& args) {
+inline void merge_states(const fms_merge_problem& p, const plan::MergeArgs& args) {
   const auto at = [](const fms_strides& s, int64_t b, int64_t h, int64_t i) {
     return b * s.batch + h * s.head + i * s.seq;
   };

@@ -6,19 +6,14 @@
 #include <cstdint>
 
 #include "flashmoe/flashmoe.h"
+#include "plan/merge_args.hpp"
 
 namespace flashmoe::cpu {
 
 // Runs a checked plan on checked arguments; fills args.info.
 using AttentionFn = void (*)(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace);
 
-struct MergeArgs {
-  const void *o_a, *o_b;
-  const float *lse_a, *lse_b;
-  void* o;
-  float* lse;
-};
-using MergeFn = void (*)(const fms_merge_problem& problem, const MergeArgs& args);
+using MergeFn = void (*)(const fms_merge_problem& problem, const plan::MergeArgs& args);
 
 // out[i] = 2^x[i] by the polynomial of that degree (3, 4 or 6), for tests.
 using Exp2Fn = void (*)(int degree, const float* x, float* out, std::size_t n);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/atoms/types.cuh"
+#include "kernels/cuda/attention/division.cuh"
 #include "kernels/cuda/attention/params.hpp"
 
 namespace flashmoe::cuda {
@@ -11,9 +12,6 @@ struct KeyRange {
 };
 FMS_DEVICE KeyRange both(KeyRange a, KeyRange b) {
   return {max(a.lo, b.lo), min(a.hi, b.hi)};
-}
-FMS_DEVICE int divide(int n, Division by) {
-  return by.magic != 0 ? static_cast<int>(__umulhi(static_cast<uint32>(n), by.magic) >> by.shift) : n;
 }
 
 struct Sequence {

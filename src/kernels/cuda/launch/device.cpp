@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/launch/forward_params.hpp"
 #include "kernels/cuda/launch/images.hpp"
+#include "kernels/cuda/launch/merge_launch.hpp"
 #include "plan/problem.hpp"
 #include "support/status.hpp"
 
@@ -207,15 +208,19 @@ fms_status Device::check(const fms_attention_plan& plan, fms_error* error) const
   return plan::holds_kernel(plan, kernel_of(axes, loaded.ctas_per_sm), error);
 }
 
-fms_status Device::load(int code, fms_error* error) const {
+template <class Load>
+fms_status Device::load_once(Loaded& loaded, const Load& load) const {
   const std::lock_guard lock(kernels_->loading);
-  Loaded& loaded = kernels_->all[code];
   if (loaded.kernel.load(std::memory_order_acquire) != nullptr) return FMS_OK;
   LoadedKernel ready;
-  if (auto s = loader_->load(axes_of(code), ready, error)) return s;
+  if (auto s = load(ready)) return s;
   loaded.ctas_per_sm = ready.ctas_per_sm;
   loaded.kernel.store(ready.kernel, std::memory_order_release);
   return FMS_OK;
+}
+
+fms_status Device::load(int code, fms_error* error) const {
+  return load_once(kernels_->all[code], [&](LoadedKernel& to) { return loader_->load(axes_of(code), to, error); });
 }
 
 fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,
@@ -244,6 +249,24 @@ fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args&
   if (auto s = failed(launched, "cuLaunchKernel", error)) return s;
   if (args.info != nullptr) *args.info = {FMS_ISA_AUTO, plan.family, plan.threads, plan.kv_splits};
   return FMS_OK;
+}
+
+fms_status Device::merge(const fms_merge_problem& problem, const plan::MergeArgs& args, fms_stream stream,
+                         fms_error* error) const {
+  MergeLaunch launch;
+  if (auto s = merge_launch(problem, args, launch, error)) return s;
+  Loaded& loaded = kernels_->merge;
+  if (loaded.kernel.load(std::memory_order_acquire) == nullptr) {
+    if (auto s = load_once(loaded, [&](LoadedKernel& to) { return loader_->load_merge(to, error); })) return s;
+  }
+  // As in run().
+  std::optional<Loader::InContext> current;
+  if (device_count_ > 1) current.emplace(*loader_);
+  void* arguments[] = {&launch.params};
+  const auto launched = driver_->call().launch(
+      reinterpret_cast<runtime::cuda::FunctionHandle>(loaded.kernel.load(std::memory_order_acquire)), launch.ctas, 1, 1,
+      merge_threads, 1, 1, 0, static_cast<runtime::cuda::StreamHandle>(stream), arguments, nullptr);
+  return failed(launched, "cuLaunchKernel", error);
 }
 
 }  // namespace flashmoe::cuda

@@ -10,6 +10,7 @@
 #include "flashmoe/flashmoe.h"
 #include "kernels/cuda/launch/instances.hpp"
 #include "kernels/cuda/launch/loader.hpp"
+#include "plan/merge_args.hpp"
 #include "plan/planner.hpp"
 #include "runtime/driver.hpp"
 
@@ -33,6 +34,9 @@ class Device final : public plan::CudaKernels {
   // launch; in a process with several GPUs also which one is current.
   [[nodiscard]] fms_status run(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,
                                fms_stream stream, fms_error* error) const;
+  // Queues the merge of a checked problem that is not empty; the first one of the process loads its kernel.
+  [[nodiscard]] fms_status merge(const fms_merge_problem& problem, const plan::MergeArgs& args, fms_stream stream,
+                                 fms_error* error) const;
 
  private:
   struct Loaded {
@@ -43,10 +47,14 @@ class Device final : public plan::CudaKernels {
   struct Kernels {
     std::mutex loading{};
     std::array<Loaded, instance_codes> all{};
+    Loaded merge{};
   };
   [[nodiscard]] static Kernels& kernels_of(const runtime::Driver& driver, int ordinal);
 
   [[nodiscard]] fms_status load(int code, fms_error* error) const;
+  // With the loader's function of its kind, unless another thread has done it meanwhile.
+  template <class Load>
+  [[nodiscard]] fms_status load_once(Loaded& loaded, const Load& load) const;
   void add(const InstanceAxes& axes, int ctas_per_sm, plan::CudaKernel (&found)[max_found], int* count) const;
   [[nodiscard]] fms_status failed(runtime::cuda::Code code, const char* what, fms_error* error) const;
 

@@ -17,10 +17,6 @@ using plan::has;
 // Added to a key of at most 2^30 it does not overflow.
 constexpr int unbounded = (1 << 30) - 1;
 
-RowStrides strides_of(const fms_strides& strides) {
-  return {strides.batch, strides.head, strides.seq};
-}
-
 // Whether every row begins at a multiple of 16 bytes, so that it can be copied in chunks, and rows are not absurdly far
 // apart: interior blocks count in 32 bits. A head size that is no
 // multiple of 8 ends within a chunk that may not be read to its end.

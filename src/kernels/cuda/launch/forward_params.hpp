@@ -14,4 +14,8 @@ namespace flashmoe::cuda {
 
 [[nodiscard]] Division division_by(int64_t divisor);
 
+[[nodiscard]] inline RowStrides strides_of(const fms_strides& strides) {
+  return {strides.batch, strides.head, strides.seq};
+}
+
 }  // namespace flashmoe::cuda

@@ -13,7 +13,7 @@ constexpr InstanceAxes listed[] = {
 #include "kernels/cuda/instances.def"
 #undef FMS_INSTANCE
 };
-static_assert(std::size(listed) <= 80);
+static_assert(std::size(listed) <= 96);
 
 }  // namespace
 

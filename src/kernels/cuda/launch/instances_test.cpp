@@ -17,8 +17,8 @@ TEST(Instances, ANumberIsTheAxesAndBack) {
   for (int code = 0; code < instance_codes; ++code) EXPECT_TRUE(names.insert(axes_of(code).name()).second);
 }
 
-TEST(Instances, TheListHasNoneTwiceAndAtMost80) {
-  EXPECT_LE(listed_instances().size(), 80U);
+TEST(Instances, TheListHasNoneTwiceAndAtMost96) {
+  EXPECT_LE(listed_instances().size(), 96U);
   std::set<int> codes;
   for (const InstanceAxes& axes : listed_instances()) {
     EXPECT_TRUE(codes.insert(code_of(axes)).second) << axes.name();
@@ -44,6 +44,14 @@ TEST(Instances, CommonHeadSizesAreThere) {
       for (const TileClass tile_class : {TileClass::large, TileClass::decode}) {
         const InstanceAxes axes{dtype, dim, tile_class, false, false};
         EXPECT_TRUE(is_listed(axes)) << axes.name();
+      }
+    // With pages too, in the same tiles as without.
+    for (const int dim : {96, 192, 256})
+      for (int i = 0; i < tile_classes; ++i) {
+        InstanceAxes axes{dtype, dim, static_cast<TileClass>(i), false, false};
+        const bool is_there = is_listed(axes);
+        axes.is_paged = true;
+        EXPECT_EQ(is_listed(axes), is_there) << axes.name();
       }
   }
 }

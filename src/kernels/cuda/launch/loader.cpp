@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "kernels/cuda/attention/merge_params.hpp"
 #include "kernels/cuda/jit/jit.hpp"
 #include "kernels/cuda/launch/images.hpp"
 #include "support/status.hpp"
@@ -93,36 +94,31 @@ Loader::InContext::~InContext() {
   if (is_pushed_) static_cast<void>(loader_.driver_->call().context_pop(&popped));
 }
 
-std::optional<Loader::Refusal> Loader::make_ready(runtime::cuda::LibraryHandle library, const InstanceAxes& axes,
+std::optional<Loader::Refusal> Loader::make_ready(runtime::cuda::LibraryHandle library, const Entry& entry,
                                                   LoadedKernel& loaded) const {
   const runtime::cuda::Functions& call = driver_->call();
   runtime::cuda::KernelHandle kernel = nullptr;
-  if (const Code code = call.library_kernel(&kernel, library, axes.name().c_str()); code != runtime::cuda::success)
+  if (const Code code = call.library_kernel(&kernel, library, entry.name.c_str()); code != runtime::cuda::success)
     return Refusal{code, "cuLibraryGetKernel"};
   if (kernel == nullptr) return Refusal{runtime::cuda::unknown_error, "cuLibraryGetKernel gave no kernel"};
-  const int bytes = shared_bytes(axes.tile(), axes.dim);
-  if (const Code code =
-          call.kernel_set_attribute(runtime::cuda::FunctionAttribute::max_dynamic_shared_bytes, bytes, kernel, device_);
+  if (const Code code = call.kernel_set_attribute(runtime::cuda::FunctionAttribute::max_dynamic_shared_bytes,
+                                                  entry.shared_bytes, kernel, device_);
       code != runtime::cuda::success)
     return Refusal{code, "cuKernelSetAttribute"};
   // Asked for every kernel: the answer needs its code, so that the launch finds it loaded.
   int held = 0;
-  if (const Code code = call.occupancy(&held, reinterpret_cast<runtime::cuda::FunctionHandle>(kernel),
-                                       axes.tile().threads(), static_cast<std::size_t>(bytes));
+  if (const Code code = call.occupancy(&held, reinterpret_cast<runtime::cuda::FunctionHandle>(kernel), entry.threads,
+                                       static_cast<std::size_t>(entry.shared_bytes));
       code != runtime::cuda::success)
     return Refusal{code, "cuOccupancyMaxActiveBlocksPerMultiprocessor"};
   if (held < 1)
     return Refusal{runtime::cuda::unknown_error, "cuOccupancyMaxActiveBlocksPerMultiprocessor gave " +
-                                                     std::to_string(held) + " CTAs for " + axes.name()};
-  // Plans are made before a kernel is compiled: what registers are limited for stands for the occupancy. And for what
-  // no GPU can hold.
-  const bool is_counted = is_listed(axes) && held <= most_ctas_per_sm;
-  loaded = {kernel, is_counted ? held : axes.tile().ctas_per_sm};
+                                                     std::to_string(held) + " CTAs for " + entry.name};
+  loaded = {kernel, held};
   return std::nullopt;
 }
 
-std::optional<Loader::Refusal> Loader::attempt(const void* image, const InstanceAxes& axes,
-                                               LoadedKernel& loaded) const {
+std::optional<Loader::Refusal> Loader::attempt(const void* image, const Entry& entry, LoadedKernel& loaded) const {
   using runtime::cuda::JitOption;
   const runtime::cuda::Functions& call = driver_->call();
   std::array<char, 192> log{};  // its beginning: the fix has to fit behind it
@@ -135,43 +131,62 @@ std::optional<Loader::Refusal> Loader::attempt(const void* image, const Instance
   const std::string why = log[0] == '\0' ? "" : std::string(" (") + log.data() + ")";
   if (code != runtime::cuda::success) return Refusal{code, "cuLibraryLoadData" + why};
   if (library == nullptr) return Refusal{runtime::cuda::unknown_error, "cuLibraryLoadData gave no library"};
-  auto refusal = make_ready(library, axes, loaded);
+  auto refusal = make_ready(library, entry, loaded);
   if (refusal) static_cast<void>(call.library_unload(library));
   return refusal;
 }
 
-std::optional<Loader::Refusal> Loader::try_listed(const InstanceAxes& axes, LoadedKernel& loaded) const {
-  std::optional<Refusal> refusal = Refusal{runtime::cuda::no_binary_for_gpu, axes.name() + " in the library"};
+std::optional<Loader::Refusal> Loader::try_shipped(const Entry& entry, LoadedKernel& loaded) const {
+  std::optional<Refusal> refusal = Refusal{runtime::cuda::no_binary_for_gpu, entry.name + " in the library"};
   const bool knows_cubins = driver_->version() / 1000 >= image_toolkit() / 1000;
   for (const Image& image : images()) {
-    if (axes.name() != image.kernel) continue;
-    if (knows_cubins) refusal = attempt(image.begin, axes, loaded);
-    if (refusal && another_image_may_help(refusal->code)) refusal = attempt(image.ptx_begin, axes, loaded);
+    if (entry.name != image.kernel) continue;
+    if (knows_cubins) refusal = attempt(image.begin, entry, loaded);
+    if (refusal && another_image_may_help(refusal->code)) refusal = attempt(image.ptx_begin, entry, loaded);
   }
   return refusal;
 }
 
+fms_status Loader::refused(const Refusal& refusal, fms_error* error) const {
+  const auto said = driver_->check(refusal.code, refusal.what.c_str());
+  return fail(error, refusal.code == runtime::cuda::out_of_memory ? FMS_OUT_OF_MEMORY : FMS_DEVICE_ERROR, "", "%s",
+              said.error().to_string().c_str());
+}
+
 fms_status Loader::load(const InstanceAxes& axes, LoadedKernel& loaded, fms_error* error) const {
+  if (auto s = load_from_any(axes, loaded, error)) return s;
+  // Plans are made before a kernel is compiled: what registers are limited for stands for the occupancy. And for what
+  // no GPU can hold.
+  if (!is_listed(axes) || loaded.ctas_per_sm > most_ctas_per_sm) loaded.ctas_per_sm = axes.tile().ctas_per_sm;
+  return FMS_OK;
+}
+
+fms_status Loader::load_from_any(const InstanceAxes& axes, LoadedKernel& loaded, fms_error* error) const {
   const RelaxedCapture relaxed(driver_->call());
   const InContext current(*this);
+  const Entry entry{axes.name(), axes.tile().threads(), shared_bytes(axes.tile(), axes.dim)};
   std::optional<Refusal> refusal;
   if (is_listed(axes)) {
-    refusal = try_listed(axes, loaded);
+    refusal = try_shipped(entry, loaded);
     if (!refusal) return FMS_OK;
   }
-  const std::string name = axes.name();
   for (const int architecture : {architecture_, 0}) {
     if (refusal && !another_image_may_help(refusal->code)) break;
-    const auto image = jit_image(request_for(axes, name, architecture, driver_->version()));
+    const auto image = jit_image(request_for(axes, entry.name, architecture, driver_->version()));
     // Of a kernel that the library has, why it does not load says more.
     if (!image && refusal) break;
     if (!image) return fail(error, FMS_DEVICE_ERROR, "problem.head_dim", "%s", image.error().to_string().c_str());
-    refusal = attempt(image->data(), axes, loaded);
+    refusal = attempt(image->data(), entry, loaded);
     if (!refusal) return FMS_OK;
   }
-  const auto said = driver_->check(refusal->code, refusal->what.c_str());
-  return fail(error, refusal->code == runtime::cuda::out_of_memory ? FMS_OUT_OF_MEMORY : FMS_DEVICE_ERROR, "", "%s",
-              said.error().to_string().c_str());
+  return refused(*refusal, error);
+}
+
+fms_status Loader::load_merge(LoadedKernel& loaded, fms_error* error) const {
+  const RelaxedCapture relaxed(driver_->call());
+  const InContext current(*this);
+  const auto refusal = try_shipped({merge_name, merge_threads, 0}, loaded);
+  return refusal ? refused(*refusal, error) : FMS_OK;
 }
 
 }  // namespace flashmoe::cuda

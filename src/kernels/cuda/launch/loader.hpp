@@ -29,6 +29,8 @@ class Loader {
   // The library's fatbin, its PTX, then what NVRTC makes; instances outside the list have the last alone. The kernel
   // stays loaded until the process ends: it belongs to no context, work may be queued, and graphs may hold it.
   [[nodiscard]] fms_status load(const InstanceAxes& axes, LoadedKernel& loaded, fms_error* error) const;
+  // The kernel of fms_merge_states: the library's fatbin or its PTX.
+  [[nodiscard]] fms_status load_merge(LoadedKernel& loaded, fms_error* error) const;
 
   // A context of the device is current while it lives: the caller's own if it is one, else the primary one.
   class InContext {
@@ -44,15 +46,23 @@ class Loader {
   };
 
  private:
+  // A kernel by its name, and how it will be launched.
+  struct Entry {
+    std::string name;
+    int threads, shared_bytes;
+  };
   // Why an image is of no use: the call and its result.
   struct Refusal {
     runtime::cuda::Code code;
     std::string what;
   };
-  [[nodiscard]] std::optional<Refusal> attempt(const void* image, const InstanceAxes& axes, LoadedKernel& loaded) const;
-  [[nodiscard]] std::optional<Refusal> make_ready(runtime::cuda::LibraryHandle library, const InstanceAxes& axes,
+  [[nodiscard]] std::optional<Refusal> attempt(const void* image, const Entry& entry, LoadedKernel& loaded) const;
+  [[nodiscard]] std::optional<Refusal> make_ready(runtime::cuda::LibraryHandle library, const Entry& entry,
                                                   LoadedKernel& loaded) const;
-  [[nodiscard]] std::optional<Refusal> try_listed(const InstanceAxes& axes, LoadedKernel& loaded) const;
+  [[nodiscard]] std::optional<Refusal> try_shipped(const Entry& entry, LoadedKernel& loaded) const;
+  // Of an instance: the library's images, then NVRTC's.
+  [[nodiscard]] fms_status load_from_any(const InstanceAxes& axes, LoadedKernel& loaded, fms_error* error) const;
+  [[nodiscard]] fms_status refused(const Refusal& refusal, fms_error* error) const;
   [[nodiscard]] runtime::cuda::ContextHandle primary() const;
 
   std::shared_ptr<const runtime::Driver> driver_;

@@ -1,0 +1,13 @@
+// Division by a number that the host knows (params.hpp).
+#pragma once
+
+#include "kernels/cuda/atoms/types.cuh"
+#include "kernels/cuda/attention/params.hpp"
+
+namespace flashmoe::cuda {
+
+FMS_DEVICE int divide(int n, Division by) {
+  return by.magic != 0 ? static_cast<int>(__umulhi(static_cast<uint32>(n), by.magic) >> by.shift) : n;
+}
+
+}  // namespace flashmoe::cuda
