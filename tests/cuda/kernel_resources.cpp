@@ -35,7 +35,7 @@ Result<Row> row_of(const cuda::InstanceAxes& axes, const FatbinEntry& image) {
   const cuda::Tile tile = axes.tile();
   const auto limits = find_architecture(fmt::format("sm_{}", image.sm));
   if (!limits) return limits.error();
-  const std::int64_t shared = cuda::shared_bytes(tile, axes.dim);
+  const std::int64_t shared = axes.shared_bytes();
   const int ctas = occupancy(*limits, {kernel.registers, tile.threads(), kernel.static_shared_bytes, shared,
                                        std::max(kernel.barriers, 1)})
                        .ctas_per_sm;

@@ -55,8 +55,9 @@ inline std::vector<char> mutated_kernel(const cuda::InstanceAxes& axes, std::spa
   for (std::size_t i = 0; i < texts.size(); ++i) sources.push_back({cuda::device_sources()[i].name, texts[i].c_str()});
   const std::string name = axes.name();
   const char* const tile_class = cuda::tile_class_names[static_cast<int>(axes.tile_class)];
-  const auto options =
-      cuda::compile_options({name.c_str(), "Half", axes.dim, tile_class, false, false, 0}, cuda::ImageKind::ptx);
+  const auto options = cuda::compile_options({name.c_str(), "Half", axes.dim, tile_class, axes.is_paged,
+                                              axes.is_modified, 0, cuda::any_driver, axes.value_dim},
+                                             cuda::ImageKind::ptx);
   return must(must(cuda::Nvrtc::open()).compile(cuda::main_source_name, sources, options, cuda::ImageKind::ptx));
 }
 

@@ -71,7 +71,7 @@ def main() -> int:
     options = parser.parse_args()
     images = options.build / "src/kernels/cuda/images"
     kernels = sorted(images.glob("*.ptx")) if options.all else [images / f"{name}.ptx" for name in FEW_KERNELS]
-    listed = len(re.findall(r"^FMS_INSTANCE\(", (ROOT / "src/kernels/cuda/instances.def").read_text(), re.MULTILINE))
+    listed = len(re.findall(r"^FMS_(?:VALUES_)?INSTANCE\(", (ROOT / "src/kernels/cuda/instances.def").read_text(), re.MULTILINE))
     if options.all and len(kernels) != listed:
         print(f"{len(kernels)} PTX files for {listed} instances: build the target cuda_images", file=sys.stderr)
         return 1

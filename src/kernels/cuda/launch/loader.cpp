@@ -58,7 +58,8 @@ JitRequest request_for(const InstanceAxes& axes, const std::string& name, int ar
   return {name.c_str(),  axes.dtype == FMS_F16 ? "Half" : "BFloat16",
           axes.dim,      tile_class_names[static_cast<int>(axes.tile_class)],
           axes.is_paged, axes.is_modified,
-          architecture,  driver};
+          architecture,  driver,
+          axes.value_dim};
 }
 
 }  // namespace
@@ -100,7 +101,7 @@ std::optional<Loader::Refusal> Loader::make_ready(runtime::cuda::LibraryHandle l
   if (const Code code = call.library_kernel(&kernel, library, axes.name().c_str()); code != runtime::cuda::success)
     return Refusal{code, "cuLibraryGetKernel"};
   if (kernel == nullptr) return Refusal{runtime::cuda::unknown_error, "cuLibraryGetKernel gave no kernel"};
-  const int bytes = shared_bytes(axes.tile(), axes.dim);
+  const int bytes = axes.shared_bytes();
   if (const Code code =
           call.kernel_set_attribute(runtime::cuda::FunctionAttribute::max_dynamic_shared_bytes, bytes, kernel, device_);
       code != runtime::cuda::success)
