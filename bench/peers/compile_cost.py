@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from dataclasses import asdict, dataclass
@@ -51,10 +52,12 @@ def macros_of(kernel: str) -> dict[str, str]:
     parts = kernel.split("_")
     if len(parts) < 4 or parts[0] != "forward" or parts[1] not in ("f16", "bf16") or not parts[2].startswith("d"):
         raise CannotRunError(f"{kernel} is not the name of an instance")
+    value_dim = {"FMS_VALUE_DIM": parts.pop(3)[1:]} if re.fullmatch(r"v\d+", parts[3]) else {}
     return {
         "FMS_NAME": kernel,
         "FMS_ELEMENT": "Half" if parts[1] == "f16" else "BFloat16",
         "FMS_DIM": parts[2][1:],
+        **value_dim,
         "FMS_TILE_CLASS": parts[3],
         "FMS_PAGED": str(int("paged" in parts)),
         "FMS_MODIFIED": str(int("modified" in parts)),

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "contexts.hpp"
 #include "current_gpu.hpp"
@@ -430,10 +431,15 @@ bool check_description(const AttentionInputs& in, const AttentionOptions& option
   if (call.problem.dtype == FMS_F32) {  // the planner's words; to hear them from it takes a driver
     return fail(failure, FailureKind::kNotSupported, "q.dtype is fp32; allowed on a GPU: fp16, bf16");
   }
-  if (call.problem.value_dim != call.problem.head_dim) {
+  constexpr int64_t most_head_dim = 256;
+  const std::pair<const char*, int64_t> sizes[] = {{"q", call.problem.head_dim}, {"v", call.problem.value_dim}};
+  for (const auto& [name, size] : sizes) {
+    if (size <= most_head_dim) {
+      continue;
+    }
     return fail(failure, FailureKind::kNotSupported,
-                "the last dimension of v is " + std::to_string(call.problem.value_dim) +
-                    "; allowed on a GPU: that of q, which is " + std::to_string(call.problem.head_dim));
+                "the last dimension of " + std::string(name) + " is " + std::to_string(size) +
+                    "; allowed on a GPU: 1 to " + std::to_string(most_head_dim));
   }
   return true;
 }

@@ -53,8 +53,10 @@ def test_what_only_gpus_refuse() -> None:
         with pytest.raises(NotImplementedError, match=r"q.dtype is fp32; allowed on a GPU: fp16, bf16"):
             fs.attention(q, q, q)
         half = q.half()
-        with pytest.raises(NotImplementedError, match=r"the last dimension of v is 48; allowed on a GPU: .* 64"):
-            fs.attention(half, half, half[..., :48])
+        assert fs.attention(half, half, half[..., :48]).shape == (1, 2, 4, 48)
+        latent = torch.empty(1, 2, 4, 512, device="cuda").half()
+        with pytest.raises(NotImplementedError, match=r"the last dimension of v is 512; allowed on a GPU: 1 to 256"):
+            fs.attention(half, half, latent)
         packed, cu = torch.empty(9, 2, 64, device="cuda").half(), torch.empty(3, dtype=torch.int32, device="cuda")
         with pytest.raises(ValueError, match="max_q is needed when cu_q is on a GPU"):
             fs.attention(packed, packed, packed, cu_q=cu, cu_kv=cu, layout="bshd")

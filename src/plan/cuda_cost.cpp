@@ -28,11 +28,12 @@ CudaWork::CudaWork(const fms_attention_problem& p)
       heads(p.batch * p.kv_heads),
       batch(p.batch),
       head_dim(p.head_dim),
+      value_dim(p.value_dim),
       most_keys(p.kv_len),
       keys(visible_keys_per_row(p)),
       total_rows(has(p, FMS_RAGGED_Q) ? group_size(p) * p.total_q : 0),
-      io_bytes(4.0 * static_cast<double>(heads) * static_cast<double>(rows + p.kv_len) *
-               static_cast<double>(p.head_dim)) {
+      io_bytes(2.0 * static_cast<double>(heads) * static_cast<double>(rows + p.kv_len) *
+               static_cast<double>(p.head_dim + p.value_dim)) {
   if (p.window_left >= 0 && p.window_right >= 0) most_keys = std::min(most_keys, p.window_left + p.window_right + 1);
 }
 
@@ -50,11 +51,12 @@ CudaCost::CudaCost(const CudaKernel& kernel, const CudaWork& work, const Planner
   // allocated jumps there.
   const double tiles_of_head = (static_cast<double>(tiles_) + full_tiles_) / (2 * static_cast<double>(work.heads));
   least_share_ = 2 * tiles_of_head * static_cast<double>(kernel.split_bytes) /
-                 (policy_.workspace_share * 4.0 * static_cast<double>(work.head_dim));
+                 (policy_.workspace_share * 2.0 * static_cast<double>(work.head_dim + work.value_dim));
   const int warps = kernel.threads / 32, row_warps = kernel.q_tile / 16;
-  const int key_tiles = kernel.kv_tile / 8, dim_steps = kernel.head_dim / 16;
-  const double products = 2.0 * row_warps * key_tiles * dim_steps;
-  const double bytes = 4.0 * kernel.kv_tile * static_cast<double>(work.head_dim);
+  const int value_dim = kernel.value_dim != 0 ? kernel.value_dim : kernel.head_dim;
+  const int key_tiles = kernel.kv_tile / 8, dim_steps = (kernel.head_dim + value_dim) / 16;
+  const double products = 1.0 * row_warps * key_tiles * dim_steps;
+  const double bytes = 2.0 * kernel.kv_tile * static_cast<double>(work.head_dim + work.value_dim);
   const double clocks = gpu.product_clocks / policy_.loop_share[std::bit_width(static_cast<unsigned>(row_warps)) - 1];
   key_warps_ = std::max(warps / row_warps, 1);
   block_alone_ =

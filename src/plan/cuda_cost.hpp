@@ -14,7 +14,7 @@ struct CudaWork {
   int64_t rows;   // packed query rows of a kv head
   int64_t heads;  // batch x kv heads
   int64_t batch;
-  int64_t head_dim;
+  int64_t head_dim, value_dim;
   int64_t most_keys;   // that a row sees
   double keys;         // that an average row sees
   int64_t total_rows;  // ragged: of all sequences together, for one kv head; else 0

@@ -27,14 +27,14 @@ fms_status check_limits(const fms_attention_problem& p, const CudaWork& work, fm
   if (p.dtype == FMS_F32) {
     return fail(error, FMS_NOT_SUPPORTED, "problem.dtype", "problem.dtype is fp32; allowed on a GPU: fp16, bf16");
   }
-  if (p.value_dim != p.head_dim) {
-    return fail(error, FMS_NOT_SUPPORTED, "problem.value_dim",
-                "problem.value_dim is %lld; allowed on a GPU: problem.head_dim, which is %lld",
-                static_cast<long long>(p.value_dim), static_cast<long long>(p.head_dim));
-  }
-  if (p.head_dim > most_head_dim) {
-    return fail(error, FMS_NOT_SUPPORTED, "problem.head_dim", "problem.head_dim is %lld; allowed on a GPU: 1 to %lld",
-                static_cast<long long>(p.head_dim), static_cast<long long>(most_head_dim));
+  const struct {
+    const char* name;
+    int64_t size;
+  } sizes[] = {{"problem.head_dim", p.head_dim}, {"problem.value_dim", p.value_dim}};
+  for (const auto& [name, size] : sizes) {
+    if (size <= most_head_dim) continue;
+    return fail(error, FMS_NOT_SUPPORTED, name, "%s is %lld; allowed on a GPU: 1 to %lld", name,
+                static_cast<long long>(size), static_cast<long long>(most_head_dim));
   }
   if (work.rows > most_rows_or_keys || p.kv_len > most_rows_or_keys) {
     return fail(error, FMS_NOT_SUPPORTED, "problem",
@@ -42,17 +42,15 @@ fms_status check_limits(const fms_attention_problem& p, const CudaWork& work, fm
                 static_cast<long long>(work.rows), static_cast<long long>(p.kv_len),
                 static_cast<long long>(most_rows_or_keys));
   }
-  if (has(p, FMS_BIAS2)) {
-    return fail(error, FMS_NOT_SUPPORTED, "problem.features",
-                "problem.features has FMS_BIAS2; allowed on a GPU: one term, FMS_BIAS");
-  }
-  if (has(p, FMS_BIAS) && bias_group(p.bias) > 1) {
-    return fail(error, FMS_NOT_SUPPORTED, "problem.bias.group", "problem.bias.group is %lld; allowed on a GPU: 1",
-                static_cast<long long>(p.bias.group));
-  }
-  if (has(p, FMS_BIAS) && p.bias.kv > most_bias_stride) {
-    return fail(error, FMS_NOT_SUPPORTED, "problem.bias.kv", "problem.bias.kv is %lld; allowed on a GPU: up to %lld",
-                static_cast<long long>(p.bias.kv), static_cast<long long>(most_bias_stride));
+  const struct {
+    const char* name;
+    int64_t stride;
+  } biases[] = {{"problem.bias.kv", has(p, FMS_BIAS) ? p.bias.kv : 0},
+                {"problem.bias2.kv", has(p, FMS_BIAS2) ? p.bias2.kv : 0}};
+  for (const auto& [name, stride] : biases) {
+    if (stride <= most_bias_stride) continue;
+    return fail(error, FMS_NOT_SUPPORTED, name, "%s is %lld; allowed on a GPU: up to %lld", name,
+                static_cast<long long>(stride), static_cast<long long>(most_bias_stride));
   }
   return FMS_OK;
 }

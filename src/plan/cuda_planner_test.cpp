@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "plan/cuda_cost.hpp"
 #include "plan/planner.hpp"
 
 namespace flashmoe::plan {
@@ -216,6 +217,32 @@ TEST(CudaPlanner, WhatNoGpuCanRunIsRefusedByName) {
   p.bias = {0, 0, 1, int64_t{1} << 24, 1};  // 128 keys on is more than 32 bits
   EXPECT_EQ(try_plan(p, plan, error), FMS_NOT_SUPPORTED);
   EXPECT_STREQ(error.argument, "problem.bias.kv");
+  p.features = FMS_BIAS2;
+  p.bias2_dtype = FMS_F16;
+  p.bias2 = p.bias;
+  EXPECT_EQ(try_plan(p, plan, error), FMS_NOT_SUPPORTED);
+  EXPECT_STREQ(error.argument, "problem.bias2.kv");
+
+  p = problem_of({1, 1, 1, 8, 8, 64});
+  p.value_dim = 512;
+  p.v = p.o = {8 * 512, 8 * 512, 512};
+  EXPECT_EQ(try_plan(p, plan, error), FMS_NOT_SUPPORTED);
+  EXPECT_STREQ(error.argument, "problem.value_dim");
+  EXPECT_STREQ(error.message, "problem.value_dim is 512; allowed on a GPU: 1 to 256");
+}
+
+TEST(CudaPlanner, ShorterValuesCostLess) {
+  const auto p = problem_of({1, 16, 16, 4096, 4096, 192});
+  auto shorter = p;
+  shorter.value_dim = 128;
+  const CudaWork work(p), less(shorter);
+  EXPECT_LT(less.io_bytes, work.io_bytes);
+  const CudaKernel kernel{0, 192, 64, 32, 128, 1, state_bytes(64, 192)};
+  const CudaKernel less_kernel{0, 192, 64, 32, 128, 1, state_bytes(64, 128), true, 128};
+  const PlannerFigures gpu = planner_figures(driver_answers(*find_gpu("l4")));
+  const double clocks = CudaCost(kernel, work, gpu).clocks(1), less_clocks = CudaCost(less_kernel, less, gpu).clocks(1);
+  EXPECT_LT(less_clocks, clocks);
+  EXPECT_GT(less_clocks, clocks * 2 / 3) << "the scores are as many";
 }
 
 TEST(CudaPlanner, ThereMayBeMoreHeadsThanAGridIsHigh) {

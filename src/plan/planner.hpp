@@ -17,6 +17,7 @@ struct CudaKernel {
   int32_t ctas_per_sm;  // of the compiled code on this device; 0: does not fit
   int64_t split_bytes;  // workspace of one split of one row tile
   bool takes_list = true;
+  int32_t value_dim = 0;  // it is compiled for; 0: head_dim
 };
 
 // The kernels of a device; the planner asks for those that fit a problem.

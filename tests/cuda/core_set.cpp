@@ -50,6 +50,14 @@ void add_bias(CoreProblem& one, fms_dtype dtype) {
   p.bias = {0, p.q_len * p.kv_len, p.kv_len, 1, 1};
 }
 
+CoreProblem& set_value_dim(CoreProblem& one, int64_t value_dim) {
+  fms_attention_problem& p = one.problem;
+  p.value_dim = value_dim;
+  p.v = {p.kv_heads * p.kv_len * value_dim, p.kv_len * value_dim, value_dim};
+  p.o = {p.q_heads * p.q_len * value_dim, p.q_len * value_dim, value_dim};
+  return one;
+}
+
 std::vector<CoreProblem> core_set() {
   std::vector<CoreProblem> set;
   // The problem just added, for what is special about it.
@@ -84,6 +92,18 @@ std::vector<CoreProblem> core_set() {
     one.problem.softcap = 20;
     add_bias(one, FMS_F32);
   }
+  {
+    CoreProblem& one = add("small, two biases, of groups", FMS_F16, {3, 2, 1, 20, 90, 64}, 32, 1);
+    add_bias(one, FMS_BF16);
+    one.problem.bias.batch = 2 * 20 * 90;
+    one.problem.bias.group = 2;
+    one.problem.features |= FMS_BIAS2;
+    one.problem.bias2_dtype = FMS_F32;
+    one.problem.bias2 = {90, 0, 0, 1, 1};
+  }
+  set_value_dim(add("large, d 192, values of 128, causal", FMS_BF16, {1, 2, 1, 40, 200, 192}, 64, 1), 128)
+      .problem.window_right = 0;
+  set_value_dim(add("decode, d 192, values of 128, 3 splits", FMS_F16, {1, 4, 2, 1, 200, 192}, 16, 3), 128);
   add("small, sinks", FMS_BF16, {1, 2, 1, 30, 90, 64}, 32, 1).problem.features |= FMS_SINKS;
 
   add("large, causal, 3 splits", FMS_F16, {1, 2, 2, 70, 330, 64}, 64, 3).problem.window_right = 0;

@@ -25,5 +25,6 @@ struct CoreProblem {
 void make_ragged(CoreProblem& one, const std::vector<int32_t>& q_lengths, const std::vector<int32_t>& kv_lengths);
 void make_paged(CoreProblem& one, int64_t page_size, const std::vector<int32_t>& kv_lengths);
 void add_bias(CoreProblem& one, fms_dtype dtype);
+CoreProblem& set_value_dim(CoreProblem& one, int64_t value_dim);
 
 }  // namespace flashmoe::testing

@@ -34,6 +34,7 @@ CoreProblem aligned_problem(const InstanceAxes& axes) {
                   simple_problem(axes.dtype, {1, 2, 2, 2 * tile.rows(), kv_len, axes.dim}),
                   {},
                   plan_options(0, 1, tile.rows())};
+  if (axes.value_dim != 0) set_value_dim(one, axes.value_dim);
   if (axes.is_modified) one.problem.softcap = 30;
   if (axes.is_paged) make_paged(one, 32, {static_cast<int32_t>(kv_len)});
   return one;
@@ -83,11 +84,12 @@ TEST(Counters, EveryInstanceIsFreeOfBankConflictsAndMovesWholeSectors) {
     EXPECT_EQ(excess(report, "global_sectors", "global_sectors_ideal"), "");
     // The result itself: every byte of it is stored once, in whole sectors.
     const fms_attention_problem& p = core.problem;
-    const auto o_sectors = static_cast<double>(p.q_heads * p.q_len * p.head_dim * 2) / 32;
+    const auto o_sectors = static_cast<double>(p.q_heads * p.q_len * p.value_dim * 2) / 32;
     const auto lse_sectors = static_cast<double>(p.q_heads * p.q_len * 4) / 32;
     EXPECT_EQ(metric(report, "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"), o_sectors + lse_sectors);
     // The products of the problem and not one more: no tile is computed twice or in vain.
-    const double useful = static_cast<double>(p.q_heads * p.q_len * p.kv_len * p.head_dim) * 2 / (16 * 8 * 16);
+    const auto useful =
+        static_cast<double>(p.q_heads * p.q_len * p.kv_len * (p.head_dim + p.value_dim)) / (16 * 8 * 16);
     EXPECT_EQ(executed(report, "mma.sync"), useful);
   }
 }

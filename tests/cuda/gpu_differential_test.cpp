@@ -36,14 +36,19 @@ fms_plan_options random_options(uint64_t seed, const fms_attention_problem& prob
 
 class GpuDifferential : public ::testing::TestWithParam<fms_dtype> {};
 
-TEST_P(GpuDifferential, AgreesWithTheOracleAndHasNoFinding) {
-  const fms_dtype dtype = GetParam();
-  const uint64_t problems = from_environment("FMS_GPU_PROBLEMS", kSlowBuild ? 6 : 25);
+uint64_t problem_count() {
+  return from_environment("FMS_GPU_PROBLEMS", kSlowBuild ? 6 : 25);
+}
+
+// `problems` of the random ones that `is_wanted` takes.
+void run_random(fms_dtype dtype, uint64_t problems, bool (*is_wanted)(const fms_attention_problem&)) {
   const uint64_t first_seed = from_environment("FMS_GPU_SEED", 1);
   Judgement total;
-  uint64_t failures = 0;
-  for (uint64_t seed = first_seed; seed < first_seed + problems && failures < 10; ++seed) {
-    AttentionCase one = random_case(seed, dtype, {.cpu_only = false});
+  uint64_t failures = 0, taken = 0;
+  for (uint64_t seed = first_seed; taken < problems && failures < 10; ++seed) {
+    AttentionCase one = random_case(seed, dtype, {.latent = false});
+    if (!is_wanted(one.problem())) continue;
+    ++taken;
     const OracleAnswer oracle(one);
     const fms_plan_options options = random_options(seed, one.problem());
     one.reset_outputs();
@@ -72,6 +77,22 @@ TEST_P(GpuDifferential, AgreesWithTheOracleAndHasNoFinding) {
   std::cout << "  " << dtype_name(dtype) << ": error/bound rms " << rms << ", worst " << total.worst_error_over_bound
             << " over " << total.elements << " elements (virtual)\n";
   EXPECT_LE(rms, 1 / std::sqrt(3.0));
+}
+
+TEST_P(GpuDifferential, AgreesWithTheOracleAndHasNoFinding) {
+  run_random(GetParam(), problem_count(), [](const fms_attention_problem&) { return true; });
+}
+
+// Among all problems these are few.
+TEST_P(GpuDifferential, ValuesOfAnotherSize) {
+  run_random(GetParam(), (problem_count() + 2) / 3,
+             [](const fms_attention_problem& p) { return p.value_dim != p.head_dim; });
+}
+
+TEST_P(GpuDifferential, TwoBiasesAndBiasesOfGroups) {
+  run_random(GetParam(), (problem_count() + 2) / 3, [](const fms_attention_problem& p) {
+    return p.head_dim == p.value_dim && ((p.features & FMS_BIAS2) != 0 || p.bias.group > 1);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(HalfTypes, GpuDifferential, ::testing::Values(FMS_F16, FMS_BF16),

@@ -39,13 +39,13 @@ nlohmann::json report_of(AttentionCase& one, const fms_plan_options& options, st
   runtime::Buffer workspace =
       must(runtime::Buffer::create(gpu().device(), std::max<std::size_t>(plan.workspace_bytes, 4)));
   must(workspace.write(std::vector<std::byte>(workspace.bytes())));
-  cuda::ForwardParams params =
+  cuda::ExtendedParams params =
       cuda::forward_params(plan, axes, there.args(), reinterpret_cast<std::byte*>(workspace.address()));
   runtime::Geometry geometry;
   const auto splits = static_cast<unsigned>(plan.kv_splits);
   geometry.grid = {static_cast<unsigned>(plan.work_items) / splits, splits, 1};
   geometry.block = {static_cast<unsigned>(plan.threads), 1, 1};
-  geometry.dynamic_shared_bytes = static_cast<unsigned>(cuda::shared_bytes(axes.tile(), axes.dim));
+  geometry.dynamic_shared_bytes = static_cast<unsigned>(axes.shared_bytes());
   void* arguments[] = {&params};
   static_cast<void>(gpu().reports());
   must(kernel.launch(geometry, arguments));
@@ -101,6 +101,52 @@ TEST(Mutations, WrongRulesGiveWrongResults) {
       {"the unit of splits", "attention/sequence.cuh", "min(begin + units * split_unit, keys.hi)", "keys.hi"},
   };
   for (const Mutation& mutation : rules) EXPECT_TRUE(noticed(mutation).wrong) << mutation.name;
+}
+
+// What only some kernels have: values of another size, a second bias and biases of groups. Kernels without them are
+// not compiled anew.
+TEST(Mutations, WrongTermsAndSizesAreNoticed) {
+  constexpr Mutation terms[] = {
+      {"nothing", nullptr, nullptr, nullptr},
+      {"the second bias", "attention/score_rules.cuh", "i < 2; ++i) {\n      const BiasTerm",
+       "i < 1; ++i) {\n      const BiasTerm"},
+      {"the first bias twice", "attention/score_rules.cuh", "if (i == 1) return p_.bias2;", ""},
+      {"groups", "attention/score_rules.cuh", "divide(tile_.sequence.batch, bias.by_group)", "tile_.sequence.batch"},
+      {"the kind of a bias", "attention/score_rules.cuh", "bias.kind == 3", "p_.bias_kind == 3"},
+  };
+  fms_attention_problem two = simple_problem(FMS_F16, {3, 2, 1, 20, 300, 64});
+  two.features |= FMS_BIAS | FMS_BIAS2;
+  two.bias_dtype = FMS_F32;
+  two.bias = {2 * 20 * 300, 20 * 300, 300, 1, 2};
+  two.bias2_dtype = FMS_BF16;
+  two.bias2 = {300, 0, 0, 1, 1};
+  for (const Mutation& mutation : terms) {
+    AttentionCase one = normal_case(two);
+    const auto report = report_of(one, plan_options(0, 1, 32), {&mutation, 1});
+    const bool is_noticed = !report.at("findings").empty() || !judge(one, OracleAnswer(one)).complaint.empty();
+    EXPECT_EQ(is_noticed, mutation.file != nullptr) << mutation.name;
+  }
+  constexpr Mutation sizes[] = {
+      {"nothing", nullptr, nullptr, nullptr},
+      {"the stage of values", "attention/walk.cuh", "return stage != 0 ? Shape::value_block_bytes : 0;",
+       "return stage;"},
+      {"where queries are", "attention/walk.cuh", "2 * (Shape::block_bytes + Shape::value_block_bytes)",
+       "4 * Shape::value_block_bytes"},
+      {"the size of values", "attention/tile_copy.cuh", "return p.value_dim;", "return p.head_dim;"},
+      {"whole values", "attention/walk.cuh", "return p_.value_dim == Shape::value_dim;", "return true;"},
+      {"rows of values", "attention/walk.cuh", "ValueRows::move_on(values_at_, d)", "Rows::move_on(values_at_, d)"},
+  };
+  fms_attention_problem pair = simple_problem(FMS_F16, {1, 1, 1, 40, 300, 192});
+  pair.value_dim = 120;
+  pair.v = {300 * 120, 300 * 120, 120};
+  pair.o = {40 * 120, 40 * 120, 120};
+  for (const Mutation& mutation : sizes) {
+    AttentionCase one = normal_case(pair);
+    const auto report = report_of(one, plan_options(0, 1, 64), {&mutation, 1});
+    const bool is_noticed = !report.at("findings").empty() || !judge(one, OracleAnswer(one)).complaint.empty() ||
+                            one.stray_write().has_value();
+    EXPECT_EQ(is_noticed, mutation.file != nullptr) << mutation.name;
+  }
 }
 
 // Short problems are edges alone. Blocks that every row sees need neither a mask nor a look at their values.

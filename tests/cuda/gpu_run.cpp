@@ -102,6 +102,7 @@ DeviceCase::DeviceCase(const std::shared_ptr<runtime::Context>& device, const At
     replace(args_.o);
     replace(args_.lse);
     replace(args_.bias);
+    replace(args_.bias2);
     replace(args_.sinks);
     replace(args_.cu_q);
     replace(args_.cu_kv);

@@ -214,11 +214,11 @@ Listed listed(const CoreProblem& core, const Mutation& wrong = {"nothing", nullp
   args.cu_q = to_device(core.indices.cu_q);
   args.cu_kv = to_device(core.indices.cu_kv);
   args.kv_lengths = to_device(core.indices.kv_lengths);
-  cuda::ForwardParams params = cuda::forward_params(made.plan, axes, args, nullptr);
+  cuda::ExtendedParams params = cuda::forward_params(made.plan, axes, args, nullptr);
   runtime::Geometry geometry;
   geometry.grid = {static_cast<unsigned>(ctas), 1, 1};
   geometry.block = {static_cast<unsigned>(made.plan.threads), 1, 1};
-  geometry.dynamic_shared_bytes = static_cast<unsigned>(cuda::shared_bytes(axes.tile(), axes.dim));
+  geometry.dynamic_shared_bytes = static_cast<unsigned>(axes.shared_bytes());
   void* arguments[] = {&params};
   must(kernel.launch(geometry, arguments));
   must(gpu().device()->synchronize());

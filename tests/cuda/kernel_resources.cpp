@@ -33,7 +33,7 @@ std::vector<Shipped> all_shipped() {
   std::vector<Shipped> all;
   for (const cuda::InstanceAxes& axes : cuda::listed_instances()) {
     const cuda::Tile tile = axes.tile();
-    all.push_back({axes.name(), tile.threads(), tile.rows(), tile.keys, cuda::shared_bytes(tile, axes.dim)});
+    all.push_back({axes.name(), tile.threads(), tile.rows(), tile.keys, axes.shared_bytes()});
   }
   all.push_back({cuda::merge_name, cuda::merge_threads, 0, 0, 0});
   return all;

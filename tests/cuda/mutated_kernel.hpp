@@ -60,8 +60,9 @@ inline std::vector<char> mutated_image(const char* main_source, const std::vecto
 inline std::vector<char> mutated_kernel(const cuda::InstanceAxes& axes, std::span<const Mutation> mutations) {
   const std::string name = axes.name();
   const char* const tile_class = cuda::tile_class_names[static_cast<int>(axes.tile_class)];
-  const auto options =
-      cuda::compile_options({name.c_str(), "Half", axes.dim, tile_class, false, false, 0}, cuda::ImageKind::ptx);
+  const auto options = cuda::compile_options({name.c_str(), "Half", axes.dim, tile_class, axes.is_paged,
+                                              axes.is_modified, 0, cuda::any_driver, axes.value_dim},
+                                             cuda::ImageKind::ptx);
   return mutated_image(cuda::main_source_name, options, mutations);
 }
 

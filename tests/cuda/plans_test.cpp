@@ -42,14 +42,16 @@ class TableKernels final : public plan::CudaKernels {
     for (int i = 0; i < cuda::tile_classes; ++i) {
       std::optional<cuda::InstanceAxes> best;
       for (const cuda::InstanceAxes& one : cuda::listed_instances()) {
-        if (one.dtype != FMS_F16 || one.is_paged || one.is_modified || static_cast<int>(one.tile_class) != i) continue;
+        if (one.dtype != FMS_F16 || one.is_paged || one.is_modified || one.value_dim != 0 ||
+            static_cast<int>(one.tile_class) != i)
+          continue;
         if (one.dim >= problem.head_dim && (!best || one.dim < best->dim)) best = one;
       }
       if (!best) continue;
       const cuda::Tile tile = best->tile();
       const CubinKernel& kernel = compiled_.at(best->name());
       const int held = occupancy(architecture_, {kernel.registers, tile.threads(), kernel.static_shared_bytes,
-                                                 cuda::shared_bytes(tile, best->dim), kernel.barriers})
+                                                 best->shared_bytes(), kernel.barriers})
                            .ctas_per_sm;
       found[(*count)++] = {cuda::code_of(*best),
                            best->dim,
@@ -57,7 +59,7 @@ class TableKernels final : public plan::CudaKernels {
                            tile.keys,
                            tile.threads(),
                            held,
-                           int64_t{tile.row_warps} * cuda::state_floats(best->dim) * int64_t{sizeof(float)}};
+                           int64_t{best->tile_state_floats()} * int64_t{sizeof(float)}};
     }
     return FMS_OK;
   }

@@ -56,10 +56,10 @@ int64_t random_head_dim(Random& random) {
 
 void random_sizes(Random& random, fms_attention_problem& p, const RandomProblemLimits& limits) {
   p.head_dim = p.value_dim = random_head_dim(random);
-  if (limits.cpu_only && random.chance(0.25)) {
+  if (random.chance(0.25)) {
     p.value_dim = random_head_dim(random);
   }
-  if (limits.cpu_only && random.chance(0.02)) {  // keys and values that are parts of one latent vector
+  if (random.chance(0.02) && limits.latent) {  // keys and values that are parts of one latent vector
     p.head_dim = 576;
     p.value_dim = 512;
   }
@@ -132,7 +132,7 @@ std::vector<int32_t> random_offsets(Random& random, int64_t batch, int64_t longe
   return offsets;
 }
 
-IndexArrays random_features(Random& random, fms_attention_problem& p, const RandomProblemLimits& limits) {
+IndexArrays random_features(Random& random, fms_attention_problem& p) {
   IndexArrays indices;
   if (random.chance(0.7)) {
     p.features |= FMS_LSE;
@@ -141,7 +141,7 @@ IndexArrays random_features(Random& random, fms_attention_problem& p, const Rand
     p.features |= FMS_BIAS;
     p.bias_dtype = pick(random, {FMS_F16, FMS_BF16, FMS_F32});
   }
-  if (limits.cpu_only && random.chance(0.15)) {
+  if (random.chance(0.15)) {
     p.features |= FMS_BIAS2;
     p.bias2_dtype = pick(random, {FMS_F16, FMS_BF16, FMS_F32});
   }
@@ -231,7 +231,7 @@ fms_bias_strides random_bias_strides(Random& random, const fms_attention_problem
   return {strides[0], strides[1], strides[2], strides[3], group};
 }
 
-void random_layout(Random& random, fms_attention_problem& p, const RandomProblemLimits& limits) {
+void random_layout(Random& random, fms_attention_problem& p) {
   const bool ragged_q = (p.features & FMS_RAGGED_Q) != 0;
   const int64_t q_batch = ragged_q ? 1 : p.batch;
   const int64_t q_rows = ragged_q ? p.total_q : p.q_len;
@@ -246,8 +246,7 @@ void random_layout(Random& random, fms_attention_problem& p, const RandomProblem
   const bool alike = random.chance(0.5) && p.value_dim == p.head_dim;
   p.v = alike ? p.k : random_row_strides(random, kv_batch, p.kv_heads, kv_rows, p.value_dim, true);
   if ((p.features & FMS_BIAS) != 0) {
-    p.bias =
-        random_bias_strides(random, p, limits.cpu_only && p.batch > 1 && random.chance(0.8) ? random.between(2, 4) : 1);
+    p.bias = random_bias_strides(random, p, p.batch > 1 && random.chance(0.8) ? random.between(2, 4) : 1);
   }
   if ((p.features & FMS_BIAS2) != 0) {
     p.bias2 = random_bias_strides(random, p, random.between(0, 3) == 0 ? 2 : 1);
@@ -315,8 +314,8 @@ AttentionCase random_case(uint64_t seed, fms_dtype dtype, const RandomProblemLim
   p.bias_dtype = p.bias2_dtype = dtype;
   random_sizes(random, p, limits);
   random_mask_and_scores(random, p);
-  IndexArrays indices = random_features(random, p, limits);
-  random_layout(random, p, limits);
+  IndexArrays indices = random_features(random, p);
+  random_layout(random, p);
   const ValueStyle style = random_style(random, dtype);
   const auto value = [&](Tensor tensor) {
     switch (tensor) {

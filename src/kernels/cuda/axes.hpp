@@ -34,6 +34,11 @@ struct Tile {
   [[nodiscard]] constexpr int threads() const { return 32 * row_warps * key_warps; }
 };
 
+constexpr int longest(int dim, int value_dim) {
+  return dim > value_dim ? dim : value_dim;
+}
+
+// `dim` is the longer one of keys and values.
 constexpr Tile tile_of(TileClass tile_class, int dim) {
   const bool is_long = dim > 128;
   switch (tile_class) {
@@ -57,17 +62,18 @@ constexpr int shared_row_bytes(int dim) {
 }
 
 // What 16 rows know after a part of the keys (attention/row_state.cuh).
-constexpr int state_floats(int dim) {
-  return 16 * (dim + 8);
+constexpr int state_floats(int value_dim) {
+  return 16 * (value_dim + 8);
 }
 
 // Two blocks of keys and two of values. Queries, results and what key warps tell each other pass through the same
 // place. At the end an item of a list.
-constexpr int shared_bytes(const Tile& tile, int dim) {
-  const int blocks = 4 * tile.keys * shared_row_bytes(dim);
-  const int rows = tile.rows() * shared_row_bytes(dim);
-  const int states = (tile.key_warps - 1) * tile.row_warps * state_floats(dim) * 4;
-  const int used = tile.queries_in_shared ? blocks + rows : blocks;
+constexpr int shared_bytes(const Tile& tile, int dim, int value_dim) {
+  const int blocks = 2 * tile.keys * (shared_row_bytes(dim) + shared_row_bytes(value_dim));
+  const int queries = tile.rows() * shared_row_bytes(dim);
+  const int rows = tile.rows() * shared_row_bytes(longest(dim, value_dim));
+  const int states = (tile.key_warps - 1) * tile.row_warps * state_floats(value_dim) * 4;
+  const int used = tile.queries_in_shared ? blocks + queries : blocks;
   const int rest = rows > states ? rows : states;
   return (used > rest ? used : rest) + list_item_bytes;
 }

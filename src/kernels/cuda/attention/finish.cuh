@@ -11,10 +11,10 @@ namespace flashmoe::cuda {
 template <class Shape>
 class Finish {
   using T = typename Shape::Element;
-  using Rows = typename Shape::Rows;
+  using Rows = typename Shape::ValueRows;
 
  public:
-  FMS_DEVICE Finish(const ForwardParams& params, const TilePlace<Shape>& tile, unsigned char* shared_memory)
+  FMS_DEVICE Finish(const typename Shape::Params& params, const TilePlace<Shape>& tile, unsigned char* shared_memory)
       : p_(params), tile_(tile), shared_memory_(shared_memory), shared_(shared_address(shared_memory)) {}
 
   // All threads come here.
@@ -114,7 +114,7 @@ class Finish {
     TileCopy<Shape>(p_, tile_, shared_).results();
   }
 
-  const ForwardParams& p_;
+  const typename Shape::Params& p_;
   const TilePlace<Shape> tile_;
   unsigned char* const shared_memory_;
   const uint32 shared_;

@@ -12,7 +12,7 @@
 namespace flashmoe::cuda {
 
 template <class Shape>
-FMS_DEVICE void forward(const ForwardParams& params) {
+FMS_DEVICE void forward(const typename Shape::Params& params) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   [[maybe_unused]] auto& listed = *reinterpret_cast<Item*>(shared_memory + Shape::item_begin);
   const auto place = [&](uint32 thread) {

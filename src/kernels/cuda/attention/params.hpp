@@ -53,4 +53,20 @@ struct ForwardParams {
   int is_aligned;                  // rows of q, k, v and o begin at multiples of 16 bytes
 };
 
+// Added to the scores; strides 0 broadcast.
+struct BiasTerm {
+  const void* values;  // null: none
+  long long batch, head, q;
+  int kv, kind;  // as bias_kv, bias_kind
+  Division by_group;
+};
+
+// What only some kernels read: those of modified scores, and those whose values have a size of their own. The others
+// are compiled for the part before it, so that it costs them nothing.
+struct ExtendedParams : ForwardParams {
+  BiasTerm bias2;
+  Division by_bias_group;  // neighbours of the batch that share an entry of the first bias
+  int value_dim;           // at most the instance's; elements beyond it count as zero
+};
+
 }  // namespace flashmoe::cuda

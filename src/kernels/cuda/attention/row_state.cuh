@@ -10,7 +10,7 @@ namespace flashmoe::cuda {
 
 template <class Shape>
 struct RowState {
-  float o[Shape::dim_tiles][4];  // (16, dim), not yet divided by the sum
+  float o[Shape::dim_tiles][4];  // (16, value dim), not yet divided by the sum
   float top[2];                  // largest score, before the scale
   float sum[2];                  // of weights; each lane its own share until add_up()
 

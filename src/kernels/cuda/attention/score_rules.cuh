@@ -18,15 +18,12 @@ class ScoreRules {
 
  public:
   // Nothing beyond the keys `mine` is seen. Rows that do not exist are like the last one.
-  FMS_DEVICE ScoreRules(const ForwardParams& params, const TilePlace<Shape>& tile, KeyRange mine)
+  FMS_DEVICE ScoreRules(const typename Shape::Params& params, const TilePlace<Shape>& tile, KeyRange mine)
       : p_(params), tile_(tile) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = min(tile.first_row + tile.row(h), tile.last_row()), query = tile.query(p_, row);
       seen_[h] = {max(tile.sequence.first_key(p_, query), mine.lo), min(tile.sequence.last_key(p_, query), mine.hi)};
-      if constexpr (Shape::is_modified) {
-        bias_row_[h] = tile.sequence.batch * p_.bias_batch + tile.head(p_, row) * p_.bias_head + query * p_.bias_q;
-      }
     }
   }
 
@@ -54,13 +51,18 @@ class ScoreRules {
     } else {
       for_each(scores, [&](float& s, int, int) { s *= p_.scale * log2_of_e; });
     }
-    if (p_.bias == nullptr) return;
-    if (p_.bias_kind == 3) {
-      add_bias<Whole>(scores, first_key, static_cast<const float*>(p_.bias), [](float bias) { return bias; });
-    } else {
-      add_bias<Whole>(scores, first_key, static_cast<const unsigned short*>(p_.bias), [&](unsigned short bits) {
-        return p_.bias_kind == 1 ? to_float<Half>(bits) : to_float<BFloat16>(bits);
-      });
+    // One piece of code for both terms: they are seldom there together, and the code is large.
+#pragma unroll 1
+    for (int i = 0; i < 2; ++i) {
+      const BiasTerm bias = term(i);
+      if (bias.values == nullptr) continue;
+      if (bias.kind == 3) {
+        add<Whole, float>(scores, first_key, bias, [](float value) { return value; });
+      } else {
+        add<Whole, unsigned short>(scores, first_key, bias, [&](unsigned short bits) {
+          return bias.kind == 1 ? to_float<Half>(bits) : to_float<BFloat16>(bits);
+        });
+      }
     }
   }
 
@@ -73,20 +75,29 @@ class ScoreRules {
       for (int i = 0; i < 4; ++i) f(scores.s[n][i], n, i);
   }
 
+  FMS_DEVICE BiasTerm term(int i) const {
+    if (i == 1) return p_.bias2;
+    return {p_.bias, p_.bias_batch, p_.bias_head, p_.bias_q, p_.bias_kv, p_.bias_kind, p_.by_bias_group};
+  }
+
   template <bool Whole, class Stored, class Convert>
-  FMS_DEVICE void add_bias(Scores& scores, int first_key, const Stored* bias, Convert convert) const {
-    const int key = first_key + tile_.key(0, 0), stride = p_.bias_kv;
-    const Stored* const rows[2] = {bias + bias_row_[0] + static_cast<long long>(key) * stride,
-                                   bias + bias_row_[1] + static_cast<long long>(key) * stride};
+  FMS_DEVICE void add(Scores& scores, int first_key, const BiasTerm& bias, Convert convert) const {
+    const int key = first_key + tile_.key(0, 0);
+    const auto first_of = [&](int h) {
+      const int row = min(tile_.first_row + tile_.row(h), tile_.last_row());
+      return static_cast<const Stored*>(bias.values) + divide(tile_.sequence.batch, bias.by_group) * bias.batch +
+             tile_.head(p_, row) * bias.head + tile_.query(p_, row) * bias.q + static_cast<long long>(key) * bias.kv;
+    };
+    const Stored* const rows[2] = {first_of(0), first_of(1)};
     for_each(scores, [&](float& s, int n, int i) {
-      if (Whole || is_seen(key + n * 8 + i % 2, i / 2)) s += log2_of_e * convert(rows[i / 2][(n * 8 + i % 2) * stride]);
+      if (Whole || is_seen(key + n * 8 + i % 2, i / 2))
+        s += log2_of_e * convert(rows[i / 2][(n * 8 + i % 2) * bias.kv]);
     });
   }
 
-  const ForwardParams& p_;
+  const typename Shape::Params& p_;
   const TilePlace<Shape> tile_;
   KeyRange seen_[2];  // by the lane's rows
-  long long bias_row_[2];
 };
 
 }  // namespace flashmoe::cuda

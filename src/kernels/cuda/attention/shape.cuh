@@ -3,15 +3,29 @@
 
 #include "kernels/cuda/atoms/shared_memory.cuh"
 #include "kernels/cuda/atoms/types.cuh"
+#include "kernels/cuda/attention/params.hpp"
 #include "kernels/cuda/axes.hpp"
 
 namespace flashmoe::cuda {
 
-template <class T, int Dim, TileClass Class, bool Paged, bool Modified>
+template <bool Extended>
+struct ParamsOf {
+  using Type = ForwardParams;
+};
+template <>
+struct ParamsOf<true> {
+  using Type = ExtendedParams;
+};
+
+// ValueDim 0: values are as long as keys, of every problem too.
+template <class T, int Dim, int ValueDim, TileClass Class, bool Paged, bool Modified>
 struct ForwardShape {
   using Element = T;
-  static constexpr Tile tile = tile_of(Class, Dim);
-  static constexpr int dim = Dim;
+  static constexpr bool has_value_dim = ValueDim != 0;
+  static constexpr int dim = Dim, value_dim = has_value_dim ? ValueDim : Dim;
+  static constexpr int longest_dim = longest(dim, value_dim);
+  static constexpr Tile tile = tile_of(Class, longest_dim);
+  using Params = typename ParamsOf<has_value_dim || Modified>::Type;
   static constexpr bool is_paged = Paged, is_modified = Modified;
   static constexpr bool takes_list = cuda::takes_list(Class);
 
@@ -19,19 +33,21 @@ struct ForwardShape {
   static constexpr int threads = tile.threads(), rows = tile.rows(), ctas_per_sm = tile.ctas_per_sm;
   static constexpr int keys = tile.keys;              // of a block
   static constexpr int warp_keys = keys / key_warps;  // of them, one warp's
-  static constexpr int key_tiles = warp_keys / 8, dim_tiles = Dim / 8;
+  static constexpr int key_tiles = warp_keys / 8;
+  static constexpr int dim_tiles = value_dim / 8;  // of results
 
-  using Rows = SharedRows<Dim / 8>;
-  static constexpr int state_floats = cuda::state_floats(Dim);
-  static constexpr int block_bytes = keys * Rows::row_bytes;
-  static constexpr int item_begin = shared_bytes(tile, Dim) - list_item_bytes;  // in shared memory
-  static_assert(Dim % 16 == 0 && warp_keys % 16 == 0 && keys % key_warps == 0);
+  using Rows = SharedRows<dim / 8>;             // of queries and keys
+  using ValueRows = SharedRows<value_dim / 8>;  // of values and results
+  static constexpr int state_floats = cuda::state_floats(value_dim);
+  static constexpr int block_bytes = keys * Rows::row_bytes, value_block_bytes = keys * ValueRows::row_bytes;
+  static constexpr int item_begin = shared_bytes(tile, dim, value_dim) - list_item_bytes;  // in shared memory
+  static_assert(dim % 16 == 0 && value_dim % 16 == 0 && warp_keys % 16 == 0 && keys % key_warps == 0);
 
   static constexpr bool keeps_queries = !tile.queries_in_shared;
   static constexpr bool looks_ahead =
-      tile.looks_ahead && !(Modified && Dim > 64);  // softcap and bias want registers too
+      tile.looks_ahead && !(Modified && longest_dim > 64);  // softcap and bias want registers too
   // Where queries stay in shared memory registers are short, and unrolled code wants more of them.
-  static constexpr int score_unroll = Dim <= 192 && warp_keys <= 64 ? Dim / 16 : 1;
+  static constexpr int score_unroll = longest_dim <= 192 && warp_keys <= 64 ? dim / 16 : 1;
   // Pages, softcap and bias together are so much code for a block that a second loop is not worth its compile time.
   static constexpr bool has_interior = !(Paged && Modified);
   // Twice the code: worth it where a step is products and little else.

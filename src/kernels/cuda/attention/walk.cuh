@@ -23,14 +23,16 @@ template <class Shape>
 class Walk {
   using T = typename Shape::Element;
   using Rows = typename Shape::Rows;
+  using ValueRows = typename Shape::ValueRows;
   using Scores = typename Shape::Scores;
   static constexpr int key_tiles = Shape::key_tiles, dim_tiles = Shape::dim_tiles;
   // In shared memory: two blocks of keys, then two of values.
   static constexpr uint32 values_begin = 2 * Shape::block_bytes;
-  static constexpr uint32 queries_begin = Shape::keeps_queries ? 0 : 4 * Shape::block_bytes;
+  static constexpr uint32 queries_begin =
+      Shape::keeps_queries ? 0 : 2 * (Shape::block_bytes + Shape::value_block_bytes);
 
  public:
-  FMS_DEVICE Walk(const ForwardParams& params, const TilePlace<Shape>& tile, uint32 shared)
+  FMS_DEVICE Walk(const typename Shape::Params& params, const TilePlace<Shape>& tile, uint32 shared)
       : p_(params),
         tile_(tile),
         shared_(shared),
@@ -39,7 +41,7 @@ class Walk {
         copy_(params, tile, shared_) {
     const int first_key = tile_.key_warp() * Shape::warp_keys, lane = tile_.lane;
     keys_at_ = shared_ + Rows::offset(first_key + lane % 8 + lane / 16 * 8, lane / 8 % 2);
-    values_at_ = shared_ + values_begin + Rows::offset(first_key + lane % 16, lane / 16);
+    values_at_ = shared_ + values_begin + ValueRows::offset(first_key + lane % 16, lane / 16);
   }
 
   FMS_DEVICE void run(RowState<Shape>& state) {
@@ -70,6 +72,15 @@ class Walk {
   // Made where it is needed, so that nothing of it stays in registers through the interior loop.
   FMS_DEVICE ScoreRules<Shape> rules() const {
     return {p_, tile_.anew(), mine_};
+  }
+
+  // The stage of a block of values that goes with one of keys.
+  FMS_DEVICE static uint32 value_stage(uint32 stage) {
+    if constexpr (Shape::value_block_bytes == Shape::block_bytes) {
+      return stage;
+    } else {
+      return stage != 0 ? Shape::value_block_bytes : 0;
+    }
   }
 
   // ---- one block ---------------------------------------------------------------------------------------------------
@@ -137,7 +148,7 @@ class Walk {
 #pragma unroll
       for (int d = 0; d < dim_tiles; d += 2) {
         uint32 b[4];
-        load_matrices_transposed(b, Rows::move_on(values_at_, d) + stage + n * 8 * Rows::row_bytes);
+        load_matrices_transposed(b, ValueRows::move_on(values_at_, d) + stage + n * 8 * ValueRows::row_bytes);
         mma_16x8x16<T>(state.o[d], a, b[0], b[1], state.o[d]);
         mma_16x8x16<T>(state.o[d + 1], a, b[2], b[3], state.o[d + 1]);
       }
@@ -148,8 +159,8 @@ class Walk {
   // care. Each thread looks at the chunks it copied itself; it has waited for them.
   FMS_DEVICE bool my_values_are_wild(uint32 stage) const {
     bool is_wild = false;
-    TileCopy<Shape>::template for_each_piece<Shape::keys>([&](int row, int chunk) {
-      const uint4 four = load_shared(shared_ + values_begin + stage + Rows::offset(row, chunk));
+    TileCopy<Shape>::template for_each_piece<ValueRows, Shape::keys>([&](int row, int chunk) {
+      const uint4 four = load_shared(shared_ + values_begin + stage + ValueRows::offset(row, chunk));
       is_wild |=
           (wild_halves<T>(four.x) | wild_halves<T>(four.y) | wild_halves<T>(four.z) | wild_halves<T>(four.w)) != 0;
     });
@@ -176,7 +187,7 @@ class Walk {
 #pragma unroll
       for (int d = 0; d < dim_tiles; d += 2) {
         uint32 b[4], wild[4];
-        load_matrices_transposed(b, Rows::move_on(values_at_, d) + stage + n * 8 * Rows::row_bytes);
+        load_matrices_transposed(b, ValueRows::move_on(values_at_, d) + stage + n * 8 * ValueRows::row_bytes);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const uint32 halves = wild_halves<T>(b[i]);
@@ -212,6 +223,14 @@ class Walk {
     return first >= whole_.lo && first + Shape::keys <= whole_.hi;
   }
 
+  FMS_DEVICE bool has_whole_values() const {
+    if constexpr (Shape::has_value_dim) {
+      return p_.value_dim == Shape::value_dim;
+    } else {
+      return true;
+    }
+  }
+
   // ---- all blocks --------------------------------------------------------------------------------------------------
 
   // Scores the next block while the block from key `first` on is finished. That one stands at `stage`, the next at the
@@ -227,10 +246,10 @@ class Walk {
     if constexpr (Whole) {
       __syncthreads();
     } else {
-      has_wild_values = __syncthreads_or(has_current && !is_whole(first) && my_values_are_wild(stage));
+      has_wild_values = __syncthreads_or(has_current && !is_whole(first) && my_values_are_wild(value_stage(stage)));
     }
     const auto copy_next = [&] {
-      if (has_next) copy_.template values<Whole>(second, mine_.hi, values_begin + other);
+      if (has_next) copy_.template values<Whole>(second, mine_.hi, values_begin + value_stage(other));
       if (Whole || third < mine_.hi) copy_.template keys<Whole>(third, mine_.hi, stage);
       commit_copies();
     };
@@ -248,9 +267,9 @@ class Walk {
     if (has_current) {
       state.weigh_scores(current, tops, p_.scale_log2);
       if constexpr (Whole) {
-        weigh<true>(state, current, first, stage);
+        weigh<true>(state, current, first, value_stage(stage));
       } else {
-        weigh_edge(state, rules(), current, first, stage, has_wild_values);
+        weigh_edge(state, rules(), current, first, value_stage(stage), has_wild_values);
       }
     }
     if constexpr (!Shape::looks_ahead) score_next();  // next is current then
@@ -260,7 +279,7 @@ class Walk {
   FMS_DEVICE void all_blocks(RowState<Shape>& state) const {
     // Every row sees these, and they can be copied in chunks.
     const int whole_lo = whole_.lo;
-    const int whole_hi = p_.is_aligned != 0 && p_.head_dim == Shape::dim ? whole_.hi : 0;
+    const int whole_hi = p_.is_aligned != 0 && p_.head_dim == Shape::dim && has_whole_values() ? whole_.hi : 0;
     Scores current;
     [[maybe_unused]] Scores ahead;
     Scores& next = Shape::looks_ahead ? ahead : current;
@@ -291,7 +310,7 @@ class Walk {
     }
   }
 
-  const ForwardParams& p_;
+  const typename Shape::Params& p_;
   const TilePlace<Shape> tile_;
   const uint32 shared_;
   const KeyRange mine_;   // the keys of this CTA

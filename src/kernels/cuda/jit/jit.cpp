@@ -20,7 +20,7 @@ std::string key_of(const std::vector<std::string>& options, const std::string& n
 
 // The language and the macros are those of the build's own nvcc command; NVRTC optimises by default as -O3 does.
 std::vector<std::string> compile_options(const JitRequest& request, ImageKind kind) {
-  return {
+  std::vector<std::string> options = {
       "--std=c++20",
       "--device-as-default-execution-space",  // constexpr functions that host code shares carry no annotation
       kind == ImageKind::ptx ? "--gpu-architecture=compute_80"
@@ -32,6 +32,8 @@ std::vector<std::string> compile_options(const JitRequest& request, ImageKind ki
       std::string("-DFMS_PAGED=") + (request.is_paged ? "1" : "0"),
       std::string("-DFMS_MODIFIED=") + (request.is_modified ? "1" : "0"),
   };
+  if (request.value_dim != 0) options.push_back("-DFMS_VALUE_DIM=" + std::to_string(request.value_dim));
+  return options;
 }
 
 Result<std::vector<char>> jit_image(const JitRequest& request) {

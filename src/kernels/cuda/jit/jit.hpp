@@ -19,6 +19,7 @@ struct JitRequest {
   bool is_paged, is_modified;
   int architecture;         // 89: a cubin of sm_89; 0: PTX of compute_80, which every driver can compile
   int driver = any_driver;  // who will load it: 12040 is a driver of CUDA 12.4
+  int value_dim = 0;        // as dim; 0: values are as long as keys
 };
 
 // What NVRTC is told for a request.

@@ -20,24 +20,33 @@ using runtime::cuda::KernelHandle;
 
 namespace {
 
-// The smallest listed instance of this tile class whose head size holds the problem's, or nothing.
-std::optional<InstanceAxes> find_listed(const InstanceAxes& wanted, int64_t head_dim) {
+// Whether an instance is for problems whose values have a size of their own, or for those whose values have not, and is
+// large enough.
+bool holds_sizes(const InstanceAxes& one, const fms_attention_problem& p) {
+  return (one.value_dim != 0) == (p.value_dim != p.head_dim) && one.dim >= p.head_dim && one.values() >= p.value_dim;
+}
+
+// The smallest listed instance of this tile class that holds the problem's head sizes, or nothing.
+std::optional<InstanceAxes> find_listed(const InstanceAxes& wanted, const fms_attention_problem& problem) {
   std::optional<InstanceAxes> found;
   for (const InstanceAxes& one : listed_instances()) {
     InstanceAxes same = wanted;
     same.dim = one.dim;
-    if (one == same && one.dim >= head_dim && (!found || one.dim < found->dim)) found = one;
+    same.value_dim = one.value_dim;
+    if (one == same && holds_sizes(one, problem) && (!found || one.dim + one.values() < found->dim + found->values()))
+      found = one;
   }
   return found;
 }
 
-// What the problem asks of an instance; head size and tile class are open.
+// What the problem asks of an instance; head sizes and tile class are open.
 InstanceAxes axes_for(const fms_attention_problem& problem) {
   InstanceAxes axes;
   axes.dtype = problem.dtype;
   axes.is_paged = plan::has(problem, FMS_PAGED_KV);
   // Masks come before the scale in plain kernels; a scale of 0 would make NaN of them.
-  axes.is_modified = plan::has(problem, FMS_BIAS) || problem.softcap > 0.0F || problem.softmax_scale == 0.0F;
+  axes.is_modified = plan::has(problem, FMS_BIAS) || plan::has(problem, FMS_BIAS2) || problem.softcap > 0.0F ||
+                     problem.softmax_scale == 0.0F;
   return axes;
 }
 
@@ -49,8 +58,9 @@ plan::CudaKernel kernel_of(const InstanceAxes& axes, int ctas_per_sm) {
           tile.keys,
           tile.threads(),
           ctas_per_sm,
-          int64_t{tile.row_warps} * state_floats(axes.dim) * int64_t{sizeof(float)},
-          takes_list(axes.tile_class)};
+          int64_t{axes.tile_state_floats()} * int64_t{sizeof(float)},
+          takes_list(axes.tile_class),
+          axes.values()};
 }
 
 }  // namespace
@@ -159,8 +169,8 @@ fms_status Device::find(const fms_attention_problem& problem, plan::CudaKernel (
   InstanceAxes axes = axes_for(problem);
   for (int i = 0; i < tile_classes; ++i) {
     axes.tile_class = static_cast<TileClass>(i);
-    const auto listed = find_listed(axes, problem.head_dim);
-    if (!listed || shared_bytes(listed->tile(), listed->dim) > shared_bytes_per_cta_) continue;
+    const auto listed = find_listed(axes, problem);
+    if (!listed || listed->shared_bytes() > shared_bytes_per_cta_) continue;
     const Loaded& loaded = kernels_->all[code_of(*listed)];
     fms_error why{};
     if (loaded.kernel.load(std::memory_order_acquire) == nullptr && load(code_of(*listed), &why) != FMS_OK) {
@@ -172,7 +182,9 @@ fms_status Device::find(const fms_attention_problem& problem, plan::CudaKernel (
   if (*count > 0) return FMS_OK;
   if (first.code != FMS_OK) return fail(error, first.code, first.argument, "%s", first.message);
   // Compiled when one of them runs.
-  axes.dim = static_cast<int>((problem.head_dim + dim_step - 1) / dim_step * dim_step);
+  const auto whole_steps = [](int64_t dim) { return static_cast<int>((dim + dim_step - 1) / dim_step * dim_step); };
+  axes.dim = whole_steps(problem.head_dim);
+  if (problem.value_dim != problem.head_dim) axes.value_dim = whole_steps(problem.value_dim);
   for (const TileClass tile_class : {TileClass::large, TileClass::decode}) {
     axes.tile_class = tile_class;
     add(axes, axes.tile().ctas_per_sm, found, count);
@@ -181,7 +193,7 @@ fms_status Device::find(const fms_attention_problem& problem, plan::CudaKernel (
 }
 
 void Device::add(const InstanceAxes& axes, int ctas_per_sm, plan::CudaKernel (&found)[max_found], int* count) const {
-  if (shared_bytes(axes.tile(), axes.dim) > shared_bytes_per_cta_) return;
+  if (axes.shared_bytes() > shared_bytes_per_cta_) return;
   found[(*count)++] = kernel_of(axes, ctas_per_sm);
 }
 
@@ -195,8 +207,9 @@ fms_status Device::check(const fms_attention_plan& plan, fms_error* error) const
   const InstanceAxes axes = axes_of(is_code ? plan.instance : 0);
   InstanceAxes wanted = axes_for(plan.problem);
   wanted.dim = axes.dim;
+  wanted.value_dim = axes.value_dim;
   wanted.tile_class = axes.tile_class;
-  if (!is_code || axes != wanted || shared_bytes(axes.tile(), axes.dim) > shared_bytes_per_cta_) {
+  if (!is_code || axes != wanted || !holds_sizes(axes, plan.problem) || axes.shared_bytes() > shared_bytes_per_cta_) {
     return fail(error, FMS_INVALID_ARGUMENT, "plan.instance",
                 "plan.instance is %d, which is no kernel for this problem on this GPU. Make the plan with this context",
                 plan.instance);
@@ -228,7 +241,7 @@ fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args&
   const auto code = static_cast<std::size_t>(plan.instance);
   KernelHandle kernel = kernels_->all[code].kernel.load(std::memory_order_acquire);
   const InstanceAxes axes = axes_of(plan.instance);
-  ForwardParams params = forward_params(plan, axes, args, workspace);
+  ExtendedParams params = forward_params(plan, axes, args, workspace);
   const auto splits = static_cast<unsigned>(std::max(plan.kv_splits, 1));
   const auto tiles = static_cast<unsigned>(plan.work_items) / splits;
   const auto stream_handle = static_cast<runtime::cuda::StreamHandle>(stream);
@@ -243,9 +256,9 @@ fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args&
     if (auto s = failed(cleared, "cuMemsetD32Async", error)) return s;
   }
   void* arguments[] = {&params};
-  const auto launched = call.launch(
-      reinterpret_cast<runtime::cuda::FunctionHandle>(kernel), tiles, splits, 1, static_cast<unsigned>(plan.threads), 1,
-      1, static_cast<unsigned>(shared_bytes(axes.tile(), axes.dim)), stream_handle, arguments, nullptr);
+  const auto launched = call.launch(reinterpret_cast<runtime::cuda::FunctionHandle>(kernel), tiles, splits, 1,
+                                    static_cast<unsigned>(plan.threads), 1, 1,
+                                    static_cast<unsigned>(axes.shared_bytes()), stream_handle, arguments, nullptr);
   if (auto s = failed(launched, "cuLaunchKernel", error)) return s;
   if (args.info != nullptr) *args.info = {FMS_ISA_AUTO, plan.family, plan.threads, plan.kv_splits};
   return FMS_OK;

@@ -18,10 +18,10 @@ using plan::has;
 constexpr int unbounded = (1 << 30) - 1;
 
 // Whether every row begins at a multiple of 16 bytes, so that it can be copied in chunks, and rows are not absurdly far
-// apart: interior blocks count in 32 bits. A head size that is no
-// multiple of 8 ends within a chunk that may not be read to its end.
+// apart: interior blocks count in 32 bits. A head size that is no multiple of 8 ends within a chunk that may not be
+// read to its end.
 bool is_aligned(const fms_attention_problem& p, const fms_attention_args& args) {
-  if (p.head_dim % 8 != 0) return false;
+  if (p.head_dim % 8 != 0 || p.value_dim % 8 != 0) return false;
   for (const void* pointer : {args.q, args.k, args.v, static_cast<const void*>(args.o)}) {
     if (reinterpret_cast<std::uintptr_t>(pointer) % 16 != 0) return false;
   }
@@ -42,10 +42,10 @@ Division division_by(int64_t divisor) {
   return {static_cast<unsigned int>((power + by - 1) / by), shift};
 }
 
-ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes& axes, const fms_attention_args& args,
-                             std::byte* workspace) {
+ExtendedParams forward_params(const fms_attention_plan& plan, const InstanceAxes& axes, const fms_attention_args& args,
+                              std::byte* workspace) {
   const fms_attention_problem& p = plan.problem;
-  ForwardParams to{};
+  ExtendedParams to{};
   to.q = args.q;
   to.k = args.k;
   to.v = args.v;
@@ -68,9 +68,18 @@ ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes&
   to.bias_head = p.bias.head;
   to.bias_q = p.bias.q;
   to.bias_kv = static_cast<int>(p.bias.kv);
+  to.by_bias_group = division_by(plan::bias_group(p.bias));
+  to.bias2 = {has(p, FMS_BIAS2) ? args.bias2 : nullptr,
+              p.bias2.batch,
+              p.bias2.head,
+              p.bias2.q,
+              static_cast<int>(p.bias2.kv),
+              static_cast<int>(p.bias2_dtype),
+              division_by(plan::bias_group(p.bias2))};
   to.q_len = static_cast<int>(p.q_len);
   to.kv_len = static_cast<int>(p.kv_len);
   to.head_dim = static_cast<int>(p.head_dim);
+  to.value_dim = static_cast<int>(p.value_dim);
   to.kv_heads = static_cast<int>(p.kv_heads);
   to.group = static_cast<int>(plan::group_size(p));
   to.window_left = p.window_left < 0 ? unbounded : static_cast<int>(std::min<int64_t>(p.window_left, unbounded));
@@ -103,8 +112,7 @@ ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes&
   const plan::SplitStates kept = plan::split_states(plan);
   if (kept.states > 0) {
     to.partial = reinterpret_cast<float*>(workspace);
-    to.arrived =
-        reinterpret_cast<unsigned int*>(to.partial + kept.states * axes.tile().row_warps * state_floats(axes.dim));
+    to.arrived = reinterpret_cast<unsigned int*>(to.partial + kept.states * axes.tile_state_floats());
   }
   return to;
 }

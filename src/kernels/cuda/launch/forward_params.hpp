@@ -9,8 +9,8 @@
 
 namespace flashmoe::cuda {
 
-[[nodiscard]] ForwardParams forward_params(const fms_attention_plan& plan, const InstanceAxes& axes,
-                                           const fms_attention_args& args, std::byte* workspace);
+[[nodiscard]] ExtendedParams forward_params(const fms_attention_plan& plan, const InstanceAxes& axes,
+                                            const fms_attention_args& args, std::byte* workspace);
 
 [[nodiscard]] Division division_by(int64_t divisor);
 

@@ -87,7 +87,7 @@ struct Told {
     args.v = reinterpret_cast<const void*>(0x3000);
     args.o = reinterpret_cast<void*>(0x4000);
   }
-  [[nodiscard]] ForwardParams params() const { return forward_params(plan, axes, args, nullptr); }
+  [[nodiscard]] ExtendedParams params() const { return forward_params(plan, axes, args, nullptr); }
 };
 
 TEST(ForwardParams, RowsAreCopiedInChunksOnlyWhereEachBeginsAtOne) {
@@ -146,16 +146,50 @@ TEST(ForwardParams, WhatWasNotAskedForIsNull) {
   Told told;
   told.args.lse = reinterpret_cast<float*>(0x5000);
   told.args.bias = told.args.lse;
+  told.args.bias2 = told.args.lse;
   told.args.sinks = told.args.lse;
-  ForwardParams params = told.params();
+  ExtendedParams params = told.params();
   EXPECT_EQ(params.lse, nullptr);
   EXPECT_EQ(params.bias, nullptr);
+  EXPECT_EQ(params.bias2.values, nullptr);
   EXPECT_EQ(params.sinks, nullptr);
   EXPECT_EQ(params.partial, nullptr);
   told.plan.problem.features = FMS_LSE | FMS_SINKS;
   params = told.params();
   EXPECT_EQ(params.lse, told.args.lse);
   EXPECT_EQ(params.sinks, told.args.sinks);
+}
+
+TEST(ForwardParams, EachBiasHasItsOwnGroupsAndStrides) {
+  Told told;
+  fms_attention_problem& p = told.plan.problem;
+  p.features = FMS_BIAS | FMS_BIAS2;
+  p.bias_dtype = FMS_F16;
+  p.bias2_dtype = FMS_F32;
+  p.bias = {1, 2, 3, 4, 5};
+  p.bias2 = {6, 7, 8, 9, 0};
+  told.args.bias = reinterpret_cast<const void*>(0x6000);
+  told.args.bias2 = reinterpret_cast<const void*>(0x7000);
+  const ExtendedParams params = told.params();
+  EXPECT_EQ(params.bias, told.args.bias);
+  EXPECT_EQ(params.bias2.values, told.args.bias2);
+  EXPECT_EQ(params.bias_batch, 1);
+  EXPECT_EQ(params.bias2.batch, 6);
+  EXPECT_EQ(params.bias2.head, 7);
+  EXPECT_EQ(params.bias2.q, 8);
+  EXPECT_EQ(params.bias2.kv, 9);
+  EXPECT_EQ(params.bias2.kind, FMS_F32);
+  EXPECT_EQ(divided(14, params.by_bias_group), 2);
+  EXPECT_EQ(divided(14, params.bias2.by_group), 14) << "0: nobody shares";
+}
+
+TEST(ForwardParams, ValuesOfAnotherSizeAreCopiedInChunksWhereTheyAreWholeOnes) {
+  Told told;
+  told.plan.problem.value_dim = 40;
+  EXPECT_EQ(told.params().is_aligned, 1);
+  EXPECT_EQ(told.params().value_dim, 40);
+  told.plan.problem.value_dim = 36;
+  EXPECT_EQ(told.params().is_aligned, 0);
 }
 
 TEST(ForwardParams, CountersStandBehindTheStatesOfAllSplits) {

@@ -53,6 +53,10 @@ TEST(Instances, CommonHeadSizesAreThere) {
         axes.is_paged = true;
         EXPECT_EQ(is_listed(axes), is_there) << axes.name();
       }
+    for (const TileClass tile_class : {TileClass::large, TileClass::decode}) {
+      const InstanceAxes axes{dtype, 192, tile_class, false, false, 128};
+      EXPECT_TRUE(is_listed(axes)) << axes.name();
+    }
   }
 }
 
@@ -63,7 +67,7 @@ TEST(Instances, TilesFitTheSharedMemoryOfTheGpusTheyAreFor) {
   for (int code = 0; code < instance_codes; ++code) {
     const InstanceAxes axes = axes_of(code);
     const Tile tile = axes.tile();
-    const int bytes = shared_bytes(tile, axes.dim);
+    const int bytes = axes.shared_bytes();
     EXPECT_EQ(tile.keys % (16 * tile.key_warps), 0) << axes.name();
     EXPECT_LE(tile.threads(), 1024);
     if (axes.tile_class != TileClass::wide) {

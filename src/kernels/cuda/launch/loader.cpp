@@ -59,7 +59,8 @@ JitRequest request_for(const InstanceAxes& axes, const std::string& name, int ar
   return {name.c_str(),  axes.dtype == FMS_F16 ? "Half" : "BFloat16",
           axes.dim,      tile_class_names[static_cast<int>(axes.tile_class)],
           axes.is_paged, axes.is_modified,
-          architecture,  driver};
+          architecture,  driver,
+          axes.value_dim};
 }
 
 }  // namespace
@@ -164,7 +165,7 @@ fms_status Loader::load(const InstanceAxes& axes, LoadedKernel& loaded, fms_erro
 fms_status Loader::load_from_any(const InstanceAxes& axes, LoadedKernel& loaded, fms_error* error) const {
   const RelaxedCapture relaxed(driver_->call());
   const InContext current(*this);
-  const Entry entry{axes.name(), axes.tile().threads(), shared_bytes(axes.tile(), axes.dim)};
+  const Entry entry{axes.name(), axes.tile().threads(), axes.shared_bytes()};
   std::optional<Refusal> refusal;
   if (is_listed(axes)) {
     refusal = try_shipped(entry, loaded);
