@@ -132,7 +132,7 @@ TEST(Mutations, WrongTermsAndSizesAreNoticed) {
        "return stage;"},
       {"where queries are", "attention/walk.cuh", "2 * (Shape::block_bytes + Shape::value_block_bytes)",
        "4 * Shape::value_block_bytes"},
-      {"the size of values", "attention/tile_copy.cuh", "return p.value_dim;", "return p.head_dim;"},
+      {"the size of values", "attention/tile_copy.cuh", "return p_.value_dim;", "return p_.head_dim;"},
       {"whole values", "attention/walk.cuh", "return p_.value_dim == Shape::value_dim;", "return true;"},
       {"rows of values", "attention/walk.cuh", "ValueRows::move_on(values_at_, d)", "Rows::move_on(values_at_, d)"},
   };
