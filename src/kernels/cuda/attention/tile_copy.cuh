@@ -44,16 +44,6 @@ struct CopyPlaces<Shape, false> {
   FMS_DEVICE const CopyPlace<Shape, typename Shape::ValueRows>& values() const { return of_values; }
 };
 
-// The problem's. References: whoever is handed one reads it where it is needed.
-template <class Shape>
-FMS_DEVICE const int& value_dim(const typename Shape::Params& p) {
-  if constexpr (Shape::has_value_dim) {
-    return p.value_dim;
-  } else {
-    return p.head_dim;
-  }
-}
-
 template <class Shape>
 class TileCopy {
   using Rows = typename Shape::Rows;
@@ -75,18 +65,17 @@ class TileCopy {
   template <bool Whole>
   FMS_DEVICE void keys(int first, int end, uint32 to) const {
     if constexpr (Whole) {
-      whole_block<Rows>(places_.keys, p_.k, p_.k_strides, k_, p_.k_row_bytes, first, to);
+      whole_block(places_.keys, p_.k, p_.k_strides, k_, p_.k_row_bytes, first, to);
     } else {
-      edge_block<Rows>(places_.keys, p_.k, p_.k_strides, k_, p_.k_row_bytes, p_.head_dim, first, end, to);
+      edge_block<false>(places_.keys, p_.k, p_.k_strides, k_, p_.k_row_bytes, first, end, to);
     }
   }
   template <bool Whole>
   FMS_DEVICE void values(int first, int end, uint32 to) const {
     if constexpr (Whole) {
-      whole_block<ValueRows>(places_.values(), p_.v, p_.v_strides, v_, p_.v_row_bytes, first, to);
+      whole_block(places_.values(), p_.v, p_.v_strides, v_, p_.v_row_bytes, first, to);
     } else {
-      edge_block<ValueRows>(places_.values(), p_.v, p_.v_strides, v_, p_.v_row_bytes, value_dim<Shape>(p_), first, end,
-                            to);
+      edge_block<true>(places_.values(), p_.v, p_.v_strides, v_, p_.v_row_bytes, first, end, to);
     }
   }
 
@@ -126,6 +115,16 @@ class TileCopy {
   }
 
  private:
+  // The problem's.
+  template <bool OfValues>
+  FMS_DEVICE int head_dim() const {
+    if constexpr (OfValues && Shape::has_value_dim) {
+      return p_.value_dim;
+    } else {
+      return p_.head_dim;
+    }
+  }
+
   // This thread's first chunk of its row, where the CTA's rows begin at `key`.
   template <class R>
   FMS_DEVICE const unsigned char* chunk_of_mine(const CopyPlace<Shape, R>& place, const void* base,
@@ -152,21 +151,20 @@ class TileCopy {
     }
   }
 
-  template <class R>
+  template <bool OfValues, class R>
   FMS_DEVICE void edge_block(const CopyPlace<Shape, R>& place, const void* base, const RowStrides& strides,
-                             const unsigned char* mine, int row_bytes, const int& dim, int first, int end,
-                             uint32 to) const {
+                             const unsigned char* mine, int row_bytes, int first, int end, uint32 to) const {
     if (!p_.is_aligned) {
       for_each_piece<R, Shape::keys>([&](int row, int chunk) {
         const bool is_there = first + row < end;
-        copy_elements(
+        copy_elements<OfValues>(
             shared_ + to + R::offset(row, chunk),
-            kv_row<Shape::is_paged>(p_, tile_.sequence, base, strides, tile_.kv_head, is_there ? first + row : 0), dim,
+            kv_row<Shape::is_paged>(p_, tile_.sequence, base, strides, tile_.kv_head, is_there ? first + row : 0),
             chunk, is_there);
       });
       return;
     }
-    const int head_chunks = dim / 8;
+    const int head_chunks = head_dim<OfValues>() / 8;
     // A page's address takes registers that unrolled code would want for all rows at once.
 #pragma unroll(Shape::is_paged ? 1 : Shape::keys)
     for (int row = 0; row < Shape::keys; row += place.row_step) {
@@ -189,12 +187,13 @@ class TileCopy {
       const bool has_chunk = is_there && chunk < p_.head_dim / 8;
       copy_async_or_zero(to, has_chunk ? row + chunk * 16 : row, has_chunk);
     } else {
-      copy_elements(to, row, p_.head_dim, chunk, is_there);
+      copy_elements<false>(to, row, chunk, is_there);
     }
   }
   // Rows that do not begin at multiples of 16 bytes are read element by element.
-  FMS_DEVICE static void copy_elements(uint32 to, const unsigned char* row, const int& dim, int chunk, bool is_there) {
-    const int there = is_there ? min(dim - chunk * 8, 8) : 0;
+  template <bool OfValues>
+  FMS_DEVICE void copy_elements(uint32 to, const unsigned char* row, int chunk, bool is_there) const {
+    const int there = is_there ? min(head_dim<OfValues>() - chunk * 8, 8) : 0;
     uint32 words[4] = {};
     const auto* elements = reinterpret_cast<const unsigned short*>(row) + chunk * 8;
 #pragma unroll
@@ -204,7 +203,7 @@ class TileCopy {
   }
 
   FMS_DEVICE void store_chunk(unsigned char* row, int chunk, uint4 bytes) const {
-    const int there = min(value_dim<Shape>(p_) - chunk * 8, 8);
+    const int there = min(head_dim<true>() - chunk * 8, 8);
     if (p_.is_aligned) {
       if (there > 0) *reinterpret_cast<uint4*>(row + chunk * 16) = bytes;
       return;
