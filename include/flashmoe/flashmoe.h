@@ -168,7 +168,7 @@ typedef struct fms_attention_problem {
   int64_t q_len;          /* with FMS_RAGGED_Q: the longest sequence's */
   int64_t kv_len;         /* with FMS_RAGGED_KV, FMS_KV_LENGTHS: the longest's */
   int64_t head_dim;       /* of q and k: 1 ... FMS_MAX_HEAD_DIM */
-  int64_t value_dim;      /* of v and o, likewise; on a GPU (yet) head_dim */
+  int64_t value_dim;      /* of v and o, likewise; on a GPU up to 256 */
   fms_strides q, k, v, o; /* rows of o must not overlap each other; inputs may (stride 0 broadcasts) */
   fms_strides lse;        /* fp32 rows */
   float softmax_scale;    /* |scale| at most 1e30 */
@@ -321,7 +321,7 @@ FMS_API fms_status fms_attention_run(const fms_context* context, const fms_atten
  * o may be o_a or o_b exactly, lse may be lse_a or lse_b; any other overlap is refused. A part with lse = -inf does not
  * contribute, whatever its o holds. Two parts give the same bits in either order.
  * On a GPU as fms_attention_run: device pointers, queued on the stream, no allocation, and a stream may be capturing.
- * The first merge of a process loads the kernel. batch x heads x len is at most 2^30 there. */
+ * The first merge on a GPU loads the kernel. batch x heads x len is at most 2^30 there. */
 typedef struct fms_merge_problem {
   uint32_t struct_size;
   fms_dtype dtype; /* of o_a, o_b and o */

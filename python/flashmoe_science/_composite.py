@@ -308,10 +308,14 @@ def merge_states(
     _fake.check(_C.check_merge, o_a, lse_a, o_b, lse_b, layout=layout)
     heads_first = layout == "bhsd"
     lse = torch.logaddexp(lse_a, lse_b)
+    lse = torch.where(lse == torch.inf, torch.nan, lse)
     safe_lse = torch.where(lse == -torch.inf, torch.inf, lse)
     out = torch.zeros(o_a.shape, dtype=torch.float32, device=o_a.device)
     for part, lse_part in ((o_a, lse_a), (o_b, lse_b)):
         weight = torch.exp(lse_part - safe_lse)
-        weight = (weight if heads_first else weight.transpose(-1, -2)).unsqueeze(-1)
-        out += torch.where(weight == 0, 0.0, weight * part.float())  # a part without weight may hold anything
+        weight, is_empty = (
+            (of_row if heads_first else of_row.transpose(-1, -2)).unsqueeze(-1)
+            for of_row in (weight, lse_part == -torch.inf)
+        )
+        out += torch.where(is_empty, 0.0, weight * part.float())  # an empty part may hold anything
     return out.to(o_a.dtype), lse.contiguous()

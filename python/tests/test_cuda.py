@@ -91,3 +91,17 @@ def test_the_composite_of_merge_states_is_the_operator(layout: str, packed: bool
     torch.testing.assert_close(result, expected)
     with pytest.raises(ValueError, match=r"lse_a is float32 of shape .*; expected float32"):
         _composite.merge_states(o_a, lse_a[..., :5], o_b, lse_b, layout=layout)
+
+
+def test_the_composite_of_merge_states_has_the_operators_corners() -> None:
+    inf, nan = float("inf"), float("nan")
+    rows = [(inf, 0.0), (-inf, inf), (0.0, -110.0), (-inf, -inf), (-inf, 0.0), (nan, 0.0)]
+    lse_a, lse_b = (torch.tensor(side).reshape(1, 1, -1) for side in zip(*rows, strict=True))
+    o_a = torch.full((1, 1, len(rows), 8), 1.0)
+    o_b = torch.full((1, 1, len(rows), 8), 2.0)
+    o_b[:, :, 2] = nan  # a weight that rounds to 0 does not hide it
+    o_a[:, :, 4] = nan  # a part without weight does
+    expected = torch.ops.flashmoe_science.merge_states(o_a, lse_a, o_b, lse_b, layout="bhsd")
+    result = _composite.merge_states(o_a, lse_a, o_b, lse_b, layout="bhsd")
+    for got, want in zip(result, expected, strict=True):
+        torch.testing.assert_close(got, want, equal_nan=True)

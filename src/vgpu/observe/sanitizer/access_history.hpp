@@ -19,34 +19,69 @@ struct AccessRecord {
   std::uint32_t clock = 0;  // of the actor when it happened; of a copy: when it was issued
   std::uint32_t actor = 0;
   std::uint32_t pc : 28 = 0;
-  std::uint32_t mask : 4 = 0;    // bytes of the word; 0: no access yet
-  std::uint32_t group : 22 = 0;  // of a copy; else, of several lanes, the last
-  std::uint32_t lane : 5 = 0;
+  std::uint32_t mask : 4 = 0;  // bytes of the word; 0: no access yet
+  // Of a copy: its group. Of several lanes: the last one, or, with `owned`, the lane of each byte.
+  std::uint32_t group : 22 = 0;
+  std::uint32_t lane : 5 = 0;  // of several, the first
   std::uint32_t flags : 5 = 0;
+
+  static constexpr std::uint32_t owned = 1u << 20;
 
   [[nodiscard]] bool has(Flag flag) const { return (flags & flag) != 0; }
   // The lanes between these, where there are several.
   [[nodiscard]] std::uint32_t first_lane() const { return lane; }
-  [[nodiscard]] std::uint32_t last_lane() const { return has(several_lanes) && !has(copy) ? group & 31u : lane; }
-  void add_lane(std::uint32_t other) {
-    if (other == lane && !has(several_lanes)) return;
-    if (has(copy)) {  // its group is needed, and one lane stands for all
-      flags |= several_lanes;
-      return;
-    }
-    const std::uint32_t first = std::min(first_lane(), other), last = std::max(last_lane(), other);
-    flags |= several_lanes;
-    lane = first & 31u;
-    group = last & 31u;
+  [[nodiscard]] std::uint32_t last_lane() const {
+    if (!has(several_lanes) || has(copy)) return lane;
+    if ((group & owned) == 0) return group & 31u;
+    std::uint32_t last = 0;
+    for (std::uint32_t byte = 0; byte < 4; ++byte)
+      if ((mask >> byte & 1) != 0) last = std::max(last, owner(byte));
+    return last;
   }
-  void add_lanes_of(const AccessRecord& other) {
-    add_lane(other.first_lane());
-    add_lane(other.last_lane());
+  // Whether these bytes are that lane's alone: then what it did to them comes before what it does.
+  [[nodiscard]] bool belong_to(std::uint32_t bytes, std::uint32_t one) const {
+    if (!has(several_lanes)) return lane == one;
+    if (has(copy) || (group & owned) == 0) return false;
+    for (std::uint32_t byte = 0; byte < 4; ++byte)
+      if ((bytes >> byte & 1) != 0 && owner(byte) != one) return false;
+    return true;
+  }
+  // The bytes and lanes of an access of the same moment.
+  void add(const AccessRecord& other) {
+    const bool one_lane = other.lane == lane && !has(several_lanes) && !other.has(several_lanes);
+    const std::uint32_t bytes = mask | other.mask;
+    if (!one_lane && has(copy)) {  // its group is needed, and one lane stands for all
+      flags |= several_lanes;
+    } else if (!one_lane) {
+      const std::uint32_t first = std::min(lane, other.lane), last = std::max(last_lane(), other.last_lane());
+      const std::uint32_t owners = together_with(other);
+      flags |= several_lanes;
+      lane = first & 31u;
+      group = (owners != 0 ? owners : last) & 0x3fffffu;
+    }
+    mask = bytes & 0xfu;
   }
   [[nodiscard]] bool same_moment(const AccessRecord& other) const {
     return actor == other.actor && clock == other.clock && ((flags ^ other.flags) & (copy | strong)) == 0;
   }
   [[nodiscard]] bool operator==(const AccessRecord&) const = default;
+
+ private:
+  [[nodiscard]] std::uint32_t owner(std::uint32_t byte) const {
+    return has(several_lanes) ? group >> (5 * byte) & 31u : lane;
+  }
+  // The lane of each byte of both, as `group` has them; 0 where a byte is of two lanes.
+  [[nodiscard]] std::uint32_t together_with(const AccessRecord& other) const {
+    std::uint32_t owners = owned;
+    for (const AccessRecord* one : {this, &other})
+      if (one->has(several_lanes) && (one->group & owned) == 0) return 0;
+    for (std::uint32_t byte = 0; byte < 4; ++byte) {
+      const bool here = (mask >> byte & 1) != 0, there = (other.mask >> byte & 1) != 0;
+      if (here && there && owner(byte) != other.owner(byte)) return 0;
+      if (here || there) owners |= (here ? owner(byte) : other.owner(byte)) << (5 * byte);
+    }
+    return owners;
+  }
 };
 
 struct Cell {

@@ -24,6 +24,40 @@ TEST(AccessHistory, RecordsAreSmall) {
   EXPECT_EQ(sizeof(Quad), 64u);
 }
 
+AccessRecord of_lane(std::uint32_t lane, std::uint32_t mask) {
+  AccessRecord made = record(0, 1, mask);
+  made.lane = lane & 31u;
+  return made;
+}
+
+TEST(AccessHistory, KnowsTheLaneOfEachByte) {
+  AccessRecord halves = of_lane(4, 0x3);
+  halves.add(of_lane(5, 0xc));
+  EXPECT_EQ(halves.mask, 0xfu);
+  EXPECT_EQ(halves.first_lane(), 4u);
+  EXPECT_EQ(halves.last_lane(), 5u);
+  EXPECT_TRUE(halves.belong_to(0x3, 4));
+  EXPECT_TRUE(halves.belong_to(0xc, 5));
+  EXPECT_FALSE(halves.belong_to(0xf, 5));
+  EXPECT_FALSE(halves.belong_to(0x6, 4));
+  AccessRecord bytes = of_lane(31, 0x8);
+  for (std::uint32_t lane = 28; lane < 31; ++lane) bytes.add(of_lane(lane, 1u << (lane - 28)));
+  for (std::uint32_t lane = 28; lane < 32; ++lane) EXPECT_TRUE(bytes.belong_to(1u << (lane - 28), lane));
+  EXPECT_EQ(bytes.first_lane(), 28u);
+  EXPECT_EQ(bytes.last_lane(), 31u);
+  AccessRecord shared = of_lane(4, 0x3);
+  shared.add(of_lane(7, 0x2));
+  EXPECT_FALSE(shared.belong_to(0x1, 4));
+  EXPECT_EQ(shared.last_lane(), 7u);
+  shared.add(of_lane(9, 0xc));  // once nobody knows whose a byte is, nobody will
+  EXPECT_FALSE(shared.belong_to(0x4, 9));
+  EXPECT_EQ(shared.last_lane(), 9u);
+  AccessRecord one = of_lane(3, 0x3);
+  one.add(of_lane(3, 0xc));
+  EXPECT_FALSE(one.has(AccessRecord::several_lanes));
+  EXPECT_TRUE(one.belong_to(0xf, 3));
+}
+
 TEST(AccessHistory, SplitGivesEachWordItsOwnReaders) {
   SharedHistory history(4, 64);
   Quad& quad = *history.find(2);

@@ -17,6 +17,11 @@ std::uint32_t byte_mask(std::uint64_t word, std::uint64_t address, std::uint64_t
   return ((1u << end) - 1u) & ~((1u << begin) - 1u);
 }
 
+// Whether the bytes where both meet are one lane's. Both are of one warp.
+bool is_own(const AccessRecord& before, const AccessRecord& mine) {
+  return !mine.has(AccessRecord::several_lanes) && before.belong_to(before.mask & mine.mask, mine.lane);
+}
+
 }  // namespace
 
 void Racecheck::grid_begins(const exec::Grid& grid) {
@@ -82,9 +87,7 @@ Racecheck::Verdict Racecheck::judge(const AccessRecord& before, const Now& now) 
     return clock.knows.own[warp] >= before.clock ? Verdict::ordered : Verdict::unordered;
   }
   // One warp. Lanes of one instruction that meet in a word are judged by same_instruction().
-  const bool one_lane =
-      before.lane == mine.lane && !before.has(AccessRecord::several_lanes) && !mine.has(AccessRecord::several_lanes);
-  if (one_lane || (before.pc == mine.pc && before.clock == mine.clock)) return Verdict::ordered;
+  if (is_own(before, mine) || (before.pc == mine.pc && before.clock == mine.clock)) return Verdict::ordered;
   return met_since(before.clock) ? Verdict::ordered : Verdict::within_warp;
 }
 
@@ -103,8 +106,7 @@ inline bool Racecheck::is_ordered(const AccessRecord& before, const Now& now) co
     return clock.knows.own[warp] >= before.clock || (before.flags & now.record.flags & AccessRecord::strong) != 0;
   } else {
     const AccessRecord& mine = now.record;
-    const bool several = ((before.flags | mine.flags) & AccessRecord::several_lanes) != 0;
-    ordered = clock.whole_sync > before.clock || (before.lane == mine.lane && !several);
+    ordered = clock.whole_sync > before.clock || is_own(before, mine);
   }
   return ordered || judge(before, now) == Verdict::ordered;
 }
@@ -116,7 +118,7 @@ inline void Racecheck::touch_read(AccessHistory& history, Cell& cell, const Now&
   // Read by this warp before, with no write and no synchronisation since: all was said then.
   const auto is_known = [&](AccessRecord& known) {
     if (known.mask != mine.mask || !known.same_moment(mine) || known.pc != mine.pc) return false;
-    known.add_lanes_of(mine);
+    known.add(mine);
     return true;
   };
   if (is_known(read) || (cell.readers != 0 && is_known(history.readers(cell)[place]))) return;
@@ -130,14 +132,10 @@ inline void Racecheck::touch_read(AccessHistory& history, Cell& cell, const Now&
     return;
   }
   if (read.same_moment(mine)) {
-    const std::uint32_t mask = read.mask | mine.mask;
-    const bool one_lane = read.lane == mine.lane && ((read.flags | mine.flags) & AccessRecord::several_lanes) == 0;
-    if (one_lane) {
-      read = mine;
-    } else {
-      read.add_lanes_of(mine);
-    }
-    read.mask = mask & 0xfu;
+    const AccessRecord older = read;
+    const bool one_lane = older.lane == mine.lane && ((older.flags | mine.flags) & AccessRecord::several_lanes) == 0;
+    if (one_lane) read = mine;  // the last one is told
+    read.add(one_lane ? older : mine);
     return;
   }
   if ((read.actor == mine.actor && !read.has(AccessRecord::copy)) || is_ordered(read, now)) {
@@ -147,7 +145,7 @@ inline void Racecheck::touch_read(AccessHistory& history, Cell& cell, const Now&
   AccessRecord& further = (cell.readers != 0 ? history.readers(cell) : history.add_readers(cell))[place];
   const AccessRecord older = further;
   further = mine;
-  if (older.mask != 0 && older.same_moment(mine)) further.add_lanes_of(older);
+  if (older.mask != 0 && older.same_moment(mine)) further.add(older);
 }
 
 inline void Racecheck::touch_write(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words) {
@@ -164,7 +162,6 @@ inline void Racecheck::touch_write(AccessHistory& history, Cell& cell, const Now
     for (std::uint32_t i = 0; i < history.readers_per_set(); ++i) look_at(set[i], false);
   }
   const bool same_store = cell.write.mask != 0 && cell.write.same_moment(mine) && cell.write.pc == mine.pc;
-  const std::uint32_t mask = mine.mask | (same_store ? cell.write.mask : 0u);
   // An atomic does not make up for the plain write before it: others may still race with that one.
   const bool is_atomic = mine.has(AccessRecord::strong);
   const bool hides_now = is_atomic && cell.write.mask != 0 && cell.write.actor == mine.actor &&
@@ -176,8 +173,7 @@ inline void Racecheck::touch_write(AccessHistory& history, Cell& cell, const Now
   }
   const AccessRecord older = cell.write;
   cell.write = mine;
-  cell.write.mask = mask & 0xfu;
-  if (same_store) cell.write.add_lanes_of(older);
+  if (same_store) cell.write.add(older);
   if (hides_now || (hides && is_atomic)) cell.write.flags |= AccessRecord::hides_weak;
   if ((cell.read.mask & mine.mask) != 0) cell.read = {};
   if (mine.mask == 0xf) history.drop_readers(cell);
