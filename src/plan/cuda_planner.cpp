@@ -2,6 +2,7 @@
 // plan that nobody would question; a larger tile and then a split have to gain clearly to be taken instead.
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <limits>
 
 #include "plan/cuda_cost.hpp"
@@ -169,11 +170,17 @@ fms_status plan_cuda(const DeviceCaps& caps, const fms_plan_options& options, fm
   }
   const CudaChoice best = choose_cuda({found, static_cast<std::size_t>(count)}, work, options, caps.gpu);
   if (best.kernel == nullptr) {
-    return fail(
-        error, FMS_NOT_SUPPORTED, options.q_tile > 0 ? "options.q_tile" : "problem.head_dim",
-        "no kernel of this library runs head_dim %lld%s on this GPU; allowed: head_dim 1 to 256, q_tile 16, 32, "
-        "64 or 128 as far as the head size has them",
-        static_cast<long long>(p.head_dim), options.q_tile > 0 ? " with this q_tile" : "");
+    char tiles[64] = "none";
+    int used = 0;
+    for (int i = 0; i < count && used >= 0 && used < static_cast<int>(sizeof tiles); ++i) {
+      used += std::snprintf(tiles + used, sizeof tiles - static_cast<std::size_t>(used), "%s%d", i == 0 ? "" : ", ",
+                            static_cast<int>(found[i].q_tile));
+    }
+    return fail(error, FMS_NOT_SUPPORTED, options.q_tile > 0 ? "options.q_tile" : "problem.head_dim",
+                "no kernel of this library runs head_dim %lld with value_dim %lld%s on this GPU; allowed: sizes 1 to "
+                "256, and q_tile for these sizes: %s",
+                static_cast<long long>(p.head_dim), static_cast<long long>(p.value_dim),
+                options.q_tile > 0 ? " and this q_tile" : "", tiles);
   }
   return finish_cuda_plan(*best.kernel, is_listed ? 0 : best.splits, caps.gpu.sm_count, plan, error);
 }

@@ -17,7 +17,7 @@ constexpr int oldest_major = 12;  // the first that knows C++20
 
 constexpr const char* remedy =
     "install NVRTC 12.0 or newer (the package nvidia-cuda-nvrtc or a CUDA toolkit), or name the file with "
-    "FLASHMOE_NVRTC, or use a head size that needs no compiler (docs/kernels.md)";
+    "FLASHMOE_NVRTC, or use head sizes, biases and pages whose kernels are shipped (docs/kernels.md)";
 
 std::vector<std::string> candidates() {
   const char* forced = std::getenv("FLASHMOE_NVRTC");
