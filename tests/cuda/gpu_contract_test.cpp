@@ -242,6 +242,12 @@ TEST(GpuContract, EveryHeadSizeFrom1To256) {
   }
 }
 
+// A grid has at most 65,535 in y and z. One key each: it is the numbers of CTAs that are looked at. For the night.
+TEST(GpuContract, DISABLED_MoreHeadsThanAGridHasRows) {
+  AttentionCase one = normal_case(simple_problem(FMS_F16, {257, 256, 256, 1, 1, 8}), 5);
+  expect_right(one, plan_options(0, 1, 16));
+}
+
 // 1 to 257 queries, 1 to 257 keys, never the same pair of remainders twice.
 TEST(GpuContract, EveryTailFrom1To257) {
   for (int64_t length = 1; length <= 257; ++length) {
