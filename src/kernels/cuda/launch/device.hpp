@@ -34,7 +34,7 @@ class Device final : public plan::CudaKernels {
   // launch; in a process with several GPUs also which one is current.
   [[nodiscard]] fms_status run(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,
                                fms_stream stream, fms_error* error) const;
-  // Queues the merge of a checked problem that is not empty; the first one of the process loads its kernel.
+  // Queues the merge of a checked problem that is not empty; the first one on this GPU loads its kernel.
   [[nodiscard]] fms_status merge(const fms_merge_problem& problem, const plan::MergeArgs& args, fms_stream stream,
                                  fms_error* error) const;
 

@@ -46,9 +46,12 @@ struct AccessRecord {
       if ((bytes >> byte & 1) != 0 && owner(byte) != one) return false;
     return true;
   }
+  [[nodiscard]] bool is_of_the_lane_of(const AccessRecord& other) const {
+    return lane == other.lane && !has(several_lanes) && !other.has(several_lanes);
+  }
   // The bytes and lanes of an access of the same moment.
   void add(const AccessRecord& other) {
-    const bool one_lane = other.lane == lane && !has(several_lanes) && !other.has(several_lanes);
+    const bool one_lane = is_of_the_lane_of(other);
     const std::uint32_t bytes = mask | other.mask;
     if (!one_lane && has(copy)) {  // its group is needed, and one lane stands for all
       flags |= several_lanes;

@@ -133,7 +133,7 @@ inline void Racecheck::touch_read(AccessHistory& history, Cell& cell, const Now&
   }
   if (read.same_moment(mine)) {
     const AccessRecord older = read;
-    const bool one_lane = older.lane == mine.lane && ((older.flags | mine.flags) & AccessRecord::several_lanes) == 0;
+    const bool one_lane = older.is_of_the_lane_of(mine);
     if (one_lane) read = mine;  // the last one is told
     read.add(one_lane ? older : mine);
     return;
