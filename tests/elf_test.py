@@ -31,8 +31,9 @@ RULES = (
     Rule(r"_C\.abi3\.so", r"PyInit__C", has_checked_calls=False),
     Rule(r"_torch_ops\.so", r"(?!)", has_checked_calls=False),
     Rule(r"libflashmoe_machine_limits\.so", r"flashmoe_measure_limit", has_checked_calls=False),
-    Rule(r"(libvgpu\.so|libcuda\.so\.1)", r"cu\w+"),
+    Rule(r"(libvgpu\.so|libcuda\.so\.1)", r"cu\w+|vgpu_identity"),
     Rule(r"libnvJitLink\.so\.13", r"(__)?nvJitLink\w+|libnvJitLink\.so\.13", has_checked_calls=False),
+    Rule(r"libnvidia-ml\.so\.1", r"nvml\w+"),
     # Run from the build tree it offers the tree's headers to kernel projects; installed, those beside it.
     Rule(r"cudadent", r".*", may_name_sources=True),
 )

@@ -22,9 +22,9 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("verdict", "statistics"),  # words and numbers; no process, no file
         ("project", "device"),  # what the user wrote; where to run
         ("compile", "runner", "journal", "machine"),  # builds; somebody's kernel; records; a machine by the hour
-        ("environment", "gpu"),  # the machine's facts; launches, profiles, findings
+        ("environment", "gpu", "first_light"),  # the machine's facts; launches, profiles; a card, once, all of it
         ("predict",),  # a time for what no clock has measured
-        ("advise",),  # the one bottleneck
+        ("advise", "card"),  # the one bottleneck; launches that a real card counted, or nobody
         ("gates",),  # the table of gates
         ("compare",),  # two versions
         ("trial", "reproduce"),  # one change; a recorded run again
@@ -33,12 +33,13 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("output",),  # for machines: --json
         ("agents",),  # doors for others
     ),
-    "src/vgpu": (("ptx", "memory"), ("ir",), ("exec",), ("observe",), ("driver", "nvjitlink"), ("cudart",)),
+    "src/vgpu": (("ptx", "memory"), ("ir",), ("exec",), ("observe",), ("driver", "nvjitlink", "nvml"), ("cudart",)),
 }
 # Rooms that use less than all that stands below them.
 USES_ONLY: dict[str, frozenset[str]] = {
     "src/vgpu/ir": frozenset({"src/vgpu/ptx"}),
     "src/vgpu/nvjitlink": frozenset(),  # it hands images on
+    "src/vgpu/nvml": frozenset(),  # it answers from the table of cards
     "src/vgpu/cudart": frozenset(),  # it sees the driver as a stranger does
 }
 # What a room may include outside its house.
@@ -50,12 +51,14 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "src/workflow/environment": frozenset({"src/devices", "src/images", "src/runtime"}),
     "src/workflow/gpu": frozenset({"src/devices", "src/runtime"}),
     "src/workflow/predict": frozenset({"src/devices", "src/images", "src/predict"}),
+    "src/workflow/card": frozenset({"src/devices", "src/predict", "src/runtime"}),
     "src/workflow/gates": frozenset({"src/devices", "src/images"}),
     "src/workflow/output": frozenset({"src/devices"}),
     # The virtual GPU's only other edge is the driver ABI, at load time.
     "src/vgpu/observe": frozenset({"src/devices"}),
     "src/vgpu/driver": frozenset({"src/devices", "src/images"}),
     "src/vgpu/nvjitlink": frozenset({"src/images"}),
+    "src/vgpu/nvml": frozenset({"src/devices"}),
 }
 
 

@@ -258,6 +258,25 @@ FMS_API size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t 
  * anything is timed. On the CPU there is nothing to do but to check the plan. What failed is tried again next time. */
 FMS_API fms_status fms_attention_prepare(const fms_context* context, const fms_attention_plan* plan, fms_error* error);
 
+typedef enum fms_image_kind {
+  FMS_IMAGE_NONE = 0,    /* the CPU, or nothing to compute */
+  FMS_IMAGE_FATBIN = 1,  /* inside the library: cubins and PTX, of which the driver takes what suits its GPU */
+  FMS_IMAGE_PTX = 2,     /* inside the library: a fatbin of the PTX alone */
+  FMS_IMAGE_COMPILED = 3 /* NVRTC's */
+} fms_image_kind;
+
+typedef struct fms_kernel_image {
+  uint32_t struct_size;
+  fms_image_kind kind;
+  const void* image; /* the library's own, to be read; NULL: it has none to show (FMS_IMAGE_NONE, FMS_IMAGE_COMPILED) */
+  uint64_t bytes;
+  char kernel[64]; /* its name in the image; empty with FMS_IMAGE_NONE */
+} fms_kernel_image;
+
+/* What the driver was handed for a plan's kernel, to say of a measurement what it was of. Prepares the plan. */
+FMS_API fms_status fms_attention_image(const fms_context* context, const fms_attention_plan* plan,
+                                       fms_kernel_image* image, fms_error* error);
+
 /* ---- run ----------------------------------------------------------------------------------------------------- */
 
 /* What really ran, reported by the kernel itself. */

@@ -288,6 +288,23 @@ fms_status fms_attention_prepare(const fms_context* context, const fms_attention
   return enter(error, [&, plan = *plan] { return check_here(*context, plan, error); });
 }
 
+fms_status fms_attention_image(const fms_context* context, const fms_attention_plan* plan, fms_kernel_image* image,
+                               fms_error* error) {
+  if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");
+  if (plan == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "plan", "plan is NULL");
+  if (image == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "image", "image is NULL");
+  if (image->struct_size != sizeof *image) {
+    return fail(error, FMS_INVALID_ARGUMENT, "image.struct_size", "image.struct_size is %u; allowed: %zu",
+                image->struct_size, sizeof *image);
+  }
+  return enter(error, [&, plan = *plan] {
+    if (auto s = check_here(*context, plan, error)) return s;
+    *image = {sizeof *image, FMS_IMAGE_NONE, nullptr, 0, ""};
+    if (context->gpu != nullptr && plan.family != FMS_KERNEL_EMPTY) context->gpu->describe_image(plan, *image);
+    return FMS_OK;
+  });
+}
+
 fms_status fms_attention_run(const fms_context* context, const fms_attention_plan* plan, const fms_attention_args* args,
                              void* workspace, size_t workspace_bytes, fms_stream stream, fms_error* error) {
   if (context == nullptr) return fail(error, FMS_INVALID_ARGUMENT, "context", "context is NULL");

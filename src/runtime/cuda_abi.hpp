@@ -26,6 +26,15 @@ using LibraryHandle = struct LibraryOpaque*;
 using KernelHandle = struct KernelOpaque*;  // launches as a function does
 using StreamHandle = struct StreamOpaque*;
 using EventHandle = struct EventOpaque*;
+using GraphHandle = struct GraphOpaque*;
+using GraphExecHandle = struct GraphExecOpaque*;
+
+struct Uuid {
+  unsigned char bytes[16];
+};
+
+// CUstream_flags: the default stream neither waits for such a stream nor it for the default stream.
+inline constexpr unsigned stream_non_blocking = 1;
 
 enum class DeviceAttribute : int {
   max_threads_per_block = 1,
@@ -101,6 +110,26 @@ struct Functions {
   Code (*stream_destroy)(StreamHandle stream);
   Code (*stream_synchronize)(StreamHandle stream);
   Code (*exchange_capture_mode)(CaptureMode* mode);
+};
+
+// What who measures on a card needs beside them, and nobody else: events, graphs, and which card it is. Drivers of
+// CUDA 12.0 have all of it.
+struct MeasuringFunctions {
+  Code (*device_uuid)(Uuid* uuid, DeviceHandle device);
+  Code (*device_pci_bus_id)(char* text, int bytes, DeviceHandle device);
+  Code (*copy_to_device_async)(DeviceAddress to, const void* from, std::size_t bytes, StreamHandle stream);
+  Code (*event_create)(EventHandle* event, unsigned flags);
+  Code (*event_destroy)(EventHandle event);
+  Code (*event_record)(EventHandle event, StreamHandle stream);
+  Code (*event_synchronize)(EventHandle event);
+  Code (*event_elapsed)(float* milliseconds, EventHandle begin, EventHandle end);
+  Code (*capture_begin)(StreamHandle stream, CaptureMode mode);
+  Code (*capture_end)(StreamHandle stream, GraphHandle* graph);
+  Code (*graph_instantiate)(GraphExecHandle* exec, GraphHandle graph, unsigned long long flags);
+  Code (*graph_upload)(GraphExecHandle exec, StreamHandle stream);
+  Code (*graph_launch)(GraphExecHandle exec, StreamHandle stream);
+  Code (*graph_exec_destroy)(GraphExecHandle exec);
+  Code (*graph_destroy)(GraphHandle graph);
 };
 
 }  // namespace flashmoe::runtime::cuda

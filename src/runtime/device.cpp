@@ -1,5 +1,6 @@
 #include "runtime/device.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace flashmoe::runtime {
@@ -44,6 +45,32 @@ Result<int> Context::attribute(cuda::DeviceAttribute attribute) const {
       !got)
     return got.error();
   return value;
+}
+
+Result<std::string> Context::pci_bus_id() const {
+  const auto measuring = driver_->measuring();
+  if (!measuring) return measuring.error();
+  std::array<char, 32> text{};
+  if (auto got =
+          driver_->check((*measuring)->device_pci_bus_id(text.data(), text.size(), device_), "cuDeviceGetPCIBusId");
+      !got)
+    return got.error();
+  return std::string(text.data());
+}
+
+Result<std::string> Context::uuid() const {
+  const auto measuring = driver_->measuring();
+  if (!measuring) return measuring.error();
+  cuda::Uuid uuid{};
+  if (auto got = driver_->check((*measuring)->device_uuid(&uuid, device_), "cuDeviceGetUuid"); !got) return got.error();
+  constexpr const char* digits = "0123456789abcdef";
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += digits[uuid.bytes[i] >> 4U];
+    text += digits[uuid.bytes[i] & 15U];
+  }
+  return text;
 }
 
 Result<Done> Context::synchronize() {
@@ -131,17 +158,36 @@ Result<int> Function::attribute(FunctionAttribute attribute) const {
   return value;
 }
 
+Result<int> Function::ctas_per_sm(const Geometry& geometry) const {
+  const Context& context = *module_->context_;
+  const Context::Current current(context);
+  const auto threads = geometry.block[0] * geometry.block[1] * geometry.block[2];
+  int ctas = 0;
+  const cuda::Code code =
+      context.driver().call().occupancy(&ctas, handle_, static_cast<int>(threads), geometry.dynamic_shared_bytes);
+  if (auto asked = context.driver().check(code, "cuOccupancyMaxActiveBlocksPerMultiprocessor"); !asked)
+    return asked.error();
+  return ctas;
+}
+
+Result<Done> Function::allow_dynamic_shared(unsigned bytes) const {
+  constexpr unsigned allowed_without_asking = 48 * 1024;
+  if (bytes <= std::max(allowed_without_asking, allowed_shared_bytes_)) return Done{};
+  const Context::Current current(*module_->context_);
+  const auto& driver = module_->context_->driver();
+  const auto code = driver.call().function_set_attribute(handle_, FunctionAttribute::max_dynamic_shared_bytes,
+                                                         static_cast<int>(bytes));
+  if (auto set = driver.check(code, "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)"); !set) return set;
+  allowed_shared_bytes_ = bytes;
+  return Done{};
+}
+
 Result<Done> Function::launch(const Geometry& geometry, std::span<void* const> parameters,
                               cuda::StreamHandle stream) const {
-  constexpr unsigned allowed_without_asking = 48 * 1024;
+  if (auto allowed = allow_dynamic_shared(geometry.dynamic_shared_bytes); !allowed) return allowed;
   const Context::Current current(*module_->context_);
   const auto& driver = module_->context_->driver();
   const auto& call = driver.call();
-  if (geometry.dynamic_shared_bytes > allowed_without_asking) {
-    const auto code = call.function_set_attribute(handle_, FunctionAttribute::max_dynamic_shared_bytes,
-                                                  static_cast<int>(geometry.dynamic_shared_bytes));
-    if (auto set = driver.check(code, "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)"); !set) return set.error();
-  }
   const auto& [grid, block, shared_bytes] = geometry;
   const auto code = call.launch(handle_, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, stream,
                                 const_cast<void**>(parameters.data()), nullptr);

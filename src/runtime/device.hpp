@@ -25,6 +25,10 @@ class Context : public std::enable_shared_from_this<Context> {
   const Driver& driver() const { return *driver_; }
   [[nodiscard]] const std::string& device_name() const { return name_; }
   [[nodiscard]] Result<int> attribute(cuda::DeviceAttribute attribute) const;
+  // "0000:01:00.0": the same card under another library's numbers, NVML's among them.
+  [[nodiscard]] Result<std::string> pci_bus_id() const;
+  // "GPU-6dcc5a8a-...", as nvidia-smi writes it.
+  [[nodiscard]] Result<std::string> uuid() const;
   // Waits for everything; an error of a kernel that ran before comes out here.
   [[nodiscard]] Result<Done> synchronize();
 
@@ -82,6 +86,10 @@ class Function {
  public:
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] Result<int> attribute(cuda::FunctionAttribute attribute) const;
+  // As the driver counts: how many CTAs of such a launch an SM holds.
+  [[nodiscard]] Result<int> ctas_per_sm(const Geometry& geometry) const;
+  // More than 48 KB a CTA has to be asked for, once.
+  [[nodiscard]] Result<Done> allow_dynamic_shared(unsigned bytes) const;
   // `parameters` point at the values, in the order of the kernel. More than 48 KB of dynamic shared memory is allowed
   // for by itself.
   [[nodiscard]] Result<Done> launch(const Geometry& geometry, std::span<void* const> parameters,
@@ -92,6 +100,7 @@ class Function {
   std::shared_ptr<const Module> module_{};
   cuda::FunctionHandle handle_ = nullptr;
   std::string name_{};
+  mutable unsigned allowed_shared_bytes_ = 0;  // asked for so far: once is enough
 };
 
 class Module : public std::enable_shared_from_this<Module> {

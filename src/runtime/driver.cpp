@@ -61,6 +61,30 @@ std::string find_all(void* handle, cuda::Functions& f) {
   return missing;
 }
 
+std::string find_measuring(void* handle, cuda::MeasuringFunctions& f) {
+  std::string missing;
+  find(handle, "cuDeviceGetUuid_v2", f.device_uuid, missing);
+  find(handle, "cuDeviceGetPCIBusId", f.device_pci_bus_id, missing);
+  find(handle, "cuMemcpyHtoDAsync_v2", f.copy_to_device_async, missing);
+  find(handle, "cuEventCreate", f.event_create, missing);
+  find(handle, "cuEventDestroy_v2", f.event_destroy, missing);
+  find(handle, "cuEventRecord", f.event_record, missing);
+  find(handle, "cuEventSynchronize", f.event_synchronize, missing);
+  find(handle, "cuEventElapsedTime", f.event_elapsed, missing);  // _v2 is younger than CUDA 12.0
+  find(handle, "cuStreamBeginCapture_v2", f.capture_begin, missing);
+  find(handle, "cuStreamEndCapture", f.capture_end, missing);
+  find(handle, "cuGraphInstantiateWithFlags", f.graph_instantiate, missing);
+  find(handle, "cuGraphUpload", f.graph_upload, missing);
+  find(handle, "cuGraphLaunch", f.graph_launch, missing);
+  find(handle, "cuGraphExecDestroy", f.graph_exec_destroy, missing);
+  find(handle, "cuGraphDestroy", f.graph_destroy, missing);
+  return missing;
+}
+
+bool says_virtual(void* handle) {
+  return dlsym(handle, "vgpu_identity") != nullptr;
+}
+
 // What helps, by CUresult. Of images and PTX the reason is nearly always the driver's age.
 const char* remedy(cuda::Code code) {
   switch (code) {
@@ -112,12 +136,16 @@ Result<std::shared_ptr<const Driver>> Driver::open(const std::string& library) {
     const char* why = dlerror();
     return Diagnostic{
         .message = std::string("the CUDA driver does not load: ") + (why ? why : library),
-        .fix = "install the NVIDIA driver on a machine with a GPU, or take the virtual one: --device virtual:l4"};
+        .fix =
+            "install the NVIDIA driver on a machine with a GPU; without one: --device virtual:l4, or --device "
+            "rehearsal:cuda:0, which goes the card's way on the virtual one"};
   }
+  driver->is_virtual_ = says_virtual(driver->handle_);
   if (const std::string missing = find_all(driver->handle_, driver->functions_); !missing.empty()) {
     return Diagnostic{.message = library + " is no CUDA driver we can use: it does not export " + missing,
                       .fix = "update NVIDIA's driver: 525, for CUDA 12.0, is the oldest that will do"};
   }
+  driver->missing_measuring_ = find_measuring(driver->handle_, driver->measuring_);
   if (auto ready = driver->check(driver->functions_.init(0), "cuInit"); !ready) return ready.error();
   // Who does not say gets what the oldest one gets.
   if (driver->functions_.driver_version(&driver->version_) != cuda::success || driver->version_ <= 0)
@@ -134,6 +162,12 @@ Driver::~Driver() {
   // Drivers do not survive being unloaded: threads and exit handlers of theirs stay behind.
 }
 
+Result<const cuda::MeasuringFunctions*> Driver::measuring() const {
+  if (missing_measuring_.empty()) return &measuring_;
+  return Diagnostic{.message = library_ + " cannot be measured on: it does not export " + missing_measuring_,
+                    .fix = "update NVIDIA's driver: 525, for CUDA 12.0, is the oldest that will do"};
+}
+
 Result<Done> Driver::check(cuda::Code code, const char* what) const {
   if (code == cuda::success) return Done{};
   const char* name = nullptr;
@@ -146,6 +180,12 @@ Result<Done> Driver::check(cuda::Code code, const char* what) const {
 std::string system_driver_library() {
   const char* forced = std::getenv("FLASHMOE_DRIVER");
   return forced != nullptr && *forced != '\0' ? forced : "libcuda.so.1";
+}
+
+bool is_virtual_driver(const std::string& library) {
+  // Never closed: a driver does not survive it.
+  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  return handle != nullptr && says_virtual(handle);
 }
 
 Result<std::string> virtual_driver_library() {

@@ -32,6 +32,12 @@ namespace flashmoe {
   return may_be ? "\033[1m" + text + "\033[0m" : text;
 }
 
+// Of what is not blank the last line: where programs say why they ended.
+[[nodiscard]] inline std::string last_line(std::string_view text) {
+  const std::string all = trimmed(text);
+  return all.substr(all.rfind('\n') + 1);
+}
+
 // The text as one word of a shell's command line.
 [[nodiscard]] inline std::string shell_word(std::string_view text) {
   constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%^";

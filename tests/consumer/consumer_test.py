@@ -5,7 +5,7 @@
 Builds and runs the examples twice: a CMake project that has find_package(FlashMoEScience) and nothing else, and a C
 program compiled by the C compiler alone with the flags of pkg-config. The installed tree is moved once in between:
 nothing in it may know where it was installed. The exported symbols are the C ABI and nothing else. The installed
-cudadent finds the installed virtual GPU.
+cudadent finds the installed virtual GPU, and so does flashmoe_card, whose predictions are installed too.
 """
 
 from __future__ import annotations
@@ -79,6 +79,11 @@ def run_on_virtual_gpu(prefix: Path) -> None:
     said = run(cudadent, "run", "--device", "virtual:l4", "--", sys.executable, "-c", CLIENT, env=env)
     if "1 launch on virtual:l4" not in said:
         sys.exit("consumer: the installed cudadent does not find the virtual GPU")
+    if (prefix / "bin" / "flashmoe_card").exists():
+        driver = prefix / "lib" / "flashmoe" / "vgpu" / "libcuda.so.1"
+        said = run(prefix / "bin" / "flashmoe_card", "--plans", env={**env, "FLASHMOE_DRIVER": str(driver)})
+        if "image_sha256" not in said or not (prefix / "share" / "flashmoe" / "predictions" / "l4.json").exists():
+            sys.exit("consumer: the installed flashmoe_card has no plans, or its predictions are not installed")
 
 
 def main(build_dir: Path, source_dir: Path) -> None:

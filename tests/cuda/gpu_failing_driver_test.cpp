@@ -115,6 +115,7 @@ struct Attempt {
   fms_status status = FMS_OK;
   std::string message{};  // of a status that is not FMS_OK
   std::string wrong{};    // about the result
+  fms_image_kind image = FMS_IMAGE_NONE;
 };
 
 Attempt refused(fms_status status, const fms_error& error) {
@@ -151,7 +152,11 @@ Attempt attempt(const std::shared_ptr<runtime::Context>& device, int32_t q_tile 
     return refused(status, error);
   must(device->synchronize());
   there.copy_back(one);
-  return {.wrong = judge(one, oracle).complaint};
+  fms_kernel_image image{};
+  image.struct_size = sizeof image;
+  if (const fms_status status = fms_attention_image(made, &plan, &image, &error); status != FMS_OK)
+    return refused(status, error);
+  return {.wrong = judge(one, oracle).complaint, .image = image.kind};
 }
 
 // Likewise a merge.
@@ -341,6 +346,7 @@ TEST(FailingDriver, ADriverOlderThanTheCubinsGetsPtx) {
                 const auto device = device_behind();
                 const Attempt old = attempt(device);
                 if (between.cubins() != 0) return "a cubin was offered";
+                if (old.image != FMS_IMAGE_PTX) return "the library names another image";
                 return old.status != FMS_OK ? old.message : old.wrong;
               }),
               "")

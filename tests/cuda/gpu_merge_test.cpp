@@ -14,9 +14,8 @@
 #include "cuda/graphs.hpp"
 #include "cuda/mutated_kernel.hpp"
 #include "kernels/cuda/launch/merge_launch.hpp"
-#include "kernels/reference/attention.hpp"
 #include "support/environment.hpp"
-#include "support/judge.hpp"
+#include "support/merge_judge.hpp"
 #include "support/number_format.hpp"
 #include "support/random_problem.hpp"
 #include "support/simple_case.hpp"
@@ -134,42 +133,12 @@ struct Merge {
     finish();
   }
 
-  // Of what is on the host. The bound of an element are the roundings on its way: the difference of log-sum-exps, exp
-  // (2 ulp), sum, quotient, product, sum.
+  // Of what is on the host.
   std::string complaint() const {
-    const auto rows = static_cast<std::size_t>(problem.batch * problem.heads * problem.len);
-    std::vector<double> right(rows * static_cast<std::size_t>(problem.head_dim)), right_lse(rows);
-    reference::merge(problem, o_a.begin(), static_cast<const float*>(lse_a.begin()), o_b.begin(),
-                     static_cast<const float*>(lse_b.begin()), right.data(), right_lse.data());
-    std::string said;
-    std::size_t row = 0;
-    for_each_row(problem, [&](int64_t b, int64_t h, int64_t i) {
-      const double sums[2] = {lse_a.get(lse_a.at(b, h, i)), lse_b.get(lse_b.at(b, h, i))};
-      const double whole = right_lse[row], top = std::max(sums[0], sums[1]);
-      const auto judge_one = [&](double got, double wanted, double bound) {
-        const bool is_right = std::isfinite(wanted) ? std::abs(got - wanted) <= bound
-                              : std::isnan(wanted)  ? std::isnan(got)
-                                                    : got == wanted;
-        if (!is_right && said.empty())
-          said = "row " + std::to_string(row) + ": " + std::to_string(got) + ", the oracle " + std::to_string(wanted);
-      };
-      constexpr double steps = 20;
-      judge_one(lse.get(lse.at(b, h, i)), whole, (std::abs(whole) + steps) * float_roundoff);
-      for (int64_t d = 0; d < problem.head_dim; ++d) {
-        const double wanted = right[row * static_cast<std::size_t>(problem.head_dim) + static_cast<std::size_t>(d)];
-        double bound = spacing_at(problem.dtype, wanted) / 2;
-        const Rows* const parts[2] = {&o_a, &o_b};
-        for (int part = 0; part < 2; ++part) {
-          if (std::isinf(sums[part])) continue;
-          const double weight = std::exp(sums[part] - whole);
-          const double value = std::abs(parts[part]->get(parts[part]->at(b, h, i) + d));
-          bound += value * (weight * (top - sums[part] + steps) * float_roundoff + 0x1p-126);
-        }
-        judge_one(o.get(o.at(b, h, i) + d), wanted, bound);
-      }
-      ++row;
-    });
-    return said;
+    return judge_merge(problem,
+                       {o_a.begin(), o_b.begin(), static_cast<const float*>(lse_a.begin()),
+                        static_cast<const float*>(lse_b.begin()), o.begin(), static_cast<const float*>(lse.begin())})
+        .complaint;
   }
 };
 

@@ -2,6 +2,7 @@
 // and that the launch is what the plan says.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "cuda/gpu_run.hpp"
+#include "images/fatbin.hpp"
 #include "support/judge.hpp"
 #include "support/simple_case.hpp"
 
@@ -68,6 +70,28 @@ Launched launched(const Shape& shape, int32_t splits = 0, int32_t q_tile = 0) {
 void print(const char* name, const Launched& one) {
   std::cout << "  " << name << ": " << one.ctas() << " CTAs, " << one.report.at("waves").get<double>()
             << " waves (virtual)\n    " << explained(one.plan);
+}
+
+TEST(Image, IsTheOneOfTheLibraryThatHoldsThePlansKernel) {
+  const fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 128, 128, 64});
+  const fms_plan_options options = plan_options(0, 1, 64);
+  fms_attention_plan plan{};
+  fms_error error{};
+  ASSERT_EQ(fms_attention_plan_make(gpu().context(), &problem, &options, &plan, &error), FMS_OK) << to_string(error);
+  fms_kernel_image image{};
+  image.struct_size = sizeof image;
+  ASSERT_EQ(fms_attention_image(gpu().context(), &plan, &image, &error), FMS_OK) << to_string(error);
+  EXPECT_EQ(image.kind, FMS_IMAGE_FATBIN);
+  EXPECT_STREQ(image.kernel, "forward_f16_d64_large");
+  const auto entries = read_fatbin({static_cast<const std::byte*>(image.image), image.bytes});
+  ASSERT_TRUE(entries);
+  const bool has_ptx = std::ranges::any_of(*entries, [&](const FatbinEntry& one) {
+    return one.kind == FatbinEntry::Kind::ptx && one.text().find(image.kernel) != std::string::npos;
+  });
+  EXPECT_TRUE(has_ptx);
+  image.struct_size = 3;
+  EXPECT_EQ(fms_attention_image(gpu().context(), &plan, &image, &error), FMS_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.argument, "image.struct_size");
 }
 
 // examples/attention_naive gives 64 query rows to a CTA.

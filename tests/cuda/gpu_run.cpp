@@ -33,21 +33,21 @@ Gpu::~Gpu() {
   std::filesystem::remove(report_path_, ignored);
 }
 
-RunResult Gpu::run(AttentionCase& one, const fms_plan_options* options) const {
+RunResult run_on_gpu(const std::shared_ptr<runtime::Context>& device, const fms_context* context, AttentionCase& one,
+                     const fms_plan_options* options) {
   RunResult result;
-  result.status = fms_attention_plan_make(context_.get(), &one.problem(), options, &result.plan, &result.error);
+  result.status = fms_attention_plan_make(context, &one.problem(), options, &result.plan, &result.error);
   if (result.status != FMS_OK) return result;
-  const DeviceCase there(*this, one);
+  const DeviceCase there(device, one);
   fms_attention_args args = there.args();
   args.info = &result.info;
   const std::size_t bytes = result.plan.workspace_bytes;
-  runtime::Buffer workspace = must(runtime::Buffer::create(device_, std::max<std::size_t>(bytes, 1)));
+  runtime::Buffer workspace = must(runtime::Buffer::create(device, std::max<std::size_t>(bytes, 1)));
   must(workspace.write(std::vector<std::byte>(workspace.bytes(), std::byte{0xff})));
-  result.status = fms_attention_run(context_.get(), &result.plan, &args,
-                                    bytes == 0 ? nullptr : reinterpret_cast<void*>(workspace.address()), bytes, nullptr,
-                                    &result.error);
+  void* const memory = bytes == 0 ? nullptr : reinterpret_cast<void*>(workspace.address());
+  result.status = fms_attention_run(context, &result.plan, &args, memory, bytes, nullptr, &result.error);
   if (result.status != FMS_OK) return result;
-  if (auto done = device_->synchronize(); !done) {
+  if (auto done = device->synchronize(); !done) {
     result.status = FMS_DEVICE_ERROR;
     result.error.code = FMS_DEVICE_ERROR;
     std::snprintf(result.error.message, sizeof result.error.message, "%s", done.error().to_string().c_str());

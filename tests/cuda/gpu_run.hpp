@@ -21,6 +21,10 @@ T must(Result<T> result) {
   return std::move(*result);
 }
 
+// Plan, workspace of NaN, run on the current context's GPU, results back in `one`.
+RunResult run_on_gpu(const std::shared_ptr<runtime::Context>& device, const fms_context* context, AttentionCase& one,
+                     const fms_plan_options* options = nullptr);
+
 struct GpuOptions {
   const char* device = "l4";
   const char* checks = "all";  // "none" for speed
@@ -39,8 +43,9 @@ class Gpu {
   const runtime::Driver& driver() const { return *driver_; }
   std::shared_ptr<runtime::Context> device() const { return device_; }
 
-  // Plan, workspace of NaN, run, results back in `one`.
-  RunResult run(AttentionCase& one, const fms_plan_options* options = nullptr) const;
+  RunResult run(AttentionCase& one, const fms_plan_options* options = nullptr) const {
+    return run_on_gpu(device_, context_.get(), one, options);
+  }
 
   // What the virtual GPU reported since the last call: one JSON object per launch.
   std::vector<std::string> reports() const;

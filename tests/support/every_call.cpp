@@ -133,6 +133,17 @@ std::vector<EveryCall> every_call(const CallSetting& setting) {
          const auto* plan = to.next(&setting.plan);
          return fms_attention_prepare(context, plan, to.next(error));
        }},
+      {"fms_attention_image",
+       {{"context", true}, {"plan", true}, {"image", true}, error_parameter},
+       [&](int null_at, fms_error* error) {
+         Pointers to(null_at);
+         fms_kernel_image told{};
+         told.struct_size = sizeof told;
+         const auto* context = to.next(setting.context);
+         const auto* plan = to.next(&setting.plan);
+         fms_kernel_image* image = to.next(&told);
+         return fms_attention_image(context, plan, image, to.next(error));
+       }},
       {"fms_attention_run",
        {{"context", true}, {"plan", true}, {"args", true}, {"workspace", true}, error_parameter},
        [&](int null_at, fms_error* error) { return run(setting, Pointers(null_at), error); }},

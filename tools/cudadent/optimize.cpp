@@ -86,7 +86,7 @@ Command optimize_command() {
                        .shows_default = true},
                       {.names = "--device",
                        .value = &request.device,
-                       .about = "cpu or virtual:<gpu> (default: FLASHMOE_DEVICE, else cpu)"},
+                       .about = "cpu, virtual:<gpu> or cuda:<n> (default: FLASHMOE_DEVICE, else cpu)"},
                       {.names = "--run", .value = &request.run, .about = "Go on with the run of this name"},
                       {.names = "--iterations",
                        .value = &flags->iterations,

@@ -23,6 +23,16 @@ void check_range(CLI::Option& made, const Option& option) {
   }
 }
 
+// CLI11's own names the largest double as the bound, in three hundred digits.
+CLI::Validator positive_number() {
+  return {[](const std::string& text) {
+            double value = 0;
+            return CLI::detail::lexical_cast(text, value) && value > 0 ? std::string()
+                                                                       : text + " is not a number above 0";
+          },
+          "POSITIVE"};
+}
+
 CLI::Option* add_option(CLI::App& command, const Option& option) {
   CLI::Option* made = std::visit(
       [&](auto* value) {
@@ -38,7 +48,7 @@ CLI::Option* add_option(CLI::App& command, const Option& option) {
       option.value);
   if (option.required) made->required();
   check_range(*made, option);
-  if (option.is_positive) made->check(CLI::PositiveNumber);
+  if (option.is_positive) made->check(positive_number());
   if (option.is_directory) made->check(CLI::ExistingDirectory);
   if (!option.choices.empty()) made->check(CLI::IsMember(option.choices));
   if (option.separator != '\0') made->delimiter(option.separator);

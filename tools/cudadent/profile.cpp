@@ -58,6 +58,7 @@ result is held against the reference first: of a wrong kernel nothing is named.
   virtual:<gpu>  one call with all checks and counters on: a grid too small for the machine, bank conflicts, occupancy
                  and its limiter, accesses that are not coalesced. Counts are exact for the PTX that ran; caches are
                  a model; no time is claimed
+  cuda:<n>       a card: attributes, occupancy, events, and its counters where it lets us read them
   cpu            the time of a call, what moving its bytes takes at the bandwidth measured beside it, and the
                  processor's counters where they may be read; else it is degraded and says so
 --debug profiles a wrong kernel, too. That is no evidence, and is recorded as none.
@@ -78,29 +79,29 @@ Command profile_command() {
       .name = "profile",
       .about = "Why the kernel is not faster, and what to change first",
       .manual = manual,
-      .options = {{.names = "project",
-                   .value = &flags->project,
-                   .about = "Directory with cudadent.toml",
-                   .shows_default = true},
-                  {.names = "--device",
-                   .value = &request.device,
-                   .about = "cpu or virtual:<gpu> (default: FLASHMOE_DEVICE, else the GPU of cuda.device, or cpu where "
-                            "there is no CUDA kernel)"},
-                  {.names = "--workload", .value = &request.workload, .about = "Which workload (default: the target)"},
-                  {.names = "--seed",
-                   .value = &request.seed,
-                   .about = "Seed of the inputs and of the schedule (default: a new one)"},
-                  {.names = "--threads",
-                   .value = &request.threads,
-                   .about = "Threads the kernel may use on the CPU",
-                   .shows_default = true,
-                   .range = {{1, 1024}}},
-                  {.names = "--debug",
-                   .value = &request.debug,
-                   .about = "Also a kernel that is wrong; marked as no evidence"},
-                  {.names = "--no-record", .value = &flags->no_record, .about = "Write nothing to the journal"},
-                  json_option(flags->json, "All counters as JSON on stdout"),
-                  {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
+      .options =
+          {{.names = "project",
+            .value = &flags->project,
+            .about = "Directory with cudadent.toml",
+            .shows_default = true},
+           {.names = "--device",
+            .value = &request.device,
+            .about =
+                "cpu, virtual:<gpu> or cuda:<n> (default: FLASHMOE_DEVICE, else cuda.device's, or cpu without CUDA "
+                "kernels)"},
+           {.names = "--workload", .value = &request.workload, .about = "Which workload (default: the target)"},
+           {.names = "--seed",
+            .value = &request.seed,
+            .about = "Seed of the inputs and of the schedule (default: a new one)"},
+           {.names = "--threads",
+            .value = &request.threads,
+            .about = "Threads the kernel may use on the CPU",
+            .shows_default = true,
+            .range = {{1, 1024}}},
+           {.names = "--debug", .value = &request.debug, .about = "Also a kernel that is wrong; marked as no evidence"},
+           {.names = "--no-record", .value = &flags->no_record, .about = "Write nothing to the journal"},
+           json_option(flags->json, "All counters as JSON on stdout"),
+           {.names = "--quiet", .value = &flags->quiet, .about = "No progress on stderr"}},
       .run = [flags] { return run(*flags); }};
 }
 

@@ -41,6 +41,7 @@ of both are compared, and the answer is never KEEP.
   REVERT              wrong, does not build, or surely not faster by enough     exit code 1
   INCONCLUSIVE        neither; also preemption and interruption                 exit code 3
   PREDICTED           virtual GPU: right; the gain is predicted, not measured   exit code 3
+  REHEARSAL           rehearsal:cuda:<n>: right; the way of a card, no card's time   exit code 3
   COUNTERS MOVED      virtual GPU: right, and some counter changed by over 1 %  exit code 0
   COUNTERS NOT MOVED  virtual GPU: right, but nothing that is counted changed   exit code 3
 
@@ -64,7 +65,7 @@ Command try_command() {
                       {.names = "--because", .value = &request.because, .about = "Why it should help, for the record"},
                       {.names = "--device",
                        .value = &request.device,
-                       .about = "cpu or virtual:<gpu> (default: FLASHMOE_DEVICE, else cpu)"},
+                       .about = "cpu, virtual:<gpu> or cuda:<n> (default: FLASHMOE_DEVICE, else cpu)"},
                       {.names = "--workload",
                        .value = &request.workload,
                        .about = "Workload to compare on (default: the project's target)"},

@@ -45,6 +45,10 @@ KERNEL_CUDA_FORWARD = 4
 PACK_NONE = 0
 PACK_HEAD = 1
 PACK_BLOCK = 2
+IMAGE_NONE = 0
+IMAGE_FATBIN = 1
+IMAGE_PTX = 2
+IMAGE_COMPILED = 3
 WORKSPACE_READY = 1
 
 
@@ -148,6 +152,16 @@ class Plan(Structure):
         ("workspace_bytes", c_uint64),
         ("thread_bytes", c_uint64),
         ("problem", Problem),
+    ]
+
+
+class KernelImage(Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("kind", c_int32),
+        ("image", c_void_p),
+        ("bytes", c_uint64),
+        ("kernel", c_char * 64),
     ]
 
 

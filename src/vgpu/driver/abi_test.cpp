@@ -69,6 +69,16 @@ TEST(CudaAbi, SymbolsAreThoseOfTheStubLibrary) {
   EXPECT_EQ(listed, theirs);
 }
 
+TEST(CudaAbi, TracesTellArgumentsOfFunctionsThatThereAre) {
+  std::set<std::string> listed;
+#define VGPU_SYMBOL(name, version, stream, symbol) listed.emplace(#symbol);
+#include "vgpu/driver/symbols.def"
+#undef VGPU_SYMBOL
+#define VGPU_ARGUMENTS(name, text) EXPECT_TRUE(listed.contains(#name)) << #name;
+#include "vgpu/driver/trace_arguments.def"
+#undef VGPU_ARGUMENTS
+}
+
 }  // namespace
 
 #else

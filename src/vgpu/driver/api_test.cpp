@@ -213,6 +213,7 @@ TEST_F(Driver, WhatAStreamCapturesIsDoneByTheGraph) {
   EXPECT_EQ(call("cuGraphDestroy", graph), CUDA_SUCCESS);
   for (int replay = 0; replay < 2; ++replay) {
     ASSERT_EQ(call("cuMemsetD32", words, 1U, std::size_t{16}), CUDA_SUCCESS);
+    ASSERT_EQ(call("cuGraphUpload", exec, stream), CUDA_SUCCESS);
     ASSERT_EQ(call("cuGraphLaunch", exec, stream), CUDA_SUCCESS);
     ASSERT_EQ(call("cuMemcpyDtoH", static_cast<void*>(host), words, sizeof host), CUDA_SUCCESS);
     EXPECT_EQ(host[0], 7U);
@@ -220,6 +221,7 @@ TEST_F(Driver, WhatAStreamCapturesIsDoneByTheGraph) {
   }
   EXPECT_EQ(call("cuGraphExecDestroy", exec), CUDA_SUCCESS);
   EXPECT_EQ(call("cuGraphLaunch", exec, stream), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(call("cuGraphUpload", exec, stream), CUDA_ERROR_INVALID_HANDLE);
   // Waiting for it spoils a capture.
   ASSERT_EQ(call("cuStreamBeginCapture", stream, 0), CUDA_SUCCESS);
   EXPECT_EQ(call("cuStreamSynchronize", stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);

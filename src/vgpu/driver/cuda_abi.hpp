@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#define VGPU_EXPORT extern "C" __attribute__((visibility("default")))
+// A function of the API. The name becomes another one (implementations.hpp, which CMake makes of symbols.def): what the
+// library shows under the API's names is the gate before all of them (gate.cpp).
+#define VGPU_EXPORT extern "C"
 // The variant for programs whose default stream is each thread's own. Work is done when it is asked for, so it is the
 // same function; stream 0 keeps the legacy stream's place on the virtual clock.
-#define VGPU_PER_THREAD(function, variant) \
-  extern "C" __attribute__((visibility("default"), alias(#function))) decltype(function) variant
+#define VGPU_ALIAS(function, variant) extern "C" __attribute__((alias(#function))) decltype(function) variant
+#define VGPU_PER_THREAD(function, variant) VGPU_ALIAS(function, variant)
 
 enum CUresult : int {
 #define VGPU_RESULT(name, value) name = value,

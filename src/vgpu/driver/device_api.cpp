@@ -12,13 +12,17 @@ using namespace flashmoe::vgpu::driver;
 
 namespace {
 
-constexpr int driver_version = 13000;  // the API is that of CUDA 13.0; PTX of any version is accepted
-
 CUresult about_device(const char* function, CUdevice device, const std::function<CUresult(State&)>& body) {
   return with_driver(function, [&](State& all) { return all.has(device) ? body(all) : CUDA_ERROR_INVALID_DEVICE; });
 }
 
 }  // namespace
+
+// Not CUDA's: who loads a driver can tell before cuInit that no card stands behind it (runtime::is_virtual_driver).
+extern "C" __attribute__((visibility("default"))) const char* vgpu_identity() {
+  static const std::string& text = *new std::string("virtual GPU " + gpu_id());
+  return text.c_str();
+}
 
 VGPU_EXPORT CUresult cuInit(unsigned flags) {
   log_call("cuInit");
@@ -37,7 +41,12 @@ VGPU_EXPORT CUresult cuInit(unsigned flags) {
 
 VGPU_EXPORT CUresult cuDriverGetVersion(int* version) {
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *version = driver_version;
+  const auto known = driver_version();
+  if (!known) {
+    log_line(known.error().to_string());
+    return CUDA_ERROR_UNKNOWN;
+  }
+  *version = *known;
   return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
-// Finding functions by name, and what answers for those that nobody wrote. Every symbol of the API has a weak
-// definition here; the files that implement one define it strongly, and the linker takes theirs.
+// Finding functions by name, and what answers for those that nobody wrote. Every function of the API has a weak
+// definition here, under the name that implementations.hpp gives it; the files that implement one define it strongly,
+// and the linker takes theirs.
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -24,10 +25,11 @@ int unsupported(const char* name) {
 }  // namespace flashmoe::vgpu::driver
 
 // Arguments are left where the caller put them: in this ABI the caller also takes them away again.
-#define VGPU_SYMBOL(name, version, stream, symbol)                       \
-  extern "C" __attribute__((weak, visibility("default"))) int symbol() { \
-    return flashmoe::vgpu::driver::unsupported(#symbol);                 \
-  }
+#define VGPU_SYMBOL(name, version, stream, symbol)            \
+  extern "C" __attribute__((weak)) int vgpu_does_##symbol() { \
+    return flashmoe::vgpu::driver::unsupported(#symbol);      \
+  }                                                           \
+  extern "C" __attribute__((visibility("default"))) int symbol();  // in gate.cpp
 #include "vgpu/driver/symbols.def"
 #undef VGPU_SYMBOL
 
@@ -41,16 +43,22 @@ struct Symbol {
   int version;
   DefaultStream stream;
   const char* exported;
-  int (*function)();
+  int (*function)();     // as everybody calls it
+  int (*implemented)();  // behind the gate
 };
 
 constexpr Symbol symbols[] = {
-#define VGPU_SYMBOL(name, version, stream, symbol) {#name, version, DefaultStream::stream, #symbol, &symbol},
+#define VGPU_SYMBOL(name, version, stream, symbol) \
+  {#name, version, DefaultStream::stream, #symbol, &symbol, &vgpu_does_##symbol},
 #include "vgpu/driver/symbols.def"
 #undef VGPU_SYMBOL
 };
 
 }  // namespace
+
+EntryPoint entry_point(unsigned row) {
+  return {symbols[row].exported, reinterpret_cast<void*>(symbols[row].implemented)};
+}
 
 int find_entry_point(const char* asked, void** function, int cuda_version, std::uint64_t flags, int* status) {
   if (asked == nullptr || function == nullptr) return invalid_value;

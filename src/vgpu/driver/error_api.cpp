@@ -6,6 +6,7 @@
 #include <string>
 
 #include "vgpu/driver/cuda_abi.hpp"
+#include "vgpu/driver/implementations.hpp"
 
 namespace flashmoe::vgpu::driver {
 namespace {

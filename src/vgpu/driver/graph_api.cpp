@@ -73,6 +73,13 @@ VGPU_EXPORT CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
     return CUDA_SUCCESS;
   });
 }
+// Nothing lies anywhere else: what is checked is what a launch would check.
+VGPU_EXPORT CUresult cuGraphUpload(CUgraphExec handle, CUstream stream_handle) {
+  return with_context("cuGraphUpload", [&](State& all, Context& context) {
+    const bool known = all.graph_execs.find(handle) != nullptr && all.stream(stream_handle, context) != nullptr;
+    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  });
+}
 VGPU_EXPORT CUresult cuGraphDestroy(CUgraph handle) {
   return with_context("cuGraphDestroy", [&](State& all, Context&) {
     return all.graphs.remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -88,3 +95,4 @@ VGPU_PER_THREAD(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz);
 VGPU_PER_THREAD(cuStreamEndCapture, cuStreamEndCapture_ptsz);
 VGPU_PER_THREAD(cuStreamIsCapturing, cuStreamIsCapturing_ptsz);
 VGPU_PER_THREAD(cuGraphLaunch, cuGraphLaunch_ptsz);
+VGPU_PER_THREAD(cuGraphUpload, cuGraphUpload_ptsz);

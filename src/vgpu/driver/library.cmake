@@ -1,5 +1,5 @@
-# The driver as a library: libvgpu.so, and <build>/vgpu/ with libcuda.so.1, libcuda.so and libnvJitLink.so.13, the
-# directory that goes into LD_LIBRARY_PATH.
+# The driver as a library: libvgpu.so, and <build>/vgpu/ with libcuda.so.1, libcuda.so, libnvJitLink.so.13 and
+# libnvidia-ml.so.1, the directory that goes into LD_LIBRARY_PATH.
 
 # The objects themselves: an archive would lose the strong definitions behind the weak ones of entry_points.cpp.
 add_library(vgpu SHARED $<TARGET_OBJECTS:fms_vgpu_driver>)
@@ -21,7 +21,15 @@ set_target_properties(vgpu_nvjitlink PROPERTIES PREFIX "" OUTPUT_NAME libnvJitLi
 target_link_options(vgpu_nvjitlink PRIVATE -Wl,-soname,libnvJitLink.so.13 -Wl,--exclude-libs,ALL
                     -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/nvjitlink/exports.map)
 set_property(TARGET vgpu_nvjitlink APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/nvjitlink/exports.map)
-add_dependencies(vgpu vgpu_nvjitlink)
+
+add_library(vgpu_nvml SHARED $<TARGET_OBJECTS:fms_vgpu_nvml>)
+target_link_libraries(vgpu_nvml PRIVATE fms_shipped fms_devices fms_support fmt::fmt)
+set_target_properties(vgpu_nvml PROPERTIES PREFIX "" OUTPUT_NAME libnvidia-ml SUFFIX .so.1 NO_SONAME ON
+                                           LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${vgpu_directory})
+target_link_options(vgpu_nvml PRIVATE -Wl,-soname,libnvidia-ml.so.1 -Wl,--exclude-libs,ALL
+                    -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/nvml/exports.map)
+set_property(TARGET vgpu_nvml APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/nvml/exports.map)
+add_dependencies(vgpu vgpu_nvjitlink vgpu_nvml)
 add_custom_command(
   TARGET vgpu
   POST_BUILD
@@ -34,7 +42,7 @@ set(vgpu_installed ${CMAKE_CURRENT_BINARY_DIR}/installed)
 file(MAKE_DIRECTORY ${vgpu_installed})
 file(CREATE_LINK libvgpu.so ${vgpu_installed}/libcuda.so.1 SYMBOLIC)
 file(CREATE_LINK libcuda.so.1 ${vgpu_installed}/libcuda.so SYMBOLIC)
-install(TARGETS vgpu vgpu_nvjitlink LIBRARY DESTINATION lib/flashmoe/vgpu)
+install(TARGETS vgpu vgpu_nvjitlink vgpu_nvml LIBRARY DESTINATION lib/flashmoe/vgpu)
 install(FILES ${vgpu_installed}/libcuda.so.1 ${vgpu_installed}/libcuda.so DESTINATION lib/flashmoe/vgpu)
 
 if(FLASHMOE_BUILD_TESTS)

@@ -77,11 +77,11 @@ Result<Watching> watching() {
 constexpr std::uint64_t most_devices = 8;
 
 Result<Machine*> make() {
-  const auto id = environment("VGPU_DEVICE");
-  const auto gpu = find_gpu(id.empty() ? "l4" : std::string(id));
+  const auto gpu = find_gpu(gpu_id());
   if (!gpu) return Diagnostic{.message = "VGPU_DEVICE: " + gpu.error().message, .fix = "VGPU_DEVICE=l4"};
   const auto architecture = find_architecture(std::string(gpu->architecture));
   if (!architecture) return architecture.error();
+  if (const auto version = driver_version(); !version) return version.error();
   auto asked = watching();
   if (!asked) return asked.error();
   auto made = std::make_unique<Machine>();
@@ -103,6 +103,21 @@ Result<Machine*> make() {
 }
 
 }  // namespace
+
+Result<int> driver_version() {
+  constexpr int of_the_api = 13000;  // CUDA 13.0; PTX of any version is accepted
+  const auto text = environment("VGPU_DRIVER_VERSION");
+  if (text.empty()) return of_the_api;
+  const auto value = number("VGPU_DRIVER_VERSION", text);
+  if (value && *value >= 1000 && *value <= of_the_api) return static_cast<int>(*value);
+  return Diagnostic{.message = fmt::format("VGPU_DRIVER_VERSION={}, allowed: 1000 to {}", text, of_the_api),
+                    .fix = "VGPU_DRIVER_VERSION=12000, a driver of CUDA 12.0"};
+}
+
+std::string gpu_id() {
+  const auto id = environment("VGPU_DEVICE");
+  return id.empty() ? "l4" : std::string(id);
+}
 
 std::uint64_t budget_now(const Watching& watching) {
   if (watching.budget == 0) return 0;

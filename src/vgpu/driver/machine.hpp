@@ -44,6 +44,12 @@ struct Machine {
 // Warp instructions of the next launch; 0: exec's own. Who has set a budget may set another one between launches.
 [[nodiscard]] std::uint64_t budget_now(const Watching& watching);
 
+// What cuDriverGetVersion answers: 13000, or an older driver's number that VGPU_DRIVER_VERSION asks for.
+[[nodiscard]] Result<int> driver_version();
+
+// The GPU that VGPU_DEVICE names, known or not.
+[[nodiscard]] std::string gpu_id();
+
 // Made at the first cuInit. An environment that cannot be followed is an error with a text, not a default.
 [[nodiscard]] Result<Machine*> machine();
 

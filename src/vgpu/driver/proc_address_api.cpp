@@ -1,6 +1,7 @@
 // cuGetProcAddress; apart from entry_points.cpp, which declares every symbol without its arguments.
 #include "vgpu/driver/cuda_abi.hpp"
 #include "vgpu/driver/entry_points.hpp"
+#include "vgpu/driver/implementations.hpp"
 #include "vgpu/driver/log.hpp"
 
 VGPU_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int cuda_version, std::uint64_t flags,

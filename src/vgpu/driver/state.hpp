@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "vgpu/driver/cuda_abi.hpp"
+#include "vgpu/driver/implementations.hpp"
 #include "vgpu/driver/machine.hpp"
 #include "vgpu/exec/heap.hpp"
 
@@ -44,6 +45,7 @@ struct Event {
   Context* context = nullptr;
   bool has_timing = true;
   bool is_recorded = false;
+  bool is_captured = false;  // last recorded inside a capture: it is a place in a graph, and has no time
   double at_ns = 0;
 };
 

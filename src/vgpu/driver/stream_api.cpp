@@ -23,6 +23,15 @@ CUresult cannot_be_captured(Stream& stream) {
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+// Everything is done when it is asked for; only what was recorded inside a capture was never asked for.
+CUresult wait_for_event(const char* function, CUevent handle) {
+  return with_context(function, [&](State& all, Context&) {
+    const Event* const event = all.events.find(handle);
+    if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    return event->is_captured ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+  });
+}
+
 CUresult create_stream(const char* function, CUstream* out, unsigned flags, int priority) {
   return with_context(function, [&](State& all, Context& context) {
     if (out == nullptr || flags > 1) return CUDA_ERROR_INVALID_VALUE;
@@ -150,7 +159,8 @@ VGPU_EXPORT CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_hand
   return with_stream("cuEventRecord", stream_handle, [&](State& all, Stream& stream) {
     Event* const event = all.events.find(handle);
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    event->is_recorded = true;
+    event->is_captured = stream.capture != nullptr;
+    event->is_recorded = !event->is_captured;
     event->at_ns = all.start_ns(stream);
     return CUDA_SUCCESS;
   });
@@ -159,14 +169,10 @@ VGPU_EXPORT CUresult cuEventRecord(CUevent handle, CUstream stream) {
   return cuEventRecordWithFlags(handle, stream, 0);
 }
 VGPU_EXPORT CUresult cuEventQuery(CUevent handle) {
-  return with_context("cuEventQuery", [&](State& all, Context&) {
-    return all.events.find(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
-  });
+  return wait_for_event("cuEventQuery", handle);
 }
 VGPU_EXPORT CUresult cuEventSynchronize(CUevent handle) {
-  return with_context("cuEventSynchronize", [&](State& all, Context&) {
-    return all.events.find(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
-  });
+  return wait_for_event("cuEventSynchronize", handle);
 }
 VGPU_EXPORT CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent begin_handle, CUevent end_handle) {
   return with_context("cuEventElapsedTime", [&](State& all, Context&) {

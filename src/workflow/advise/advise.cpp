@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "workflow/advise/counters.hpp"
 
@@ -60,14 +62,58 @@ std::string filled(const std::string& text, const Values& values) {
   return out;
 }
 
-// The counters, and what the rules compute from them.
-Result<Values> values_of(Values values, const RuleSet& rules) {
-  for (const auto& [name, expression] : rules.values) {
-    const auto value = evaluate(expression, values);
-    if (!value) return value.error();
-    values[name] = *value;
+using Names = std::set<std::string>;
+
+// Names in an expression that are unknown.
+std::vector<std::string> unknown_in(const std::string& expression, const Names& unknown) {
+  std::vector<std::string> found;
+  std::string word;
+  for (std::size_t i = 0; i <= expression.size(); ++i) {
+    const char c = i < expression.size() ? expression[i] : ' ';
+    if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
+      word += c;
+      continue;
+    }
+    if (unknown.contains(word) && std::find(found.begin(), found.end(), word) == found.end()) found.push_back(word);
+    word.clear();
   }
-  return values;
+  return found;
+}
+
+struct Known {
+  Values values{};
+  Names unknown{};  // counters that nobody counted, and what would be computed from them
+};
+
+// The counters, and what the rules compute from them. `all`: names of counters there can be.
+Result<Known> known_of(Values counters, const RuleSet& rules, const Names& all) {
+  Known known{.values = std::move(counters)};
+  for (const std::string& name : all)
+    if (!known.values.contains(name)) known.unknown.insert(name);
+  for (const auto& [name, expression] : rules.values) {
+    if (!unknown_in(expression, known.unknown).empty()) {
+      known.unknown.insert(name);
+      continue;
+    }
+    const auto value = evaluate(expression, known.values);
+    if (!value) return value.error();
+    known.values[name] = *value;
+  }
+  return known;
+}
+
+// Of a rule's expressions; what it says has names in braces.
+std::vector<std::string> unknown_in(const Rule& rule, const Names& unknown) {
+  std::string all = rule.when + " " + rule.counter + " " + rule.to + " " + rule.gain;
+  for (std::size_t i = rule.says.find('{'); i != std::string::npos; i = rule.says.find('{', i + 1))
+    all += " " + rule.says.substr(i + 1, rule.says.find('}', i) - i - 1);
+  return unknown_in(all, unknown);
+}
+
+Names counters_of_launches() {
+  Names names;
+  for (const CounterName& counter : counter_names()) names.insert(counter.name);
+  return names;
 }
 
 // `share`: of the time, in what these counters are of.
@@ -93,16 +139,18 @@ bool is_worth_more(const Advice& a, const Advice& b) {
   return a.gain > b.gain;
 }
 
-Result<std::vector<Advice>> advice_on(const Values& counters, const RuleSet& rules, double share,
-                                      const LaunchReport* launch) {
-  const auto values = values_of(counters, rules);
-  if (!values) return values.error();
+Result<std::vector<Advice>> advice_on(const Known& known, const RuleSet& rules, double share,
+                                      const LaunchReport* launch, std::vector<UnaskedRule>* unasked) {
   std::vector<Advice> all;
   for (const Rule& rule : rules.rules) {
-    const auto holds = evaluate(rule.when, *values);
+    if (auto missing = unknown_in(rule, known.unknown); !missing.empty()) {
+      if (unasked != nullptr) unasked->push_back({.rule = rule.name, .missing = std::move(missing)});
+      continue;
+    }
+    const auto holds = evaluate(rule.when, known.values);
     if (!holds) return holds.error();
     if (*holds == 0) continue;
-    auto advice = advice_of(rule, *values, share, launch);
+    auto advice = advice_of(rule, known.values, share, launch);
     if (!advice) return advice.error();
     all.push_back(std::move(*advice));
   }
@@ -113,12 +161,17 @@ Result<std::vector<Advice>> advice_on(const Values& counters, const RuleSet& rul
 }  // namespace
 
 Result<std::vector<Advice>> advise(const Values& counters, const RuleSet& rules) {
-  return advice_on(counters, rules, 1, nullptr);
+  const auto known = known_of(counters, rules, {});
+  if (!known) return known.error();
+  return advice_on(*known, rules, 1, nullptr, nullptr);
 }
 
 Result<Done> advise(ProfileRun& run, const RuleSet& rules) {
   for (LaunchProfile& launch : run.launches) {
-    auto advice = advice_on(counters_of(launch.report), rules, launch.share, &launch.report);
+    const auto known = known_of(counters_of(launch.report), rules, counters_of_launches());
+    if (!known) return known.error();
+    launch.unasked.clear();
+    auto advice = advice_on(*known, rules, launch.share, &launch.report, &launch.unasked);
     if (!advice) return advice.error();
     launch.advice = std::move(*advice);
   }
@@ -135,9 +188,14 @@ std::vector<Advice> ranked(const ProfileRun& run) {
 Result<double> least_cycles(const ProfileRun& run, const RuleSet& rules) {
   double cycles = 0;
   for (const LaunchProfile& launch : run.launches) {
-    const auto values = values_of(counters_of(launch.report), rules);
-    if (!values) return values.error();
-    cycles += values->at("busiest");
+    const auto known = known_of(counters_of(launch.report), rules, counters_of_launches());
+    if (!known) return known.error();
+    const auto busiest = known->values.find("busiest");
+    if (busiest == known->values.end())
+      return Diagnostic{.message = fmt::format("the cycles of {} cannot be estimated: nobody counted what it executes",
+                                               launch.report.name),
+                        .fix = "profile it on a virtual GPU"};
+    cycles += busiest->second;
   }
   return cycles;
 }

@@ -64,6 +64,33 @@ TEST(Advice, UnevenCtasThatFillTheMachineAllTheSameAreFine) {
   EXPECT_TRUE(advise(launch_of(100'000, 100'000, 10)).empty());
 }
 
+// Of a card nobody says which CTA did how much: a rule that asks for it must not take it for 0 and be silent.
+TEST(Advice, ARuleWhoseCounterIsMissingSaysSo) {
+  LaunchReport launch = launch_of(1024, 1024, 84);
+  launch.missing["largest_cta_over_mean"] = "no card tells";
+  ProfileRun run{.launches = {{.report = launch}}};
+  ASSERT_TRUE(workflow::advise(run, *builtin_rules()));
+  EXPECT_TRUE(ranked(run).empty());
+  ASSERT_EQ(run.launches[0].unasked.size(), 1u);
+  EXPECT_EQ(run.launches[0].unasked[0].rule, "balance");
+  EXPECT_EQ(run.launches[0].unasked[0].missing, std::vector<std::string>{"largest_cta_over_mean"});
+  EXPECT_FALSE(counters_of(launch).contains("largest_cta_over_mean"));
+}
+
+// What is computed from a missing counter is missing, too.
+TEST(Advice, AMissingCounterTakesAlongWhatIsComputedFromIt) {
+  LaunchReport launch = launch_of(1024, 2, 500);
+  launch.missing["vgpu__ptx_inst_executed.max"] = "not counted";
+  ProfileRun run{.launches = {{.report = launch}}};
+  ASSERT_TRUE(workflow::advise(run, *builtin_rules()));
+  ASSERT_EQ(ranked(run).size(), 1u);
+  EXPECT_EQ(ranked(run).front().rule, "grid");
+  const auto conflicts = std::find_if(run.launches[0].unasked.begin(), run.launches[0].unasked.end(),
+                                      [](const UnaskedRule& one) { return one.rule == "bank conflicts"; });
+  ASSERT_NE(conflicts, run.launches[0].unasked.end());
+  EXPECT_FALSE(least_cycles(run, *builtin_rules()));
+}
+
 // A launch that is a tenth of the work gains a tenth at most.
 TEST(Advice, ALaunchWeighsByItsShare) {
   ProfileRun run{

@@ -30,11 +30,6 @@ Diagnostic unreadable(const std::string& message, const std::string& fix) {
   return {.message = message, .fix = fix, .code = codes::proposal_unreadable};
 }
 
-std::string last_line(const std::string& text) {
-  const std::string all = trimmed(text);
-  return printable(all.substr(all.rfind('\n') + 1));
-}
-
 // The current version as plain files: no repository, no hooks, no configuration.
 class Export {
  public:
@@ -176,7 +171,7 @@ Result<Done> apply(const Export& files, const fs::path& to, const std::string& p
   const auto applied = run_git((to / files.prefix()).string(), {"apply", "--whitespace=nowarn", file.string()},
                                {"GIT_CEILING_DIRECTORIES=" + files.scratch().string()});
   if (!applied)
-    return unreadable("the patch does not apply: " + last_line(applied.error().message),
+    return unreadable("the patch does not apply: " + printable(last_line(applied.error().message)),
                       "diff against the files as given");
   return Done{};
 }
@@ -197,9 +192,9 @@ Result<std::optional<Proposal>> propose(const LoopState& state, const AgentOptio
                                 .limit = options.limit});
   if (!ran) return ran.error();
   if (!ran->ok()) {
-    return unreadable(
-        fmt::format("the agent failed: {}{}{}", ran->describe(), ran->err.empty() ? "" : ": ", last_line(ran->err)),
-        "run it by hand with such a request: docs/agents.md");
+    return unreadable(fmt::format("the agent failed: {}{}{}", ran->describe(), ran->err.empty() ? "" : ": ",
+                                  printable(last_line(ran->err))),
+                      "run it by hand with such a request: docs/agents.md");
   }
   auto said = read_answer(trimmed(ran->out));
   if (!said) return said.error();

@@ -15,8 +15,11 @@
 #include "workflow/compare/outcome.hpp"
 #include "workflow/compare/versions.hpp"
 #include "workflow/device/capabilities.hpp"
+#include "workflow/device/card.hpp"
+#include "workflow/device/card_watch.hpp"
 #include "workflow/gates/correctness.hpp"
 #include "workflow/gates/runnable.hpp"
+#include "workflow/gpu/launches.hpp"
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/partial.hpp"
@@ -30,6 +33,7 @@ namespace {
 
 constexpr double run_alpha = 0.05;  // false keeps in a whole run
 constexpr double typical_pair_seconds = 0.7;
+constexpr const char* rehearsal_word = "REHEARSAL";
 
 bool unfinished(const std::string& verdict) {
   return verdict == name_of(Ending::preempted) || verdict == name_of(Ending::interrupted) ||
@@ -78,6 +82,7 @@ struct Prepared {
   Workload workload;
   PairSetup setup;  // project points into `project` of run_compare
   std::string key;
+  std::string device;
   Fingerprint base_files, candidate_files;  // before anything was built or run
 };
 
@@ -96,22 +101,65 @@ void doubt_if_files_changed(const Prepared& prepared, Comparison& comparison) {
                         .fix = "let nothing write to the project, and compare again"};
 }
 
-Result<Prepared> prepare(const CompareRequest& request, const Project& project, Progress& progress) {
+// A version's kernel where it is to run.
+Result<Runnable> kernel_of(const Version& version, const DeviceSelector& device, const std::string& label,
+                           const BuildOptions& options, Progress& progress) {
+  if (!capabilities_of(device).is_card)
+    return make_runnable(version.project, version.project.kernel, "kernel", label, options);
+  auto kernel = gpu_runnable(version.project, device, {}, progress);
+  if (kernel) kernel->label = label;
+  return kernel;
+}
+
+// The rules of `rules` over the tensors of the candidate, and the scratch of either.
+Project judge_over_both(const Project& rules, const Prepared& prepared) {
+  Project judge = judge_of(rules, prepared.candidate.project);
+  for (const TensorSpec& tensor : prepared.base.project.tensors) {
+    const bool known = std::any_of(judge.tensors.begin(), judge.tensors.end(),
+                                   [&](const TensorSpec& one) { return one.name == tensor.name; });
+    if (!known && tensor.role == TensorRole::scratch) judge.tensors.push_back(tensor);
+  }
+  return judge;
+}
+
+// Launches count tensors: both sides as the judge does.
+Result<Done> count_tensors_as(const Project& judge, Prepared& prepared) {
+  for (auto [version, kernel] :
+       {std::pair{&prepared.base, &prepared.setup.base}, std::pair{&prepared.candidate, &prepared.setup.candidate}}) {
+    auto counted = counted_as(*kernel, version->project, judge);
+    if (!counted) return counted.error();
+    *kernel = std::move(*counted);
+  }
+  return Done{};
+}
+
+// A card that is held back, or serves somebody else, decides nothing.
+void doubt_card(const CardWatch& watch, Comparison& comparison) {
+  const std::vector<std::string> doubts = watch.doubts_since_begun();
+  if (doubts.empty() || comparison.ending != Ending::decided) return;
+  comparison.verdict.decision = Decision::inconclusive;
+  comparison.problem = {.message = doubts.front() + ": its times are not its own",
+                        .fix = "let it cool down, let nobody else use it, and compare again"};
+}
+
+Result<Prepared> prepare(const CompareRequest& request, const Project& project, const DeviceSelector& device,
+                         Progress& progress) {
   auto sides = resolve_sides(request, project, progress);
   if (!sides) return sides.error();
 
   progress.step("build", 10);
   BuildOptions options;
   options.output_root = project.directory + "/.cudadent/build";
-  Prepared prepared{std::move(sides->base), std::move(sides->candidate), std::move(sides->workload), {}, {}, {}, {}};
+  Prepared prepared{
+      std::move(sides->base), std::move(sides->candidate), std::move(sides->workload), {}, {}, {}, {}, {}};
+  prepared.device = device.to_string();
   prepared.base_files = fingerprint_of(prepared.base.project);
   prepared.candidate_files = fingerprint_of(prepared.candidate.project);
   progress.update("base");
-  auto base_kernel = make_runnable(prepared.base.project, prepared.base.project.kernel, "kernel", "base", options);
+  auto base_kernel = kernel_of(prepared.base, device, "base", options, progress);
   if (!base_kernel) return of_the_judge(base_kernel.error());
   progress.update("candidate");
-  auto candidate_kernel =
-      make_runnable(prepared.candidate.project, prepared.candidate.project.kernel, "kernel", "candidate", options);
+  auto candidate_kernel = kernel_of(prepared.candidate, device, "candidate", options, progress);
   if (!candidate_kernel) return candidate_kernel.error();
   // The base's reference: a candidate is not judged by rules of its own.
   const Project& judge = prepared.base.project;
@@ -125,10 +173,12 @@ Result<Prepared> prepare(const CompareRequest& request, const Project& project, 
   prepared.setup.base = std::move(*base_kernel);
   prepared.setup.candidate = std::move(*candidate_kernel);
   prepared.setup.block_seconds = request.block_seconds;
+  std::optional<std::string> where = machine_facts().host;
+  if (capabilities_of(device).is_card) where = where.value_or("") + " " + prepared.device;
   prepared.key = comparison_key({.base_sha256 = prepared.setup.base.content_hash,
                                  .candidate_sha256 = prepared.setup.candidate.content_hash,
                                  .workload = prepared.workload.name,
-                                 .host = machine_facts().host,
+                                 .host = where,
                                  .block_seconds = request.block_seconds,
                                  .final_claim = request.final_claim});
   return prepared;
@@ -223,7 +273,7 @@ bool candidate_is_right(const Prepared& prepared, std::uint64_t seed, Progress& 
   if (!prepared.setup.reference) return true;
   progress.step("correctness of the candidate", 5);
   const GateResult gate =
-      run_correctness_gate(judge_of(prepared.base.project, prepared.candidate.project), prepared.setup.candidate,
+      run_correctness_gate(judge_over_both(prepared.base.project, prepared), prepared.setup.candidate,
                            *prepared.setup.reference, {.seed = mix_seed(seed, 0xC0), .repeat_with = seed}, progress);
   if (gate.outcome == Outcome::holds) return true;
   std::string message = "the candidate is not correct, so it was not timed: ";
@@ -253,6 +303,7 @@ Recipe recipe_for(const CompareRequest& request, const Prepared& prepared, const
                std::to_string(start.index), "--seed", std::to_string(start.seed), "--max-pairs",
                std::to_string(policy.max_pairs), "--block-ms", fmt::format("{}", request.block_seconds * 1e3),
                "--limit", fmt::format("{}", request.limit_seconds)}};
+  if (prepared.setup.candidate.by_events) recipe.argv.insert(recipe.argv.end(), {"--device", prepared.device});
   if (!request.phase.empty()) recipe.argv.insert(recipe.argv.end(), {"--phase", request.phase});
   if (request.final_claim) recipe.argv.emplace_back("--final");
   return recipe;
@@ -340,16 +391,28 @@ Result<CompareReport> count_both(const CompareRequest& request, const Project& p
 
 }  // namespace
 
+namespace {
+
+// Times decided, and they are nobody's.
+bool is_rehearsed(const CompareReport& report) {
+  return report.rehearsal && report.comparison.ending == Ending::decided;
+}
+
+}  // namespace
+
 std::string CompareReport::word() const {
-  return counters ? counters->word() : comparison.word();
+  if (counters) return counters->word();
+  return is_rehearsed(*this) ? rehearsal_word : comparison.word();
 }
 
 Outcome CompareReport::outcome() const {
-  return counters ? counters->outcome() : outcome_of(comparison);
+  if (counters) return counters->outcome();
+  return is_rehearsed(*this) ? Outcome::inconclusive : outcome_of(comparison);
 }
 
 std::string CompareReport::code() const {
-  return counters ? counters->code() : code_of(comparison);
+  if (counters) return counters->code();
+  return is_rehearsed(*this) ? codes::performance_rehearsal : code_of(comparison);
 }
 
 Result<double> least_gain_of(const Project& project, const std::string& phase) {
@@ -401,11 +464,12 @@ Result<CompareReport> run_compare(const CompareRequest& request, Progress& progr
   const auto device = select_device(request.device);
   if (!device) return device.error();
   if (const auto available = device_available(*device); !available) return available.error();
-  if (capabilities_of(*device).clock != ClockKind::measured) return count_both(request, *project, *device, progress);
+  const Capabilities can = capabilities_of(*device);
+  if (can.clock == ClockKind::none) return count_both(request, *project, *device, progress);
 
-  auto prepared = prepare(request, *project, progress);
+  auto prepared = prepare(request, *project, *device, progress);
   if (!prepared) return prepared.error();
-  CompareReport report;
+  CompareReport report{.rehearsal = can.clock == ClockKind::rehearsed};
   if (prepared->setup.base.content_hash == prepared->setup.candidate.content_hash) {
     report.notes.emplace_back("both versions build to the same file: this is an A/A comparison");
   }
@@ -414,7 +478,10 @@ Result<CompareReport> run_compare(const CompareRequest& request, Progress& progr
   auto start = begin_or_resume(request, *prepared, journal, partial, report.notes);
   if (!start) return start.error();
   prepared->setup.seed = start->seed;
-  const Project judge = judge_of(*project, prepared->candidate.project);
+  const Project judge = judge_over_both(*project, *prepared);
+  if (can.is_card) {
+    if (const auto counted = count_tensors_as(judge, *prepared); !counted) return counted.error();
+  }
   prepared->setup.project = &judge;
 
   ComparisonPlan plan;
@@ -425,8 +492,10 @@ Result<CompareReport> run_compare(const CompareRequest& request, Progress& progr
   plan.lower_bound_decides = request.final_claim;
 
   const auto finish = [&]() -> Result<CompareReport> {
-    auto record =
-        journal.append(record_of(request, *project, *prepared, *start, plan, report.comparison, seconds_since(began)));
+    Record made = record_of(request, *project, *prepared, *start, plan, report.comparison, seconds_since(began));
+    made.device = device->to_string();
+    made.verdict = report.word();
+    auto record = journal.append(std::move(made));
     if (!record) return record.error();
     report.record = std::move(*record);
     if (!unfinished(report.comparison.word())) partial.forget();
@@ -460,9 +529,16 @@ Result<CompareReport> run_compare(const CompareRequest& request, Progress& progr
                       static_cast<double>(so_far.pairs) / plan.policy.max_pairs);
     }
   };
+  std::optional<CardWatch> watch;
+  if (can.is_card) {
+    const auto card = card_of(*device);
+    if (!card) return card.error();
+    watch.emplace(*card);
+  }
   report.comparison =
       compare_versions(pair_source(equal), pair_source(prepared->setup), plan, std::move(start->earlier), hooks);
   doubt_if_files_changed(*prepared, report.comparison);
+  if (watch) doubt_card(*watch, report.comparison);
   if (!stored) report.notes.push_back("pairs could not be stored: " + stored.error().to_string());
   return finish();
 }

@@ -39,8 +39,9 @@ struct CompareReport {
   std::optional<CounterComparison> counters{};  // instead, on a device without a clock
   Record record{};
   std::vector<std::string> notes{};
+  bool rehearsal = false;  // of a card: nothing was measured, so nothing is decided
 
-  [[nodiscard]] std::string word() const;  // "KEEP", ..., "PREDICTED", "COUNTERS MOVED"
+  [[nodiscard]] std::string word() const;  // "KEEP", ..., "PREDICTED", "COUNTERS MOVED", "REHEARSAL"
   [[nodiscard]] Outcome outcome() const;
   [[nodiscard]] std::string code() const;  // why it does not hold; empty: it does
 };

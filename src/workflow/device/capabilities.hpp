@@ -6,7 +6,7 @@
 namespace flashmoe::workflow {
 
 enum class Runs { host_code, cuda_code };                    // C++ and Python entries; the project's CUDA kernels
-enum class ClockKind { measured, predicted, none };          // what a time taken there is
+enum class ClockKind { measured, rehearsed, none };          // what a time taken there is; rehearsed: nobody's
 enum class CounterKind { exact, hardware, degraded, none };  // degraded: time and bytes stand in for counters
 
 struct Capabilities {
@@ -16,6 +16,7 @@ struct Capabilities {
   bool checks = false;        // every access is looked at: memcheck, initcheck, racecheck, synccheck
   bool schedules = false;     // a call repeats itself to the bit, and other orders of its warps can be asked for
   bool needs_driver = false;  // a driver and a GPU of this machine
+  bool is_card = false;       // its own events tell the time, NVML its clocks
 };
 
 // As they are now: what may be counted is the machine's to say.

@@ -24,6 +24,7 @@ struct DeviceRow {
 extern const DeviceRow cpu_device;
 extern const DeviceRow virtual_device;
 extern const DeviceRow cuda_device;
+extern const DeviceRow rehearsal_device;
 
 [[nodiscard]] std::span<const DeviceRow* const> all_device_kinds();
 

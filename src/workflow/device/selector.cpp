@@ -31,7 +31,7 @@ const DeviceRow& row_of(const DeviceSelector& device) {
 }  // namespace
 
 std::span<const DeviceRow* const> all_device_kinds() {
-  static constexpr std::array rows{&cpu_device, &virtual_device, &cuda_device};
+  static constexpr std::array rows{&cpu_device, &virtual_device, &cuda_device, &rehearsal_device};
   return rows;
 }
 

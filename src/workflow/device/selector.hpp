@@ -8,12 +8,13 @@
 
 namespace flashmoe::workflow {
 
-enum class DeviceKind { cpu, virtual_gpu, cuda };
+// rehearsal: the way of a card, driver calls and all, with the virtual GPU in the card's place
+enum class DeviceKind { cpu, virtual_gpu, cuda, rehearsal };
 
 struct DeviceSelector {
   DeviceKind kind = DeviceKind::cpu;
   std::string gpu{};             // virtual: "l4"
-  int ordinal = 0;               // cuda
+  int ordinal = 0;               // cuda, rehearsal
   std::string from = "default";  // "--device", "FLASHMOE_DEVICE", "project", "default"
   [[nodiscard]] std::string to_string() const;
 };

@@ -13,8 +13,9 @@ TEST(Selector, Parses) {
   EXPECT_EQ(parse_device("cpu")->kind, DeviceKind::cpu);
   EXPECT_EQ(parse_device("virtual:h100")->gpu, "h100");
   EXPECT_EQ(parse_device("cuda:3")->ordinal, 3);
-  for (const char* wrong :
-       {"", "gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "virtual:", "virtual:t4", "CPU"})
+  EXPECT_EQ(parse_device("rehearsal:cuda:2")->to_string(), "rehearsal:cuda:2");
+  for (const char* wrong : {"", "gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "virtual:", "virtual:t4", "CPU",
+                            "rehearsal:", "rehearsal:0", "rehearsal:cuda:x"})
     EXPECT_FALSE(parse_device(wrong)) << wrong;
 }
 
@@ -34,13 +35,14 @@ TEST(Selector, TheFlagWinsOverTheEnvironment) {
   unsetenv("FLASHMOE_DEVICE");
 }
 
-TEST(Selector, WhatCannotRunYetSaysSoWithAFix) {
+TEST(Selector, WhatIsNotThereSaysSoWithAFix) {
   EXPECT_TRUE(device_available(*parse_device("cpu")));
-  for (const char* other : {"cuda:0", "cuda:7"}) {
-    const auto available = device_available(*parse_device(other));
-    ASSERT_FALSE(available) << other;
-    EXPECT_NE(available.error().fix.find("--device cpu"), std::string::npos);
-  }
+  setenv("FLASHMOE_DRIVER", "/nowhere/libcuda.so.1", 1);
+  const auto no_driver = device_available(*parse_device("cuda:0"));
+  unsetenv("FLASHMOE_DRIVER");
+  ASSERT_FALSE(no_driver);
+  EXPECT_EQ(no_driver.error().code, "environment.no_gpu");
+  EXPECT_NE(no_driver.error().fix.find("--device"), std::string::npos) << no_driver.error().fix;
 }
 
 TEST(Capabilities, SayWhatADeviceCanDo) {
@@ -54,11 +56,13 @@ TEST(Capabilities, SayWhatADeviceCanDo) {
   EXPECT_EQ(l4.clock, ClockKind::none);
   EXPECT_EQ(l4.counters, CounterKind::exact);
   EXPECT_TRUE(l4.checks && l4.schedules);
-  const Capabilities gpu = capabilities_of(*parse_device("cuda:0"));
+  const Capabilities gpu = capabilities_of({.kind = DeviceKind::cuda});
   EXPECT_EQ(gpu.runs, Runs::cuda_code);
   EXPECT_EQ(gpu.clock, ClockKind::measured);
-  EXPECT_EQ(gpu.counters, CounterKind::none) << "until something reads them";
-  EXPECT_TRUE(gpu.needs_driver);
+  EXPECT_TRUE(gpu.needs_driver && gpu.is_card);
+  const Capabilities rehearsal = capabilities_of({.kind = DeviceKind::rehearsal});
+  EXPECT_EQ(rehearsal.clock, ClockKind::rehearsed) << "never a card's time";
+  EXPECT_TRUE(rehearsal.is_card);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "devices/device.hpp"
 #include "runtime/cuda_abi.hpp"
+#include "runtime/driver.hpp"
 #include "support/kernel_files.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/environment/observation.hpp"
@@ -37,7 +38,7 @@ constexpr int attribute_major = 75;
 constexpr int attribute_minor = 76;
 
 void ask_driver(Driver& driver) {
-  driver.library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  driver.library = dlopen(runtime::system_driver_library().c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (driver.library == nullptr) return;
   const auto version = driver.find<int (*)(int*)>("cuDriverGetVersion");
   const auto init = driver.find<int (*)(unsigned)>("cuInit");

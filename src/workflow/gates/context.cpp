@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "workflow/device/capabilities.hpp"
+#include "workflow/gates/predicted.hpp"
 #include "workflow/gates/runnable.hpp"
 #include "workflow/gpu/launches.hpp"
 #include "workflow/runner/inputs.hpp"
@@ -50,8 +51,36 @@ Result<Done> GateContext::prepare() {
   if (!made_kernel) return made_kernel.error();
   kernel = std::move(*made_kernel);
   // Its file is hashed before the kernel runs for the first time: a kernel that changes it is found out.
-  if (!baseline) baseline = host_runnable(project.baseline, "baseline");
+  if (!baseline)
+    baseline = capabilities_of(device).is_card ? card_baseline() : host_runnable(project.baseline, "baseline");
   return Done{};
+}
+
+// On a card only what runs there is a rival: torch in the user's own process, or kernels of another project.
+Result<Runnable> GateContext::card_baseline() {
+  const Callable* in_torch = card_rival(project);
+  if (in_torch != nullptr) {
+    auto torch = host_runnable(*in_torch, "baseline");
+    // What the virtual GPU stands in for, torch cannot use: in a rehearsal it computes on the CPU.
+    if (!torch || device.kind == DeviceKind::rehearsal) return torch;
+    torch->card = device.to_string();
+    torch->by_events = true;
+    return torch;
+  }
+  if (project.cuda_baseline.empty())
+    return Diagnostic{
+        .message = fmt::format("no baseline of {} runs on {}", project.name, device.to_string()),
+        .fix =
+            "declare torch_baseline = \"baseline.py:function\", over torch tensors, or a project with CUDA "
+            "kernels: cuda.baseline = \"directory\"",
+        .file = project.file,
+        .code = codes::project_no_callable};
+  auto rival = rival_of(project);
+  if (!rival) return rival.error();
+  auto runnable = gpu_runnable(*rival, device, {}, progress);
+  if (!runnable) return runnable;
+  runnable->label = rival->name;
+  return counted_as(std::move(*runnable), *rival, project);
 }
 
 GateResult could_not_run(const std::string& gate, const Diagnostic& problem) {

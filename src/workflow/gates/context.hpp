@@ -42,6 +42,7 @@ struct GateContext {
  private:
   [[nodiscard]] Result<Runnable> host_runnable(const Callable& callable, const std::string& role);
   [[nodiscard]] Result<Runnable> kernel_runnable();
+  [[nodiscard]] Result<Runnable> card_baseline();
 };
 
 // A kernel that does not build has failed; every other problem says nothing about it.

@@ -8,6 +8,7 @@
 #include "support/clock.hpp"
 #include "support/process.hpp"
 #include "support/sha256.hpp"
+#include "workflow/card/sanitizer.hpp"
 #include "workflow/device/capabilities.hpp"
 #include "workflow/gates/context.hpp"
 #include "workflow/gates/diagnose.hpp"
@@ -369,6 +370,41 @@ GateResult run_correctness_gate(const Project& project, const Runnable& kernel, 
   return result;
 }
 
+namespace {
+
+// A card looks at no access by itself.
+void look_with_sanitizer(const GateContext& context, std::uint64_t seed, GateResult& result) {
+  const std::string sanitizer = find_sanitizer();
+  const std::string twin = "virtual:" + context.project.cuda_device;
+  if (sanitizer.empty()) {
+    result.findings.push_back(
+        {.severity = Severity::ok,
+         .group = "checks",
+         .what =
+             fmt::format("no compute-sanitizer is installed: accesses were not looked at; --device {} does", twin)});
+    return;
+  }
+  const auto looked = run_sanitizer(sanitizer, context.project, context.kernel, seed, context.progress);
+  if (!looked) {
+    result.findings.push_back({.severity = Severity::warning,
+                               .group = "checks",
+                               .what = "compute-sanitizer could not look: " + looked.error().message,
+                               .fix = "run it by hand, or check the accesses with --device " + twin,
+                               .code = codes::environment_degraded});
+    return;
+  }
+  if (looked->findings.empty()) {
+    result.summary += fmt::format(", nothing found by compute-sanitizer ({})", fmt::join(looked->tools, ", "));
+    return;
+  }
+  result.outcome = Outcome::fails;
+  result.code = looked->findings.front().code;
+  result.summary = looked->findings.front().what.substr(0, looked->findings.front().what.find('\n'));
+  result.findings.insert(result.findings.end(), looked->findings.begin(), looked->findings.end());
+}
+
+}  // namespace
+
 const Gate correctness_gate{
     .name = CorrectnessFacts::gate,
     .about =
@@ -383,7 +419,10 @@ const Gate correctness_gate{
                                            .repeat_with = context.seed,
                                            .schedules = can.schedules,
                                            .report = can.checks ? context.report.path() : ""};
-          return run_correctness_gate(context.project, context.kernel, context.reference, options, context.progress);
+          GateResult result =
+              run_correctness_gate(context.project, context.kernel, context.reference, options, context.progress);
+          if (can.is_card && result.outcome == Outcome::holds) look_with_sanitizer(context, options.seed, result);
+          return result;
         },
     .judges_kernel = true};
 

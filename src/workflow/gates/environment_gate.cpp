@@ -37,7 +37,10 @@ bool imports(const std::filesystem::path& file, const std::string& module) {
 
 std::set<Need> needs_of(const Project& project, const DeviceSelector& device) {
   std::set<Need> needs{Need::disk};
-  for (const Callable* callable : {&project.kernel, &project.reference, &project.baseline}) {
+  const bool on_card = capabilities_of(device).is_card;
+  const Callable* rival = on_card ? card_rival(project) : &project.baseline;
+  for (const Callable* callable : {on_card ? nullptr : &project.kernel, &project.reference, rival}) {
+    if (callable == nullptr) continue;
     if (callable->kind == CallableKind::cpp) needs.insert(Need::cxx);
     if (std::ranges::count(callable->libraries, "flashmoe") > 0) needs.insert(Need::library);
     if (callable->kind != CallableKind::python) continue;

@@ -71,7 +71,7 @@ TEST_F(EnvironmentGate, AMissingToolkitIsAnErrorForACudaKernel) {
 TEST_F(EnvironmentGate, ADeviceThatCannotRunFailsWithAFix) {
   const auto result = run_environment_gate(at.project, *parse_device("cuda:0"));
   EXPECT_EQ(result.outcome, Outcome::could_not_run);
-  EXPECT_NE(result.findings.front().fix.find("--device cpu"), std::string::npos);
+  EXPECT_NE(result.findings.front().fix.find("--device"), std::string::npos) << result.findings.front().fix;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <random>
 #include <set>
+#include <stdexcept>
 
 #include "workflow/gates/gates.hpp"
 #include "workflow/gpu/profile.hpp"
@@ -25,14 +26,14 @@ constexpr const char* device = "virtual:l4";
 Project journey() {
   const fs::path from = fs::path(JOURNEY_EXAMPLES) / "attention_journey";
   const fs::path to = fs::path(JOURNEY_SCRATCH) / "attention_journey";
-  for (const char* name :
-       {"cudadent.toml", "point.toml", "attention.cu", "tile.cuh", "reference.cpp", "../cudadent/attention/half.hpp"}) {
+  for (const char* name : {"cudadent.toml", "point.toml", "attention.cu", "tile.cuh", "reference.cpp",
+                           "torch_baseline.py", "../cudadent/attention/half.hpp"}) {
     const fs::path copy = (to / name).lexically_normal();
     fs::create_directories(copy.parent_path());
     fs::copy_file(from / name, copy, fs::copy_options::overwrite_existing);
   }
   auto project = load_project(to.string());
-  EXPECT_TRUE(project) << project.error().to_string();
+  if (!project) throw std::runtime_error(project.error().to_string());
   for (std::string& directory : project->include_directories) {
     directory = (from / directory).lexically_normal().string();
   }

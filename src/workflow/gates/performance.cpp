@@ -10,6 +10,8 @@
 #include "support/clock.hpp"
 #include "support/process.hpp"
 #include "workflow/device/capabilities.hpp"
+#include "workflow/device/card.hpp"
+#include "workflow/device/card_watch.hpp"
 #include "workflow/gates/context.hpp"
 #include "workflow/gates/predicted.hpp"
 #include "workflow/gates/record.hpp"
@@ -28,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int abba_blocks_per_pair = 3;  // x = their median: one disturbed block does not widen the interval
 constexpr int min_pairs = 6;
 constexpr int max_pairs = 24;
+constexpr int rehearsed_pairs = 2;  // the way is the same, and nothing is decided
 // A kernel that is wrong in 1 of 50 calls is found with a probability of 0.99: 1 - (1 - 1/50)^228.
 constexpr int judged_calls = 228;
 constexpr double judged_calls_limit_seconds = 5;
@@ -81,7 +84,18 @@ class Measurer {
     if (!sample(workload.name, needed, figures)) return false;
     progress_.update(workload.name + ": right every time?");
     if (!accept(contest_.judge_calls(judged_calls, judged_calls_limit_seconds), workload.name)) return false;
-    return conclude(workload.name, needed, is_target, figures);
+    std::optional<CardTimesFacts> card;
+    if (contest_.on_card()) {
+      progress_.update(workload.name + ": cold, and as a program sees it");
+      const Contest::OtherTimes other = contest_.other_times();
+      if (!accept(other.error, workload.name)) return false;
+      card = CardTimesFacts{.baseline_cold_seconds = other.base_cold_seconds,
+                            .kernel_cold_seconds = other.candidate_cold_seconds,
+                            .baseline_call_seconds = other.base_call_seconds,
+                            .kernel_call_seconds = other.candidate_call_seconds,
+                            .warm = contest_.inputs_fit_l2()};
+    }
+    return conclude(workload.name, needed, is_target, figures, card);
   }
 
  private:
@@ -173,11 +187,12 @@ class Measurer {
   bool sample(const std::string& name, double needed, Figures& figures) {
     const auto start = Clock::now();
     const double wanted = std::log(needed);
-    for (int pair = 0; pair < max_pairs; ++pair) {
-      progress_.update(fmt::format("{}: {} of {}", name, pair + 1, max_pairs), static_cast<double>(pair) / max_pairs);
+    const int most = options_.rehearsal ? rehearsed_pairs : max_pairs;
+    for (int pair = 0; pair < most; ++pair) {
+      progress_.update(fmt::format("{}: {} of {}", name, pair + 1, most), static_cast<double>(pair) / most);
       if (pair > 0 && !accept(contest_.restart(), name)) return false;
       if (!add_pair(name, figures)) return false;
-      if (pair + 1 < min_pairs) continue;
+      if (pair + 1 < std::min(min_pairs, most)) continue;
       figures.interval = confidence_sequence(figures.log_ratios, alpha_, 1.0);
       if (figures.interval.lower >= wanted || figures.interval.upper < wanted) break;
       if (seconds_since(start) > options_.limit_seconds_per_workload) break;
@@ -206,7 +221,8 @@ class Measurer {
     return true;
   }
 
-  bool conclude(const std::string& name, double needed, bool is_target, const Figures& figures) {
+  bool conclude(const std::string& name, double needed, bool is_target, const Figures& figures,
+                const std::optional<CardTimesFacts>& card) {
     const double lower = std::exp(figures.interval.lower);
     const double mean = std::exp(figures.interval.mean);
     const double upper = std::exp(figures.interval.upper);
@@ -223,11 +239,19 @@ class Measurer {
                    .kernel_samples = figures.kernel_seconds,
                    .calls_per_block = contest_.sets(),
                    .outputs_compared = contest_.outputs_compared(),
-                   .processor_clock_blocks = figures.processor_clock_blocks};
+                   .processor_clock_blocks = figures.processor_clock_blocks,
+                   .card = card};
     facts_.baseline_version = contest_.base_version();
-    std::string what =
-        fmt::format("{:.2f}x the baseline, at least {:.2f}x ({} against {} per call, measured): {}", mean, lower,
-                    time_text(kernel), time_text(base), rung_of(project_.thresholds, lower));
+    std::string what = fmt::format("{:.2f}x the baseline, at least {:.2f}x ({} against {} per call, {}): {}", mean,
+                                   lower, time_text(kernel), time_text(base),
+                                   options_.rehearsal ? "rehearsal" : "measured", rung_of(project_.thresholds, lower));
+    if (card)
+      what += fmt::format(
+          "; that is the kernels' time by events, {} L2; cold {} against {}; whole calls by the host's clock {} "
+          "against {}",
+          card->warm ? "warm" : "inputs beyond", time_text(card->kernel_cold_seconds),
+          time_text(card->baseline_cold_seconds), time_text(card->kernel_call_seconds),
+          time_text(card->baseline_call_seconds));
     // Who looks until it suits him pays for every look.
     if (options_.look > 1) what += fmt::format("; look {} at this kernel, so at alpha {:.2g}", options_.look, alpha_);
     const double in_all_blocks = std::exp(log_ratio_of_all_blocks(figures.pairs));
@@ -300,8 +324,45 @@ GateResult run_performance_gate(const Project& project, const Runnable& kernel, 
 
 namespace {
 
+// What it came to is told, and decides nothing; that the kernel failed was seen, whoever ran it.
+void call_it_rehearsal(GateResult& result) {
+  const bool by_time = result.outcome == Outcome::holds || result.outcome == Outcome::inconclusive ||
+                       result.code == codes::performance_too_slow || result.code == codes::performance_broken;
+  if (!by_time || result.code == codes::interrupted || result.code == codes::preempted) return;
+  result.summary = fmt::format("REHEARSAL, never run on a card ({}): {}",
+                               result.outcome == Outcome::holds ? "would hold" : "would not hold", result.summary);
+  result.outcome = Outcome::inconclusive;
+  result.code = codes::performance_rehearsal;
+  for (Finding& finding : result.findings) {
+    if (finding.severity == Severity::error) finding.severity = Severity::warning;
+    finding.what = "rehearsal: " + finding.what;
+  }
+}
+
+// A card that is held back, or serves somebody else, was not timed alone: its figure is told, and decides nothing.
+void doubt_card(const CardWatch& watch, GateResult& result) {
+  const std::vector<std::string> doubts = watch.doubts_since_begun();
+  if (doubts.empty()) return;
+  const bool shared = !watch.other_users().empty();
+  const char* code = shared ? codes::performance_card_shared : codes::performance_throttled;
+  for (const std::string& doubt : doubts)
+    result.findings.push_back({.severity = Severity::warning,
+                               .group = "card",
+                               .what = doubt,
+                               .fix = shared ? "let nobody else use the card, and time again"
+                                             : "let it cool down, or lock its clocks (nvidia-smi -lgc), and time again",
+                               .code = code});
+  if (result.outcome != Outcome::holds && result.code != codes::performance_too_slow &&
+      result.code != codes::performance_undecided)
+    return;
+  result.outcome = Outcome::inconclusive;
+  result.code = code;
+  result.summary += "; not decided: " + doubts.front();
+}
+
 GateResult run_row(GateContext& context) {
-  if (capabilities_of(context.device).clock != ClockKind::measured) return predicted_performance(context);
+  const ClockKind clock = capabilities_of(context.device).clock;
+  if (clock == ClockKind::none) return predicted_performance(context);
   if (!*context.baseline) return could_not_run(PerformanceFacts::gate, context.baseline->error());
   const Runnable& baseline = **context.baseline;
   context.facts = baseline_facts(context.project, baseline);
@@ -310,9 +371,21 @@ GateResult run_row(GateContext& context) {
       .limit_seconds_per_workload = context.options.limit_seconds_per_workload,
       .look = next_look(context.history, context.device.to_string(), context.kernel.content_hash),
       .accept_baseline = context.options.accept_baseline,
-      .recorded = recorded_baselines(context.history, context.device.to_string()),
-      .facts_now = context.facts};
-  return run_performance_gate(context.project, context.kernel, baseline, context.reference, options, context.progress);
+      .recorded = clock == ClockKind::rehearsed ? std::map<std::string, RecordedBaseline>{}
+                                                : recorded_baselines(context.history, context.device.to_string()),
+      .facts_now = context.facts,
+      .rehearsal = clock == ClockKind::rehearsed};
+  std::optional<CardWatch> watch;
+  if (capabilities_of(context.device).is_card) {
+    const auto card = card_of(context.device);
+    if (!card) return could_not_run(PerformanceFacts::gate, card.error());
+    watch.emplace(*card);
+  }
+  GateResult timed =
+      run_performance_gate(context.project, context.kernel, baseline, context.reference, options, context.progress);
+  if (watch) doubt_card(*watch, timed);
+  if (options.rehearsal) call_it_rehearsal(timed);
+  return timed;
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ struct PerformanceOptions {
   bool accept_baseline = false;                        // a drifted baseline is the new one
   std::map<std::string, RecordedBaseline> recorded{};  // by workload
   BaselineFacts facts_now{};
+  bool rehearsal = false;  // a virtual GPU stands in for the card: nothing is measured, nothing decided
 };
 
 // Where a ratio (baseline time over kernel time) stands: "broken", "bottleneck", "success", "target", "stretch".

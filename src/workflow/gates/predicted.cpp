@@ -42,8 +42,15 @@ bool solves_the_same(const Project& project, const Project& other) {
       });
 }
 
-// The baseline as the project would have it: its kernels, the project's workload, inputs and tolerances.
-Result<Project> baseline_of(const Project& project, const Workload& target) {
+void add_doubts(const PredictionRun& run, std::vector<std::string>& doubts) {
+  for (const LaunchPrediction& launch : run.launches)
+    for (const std::string& doubt : launch.prediction.doubts)
+      if (std::find(doubts.begin(), doubts.end(), doubt) == doubts.end()) doubts.push_back(doubt);
+}
+
+}  // namespace
+
+Result<Project> rival_of(const Project& project) {
   const std::string directory =
       (std::filesystem::path(project.directory) / project.cuda_baseline).lexically_normal().string();
   auto baseline = load_project(directory);
@@ -61,20 +68,8 @@ Result<Project> baseline_of(const Project& project, const Workload& target) {
       tensor.tolerance = own.tolerance;
     }
   }
-  Workload workload = target;
-  for (const ParamSpec& param : baseline->params) workload.values.try_emplace(param.name, param.default_value);
-  baseline->workloads = {std::move(workload)};
-  baseline->thresholds.target_workload = target.name;
   return baseline;
 }
-
-void add_doubts(const PredictionRun& run, std::vector<std::string>& doubts) {
-  for (const LaunchPrediction& launch : run.launches)
-    for (const std::string& doubt : launch.prediction.doubts)
-      if (std::find(doubts.begin(), doubts.end(), doubt) == doubts.end()) doubts.push_back(doubt);
-}
-
-}  // namespace
 
 GateResult predicted_performance(const GateContext& context) {
   const Project& project = context.project;
@@ -88,8 +83,12 @@ GateResult predicted_performance(const GateContext& context) {
     return undecided(context, codes::performance_not_timed,
                      fmt::format("not timed: {} is no device with a clock; {}", device, alone));
 
-  const auto baseline = baseline_of(project, *target);
+  auto baseline = rival_of(project);
   if (!baseline) return could_not_run(PerformanceFacts::gate, baseline.error());
+  Workload workload = *target;
+  for (const ParamSpec& param : baseline->params) workload.values.try_emplace(param.name, param.default_value);
+  baseline->workloads = {std::move(workload)};
+  baseline->thresholds.target_workload = target->name;
   PredictionRequest judged = request;  // a baseline that is wrong is easily beaten
   judged.reference = &context.reference;
   Progress silent_too(prediction_steps, true);

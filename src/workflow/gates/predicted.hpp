@@ -9,4 +9,7 @@ namespace flashmoe::workflow {
 
 [[nodiscard]] GateResult predicted_performance(const GateContext& context);
 
+// The project that cuda.baseline names, which solves the same; with the project's own inputs and tolerances.
+[[nodiscard]] Result<Project> rival_of(const Project& project);
+
 }  // namespace flashmoe::workflow

@@ -8,6 +8,7 @@
 #include "support/clock.hpp"
 #include "workflow/advise/advise.hpp"
 #include "workflow/advise/counters.hpp"
+#include "workflow/card/call_on_card.hpp"
 #include "workflow/device/capabilities.hpp"
 #include "workflow/gates/context.hpp"
 #include "workflow/gates/host_profile.hpp"
@@ -42,20 +43,35 @@ const LaunchProfile* blamed(const ProfileRun& run) {
   return found != nullptr || run.launches.empty() ? found : &run.launches.front();
 }
 
+void call_degraded(Profile& profile, const std::string& why, const std::string& fix) {
+  auto& facts = profile.result.facts_as<ProfileFacts>();
+  facts.degraded = "no counters: " + why;
+  profile.result.findings.push_back({.severity = Severity::warning,
+                                     .group = "counters",
+                                     .what = "degraded: " + facts.degraded,
+                                     .fix = fix,
+                                     .code = codes::profile_degraded});
+}
+
 Result<Done> count_launches(const GateContext& context, const Task& task, Profile& profile) {
   const auto rules = rules_for(context.project);
   if (!rules) return rules.error();
-  auto run = count_call(context.project, context.device,
-                        {.kernel = context.kernel,
+  const CountedCall call{.kernel = context.kernel,
                          .report = context.report.path(),
                          .workload = task.workload,
                          .seed = task.seed,
-                         .reference = task.judge ? &context.reference : nullptr});
+                         .reference = task.judge ? &context.reference : nullptr};
+  auto run = capabilities_of(context.device).is_card
+                 ? profile_call_on_card(context.project, context.device, call, context.progress)
+                 : count_call(context.project, context.device, call);
   if (!run) return run.error();
   if (const auto advised = advise(*run, *rules); !advised) return advised.error();
   profile.run = std::move(*run);
   profile.advice = ranked(profile.run);
   auto& facts = profile.result.facts_as<ProfileFacts>();
+  if (!profile.run.counted_by.empty())
+    facts.counters = name_of(profile.run.degraded.empty() ? CounterKind::hardware : CounterKind::degraded);
+  if (!profile.run.degraded.empty()) call_degraded(profile, profile.run.degraded, profile.run.degraded_fix);
   const LaunchProfile* launch = blamed(profile.run);
   if (launch == nullptr) return Done{};
   facts.kernel = launch->report.name.empty() ? launch->report.kernel : launch->report.name;
@@ -77,13 +93,7 @@ Result<Done> measure_host(const GateContext& context, const Task& task, Profile&
   auto& facts = profile.result.facts_as<ProfileFacts>();
   for (const auto& [name, value] : counters_of(measured->call)) put_named(facts.counted, name, value);
   facts.counters = name_of(measured->no_counters.empty() ? CounterKind::hardware : CounterKind::degraded);
-  if (measured->no_counters.empty()) return Done{};
-  facts.degraded = "no counters: " + measured->no_counters;
-  profile.result.findings.push_back({.severity = Severity::warning,
-                                     .group = "counters",
-                                     .what = "degraded: " + facts.degraded,
-                                     .fix = measured->no_counters_fix,
-                                     .code = codes::profile_degraded});
+  if (!measured->no_counters.empty()) call_degraded(profile, measured->no_counters, measured->no_counters_fix);
   return Done{};
 }
 
@@ -156,8 +166,8 @@ Result<Profile> profile_kernel(const GateContext& context, const Task& task) {
   profile.result.facts = ProfileFacts{
       .workload = task.workload.name, .seed = task.seed, .counters = name_of(counters), .debug = task.debug};
   context.progress.update(task.workload.name);
-  const auto counted =
-      counters == CounterKind::exact ? count_launches(context, task, profile) : measure_host(context, task, profile);
+  const bool by_launch = capabilities_of(context.device).runs == Runs::cuda_code;
+  const auto counted = by_launch ? count_launches(context, task, profile) : measure_host(context, task, profile);
   if (!counted) return counted.error();
   conclude(task, profile);
   profile.result.seconds = seconds_since(start);
@@ -187,8 +197,9 @@ bool is_below_the_baseline(const GateResult& performance) {
 std::string nothing_to_explain(std::span<const GateResult> before) {
   const GateResult* performance = result_of(before, PerformanceFacts::gate);
   if (performance == nullptr) return "performance was not measured";
-  const bool no_clock =
-      performance->code == codes::performance_not_timed || performance->code == codes::performance_predicted;
+  const bool no_clock = performance->code == codes::performance_not_timed ||
+                        performance->code == codes::performance_predicted ||
+                        performance->code == codes::performance_rehearsal;
   if (no_clock || is_below_the_baseline(*performance)) return "";
   return last_speed(*performance) != nullptr ? "at least as fast as the baseline" : "performance came to no figure";
 }
@@ -286,8 +297,8 @@ std::string profile_text(const Profile& profile) {
   if (!facts.degraded.empty()) text += "Degraded: " + facts.degraded + "; time and bytes stand in for them.\n";
   if (facts.debug) text += "Debug: the kernel was not judged; this is no evidence.\n";
   if (!profile.run.findings.empty() && !facts.debug) return text;
-  return text + (facts.counters == name_of(CounterKind::exact) ? advice_text(profile.advice)
-                                                               : advice_text(profile.advice, host_estimate));
+  return text +
+         (profile.run.launches.empty() ? advice_text(profile.advice, host_estimate) : advice_text(profile.advice));
 }
 
 }  // namespace flashmoe::workflow

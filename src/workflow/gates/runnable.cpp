@@ -16,6 +16,11 @@ std::string device_of(const Project& project) {
   return project.kernel.kind == CallableKind::none ? "virtual:" + project.cuda_device : "";
 }
 
+const Callable* card_rival(const Project& project) {
+  if (project.torch_baseline.kind != CallableKind::none) return &project.torch_baseline;
+  return project.baseline.torch_tensors ? &project.baseline : nullptr;
+}
+
 std::string build_code(const std::string& role, const Diagnostic& why) {
   const bool is_source = why.code.empty() || why.code == codes::build_compile_failed;
   if (!is_source) return why.code;

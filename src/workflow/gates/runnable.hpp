@@ -11,6 +11,9 @@
 
 namespace flashmoe::workflow {
 
+// What to beat on a card in torch, where the project has such a thing.
+[[nodiscard]] const Callable* card_rival(const Project& project);
+
 // Whether what runs and is judged there is the CUDA kernel; else it is a twin of the C++ one.
 [[nodiscard]] bool runs_cuda(const Project& project, const DeviceSelector& device);
 

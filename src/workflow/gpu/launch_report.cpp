@@ -57,6 +57,7 @@ LaunchReport launch_from(const Json& json) {
   for (const Json& axis : list_in(json, "grid")) launch.grid.push_back(axis.is_number() ? axis.get<std::int64_t>() : 0);
   for (const Json& metric : list_in(json, "metrics"))
     launch.metrics.emplace(text_in(metric, "name"), number_in(metric, "value"));
+  for (const Json& one : list_in(json, "missing")) launch.missing.emplace(text_in(one, "name"), text_in(one, "why"));
   for (const Json& line : list_in(json, "source_lines"))
     launch.source_lines.push_back({.file = text_in(line, "file"),
                                    .line = integer_in(line, "line"),
@@ -106,6 +107,10 @@ std::int64_t LaunchReport::ctas() const {
 double LaunchReport::instructions() const {
   const auto found = metrics.find("vgpu__ptx_inst_executed.sum");
   return found != metrics.end() ? found->second : 0;
+}
+
+LaunchReport read_launch(const std::string& json) {
+  return launch_from(parse_json(json));
 }
 
 std::vector<LaunchReport> read_launches(const std::string& path) {

@@ -1,4 +1,5 @@
 // What a virtual GPU leaves behind for its controller: a file with one JSON object per launch, findings and counters.
+// Launches that were counted on a card have the same form (workflow/card).
 #pragma once
 
 #include <cstdint>
@@ -75,6 +76,8 @@ struct LaunchReport {
   double occupancy_percent = 0, ctas_per_sm = 0;
   std::string occupancy_limiter{};
   std::map<std::string, double> metrics{};
+  // Metrics and fields of this that nobody counted, and why: never to be taken for 0. A virtual GPU counts everything.
+  std::map<std::string, std::string> missing{};
   std::vector<ReportedLine> source_lines{};
   std::string summary{};
   std::vector<std::string> annotated_sources{};
@@ -85,6 +88,8 @@ struct LaunchReport {
   [[nodiscard]] double instructions() const;  // PTX, executed by warps
 };
 
+// One launch, from its JSON; what is none is a launch without a kernel.
+[[nodiscard]] LaunchReport read_launch(const std::string& json);
 // The launches in the order they were made; lines that do not read are left out.
 [[nodiscard]] std::vector<LaunchReport> read_launches(const std::string& path);
 // Those behind `from`, which is moved behind the last.

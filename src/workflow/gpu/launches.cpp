@@ -14,6 +14,8 @@
 #include "support/sha256.hpp"
 #include "workflow/compile/compiler.hpp"
 #include "workflow/compile/kernel_name.hpp"
+#include "workflow/device/capabilities.hpp"
+#include "workflow/device/card.hpp"
 #include "workflow/gpu/budget.hpp"
 #include "workflow/project/point.hpp"
 #include "workflow/verdict/codes.hpp"
@@ -83,7 +85,65 @@ Result<std::string> image_of(const CudaToolkit& toolkit, const CompiledTarget& t
   return image.string();
 }
 
+// Where a kernel runs: whose driver, for which architecture, with which settings.
+struct Place {
+  std::string driver{}, architecture{};
+  std::vector<std::string> environment{};
+  double limit_factor = 1;
+};
+
+Result<Place> place_of(const DeviceSelector& device, const VirtualOptions& options) {
+  if (capabilities_of(device).is_card) {
+    const auto card = card_of(device);
+    if (!card) return card.error();
+    // Eager: a kernel that is loaded at its first launch would be loaded in the middle of a capture.
+    Place place{
+        .driver = card->driver, .architecture = card->architecture, .environment = {"CUDA_MODULE_LOADING=EAGER"}};
+    if (card->rehearsal) place.limit_factor = virtual_limit_factor;
+    return place;
+  }
+  const auto gpu = find_gpu(device.gpu);
+  if (!gpu) return gpu.error();
+  auto driver = runtime::virtual_driver_library();
+  if (!driver) return driver.error();
+  Place place{.driver = *driver,
+              .architecture = std::string(gpu->architecture),
+              .environment = {"VGPU_DEVICE=" + device.gpu, "VGPU_CHECK=" + options.checks},
+              .limit_factor = virtual_limit_factor};
+  if (!options.report.empty()) place.environment.push_back("VGPU_REPORT=" + options.report);
+  if (options.seed != 0) place.environment.push_back(fmt::format("VGPU_SEED={}", options.seed));
+  return place;
+}
+
 }  // namespace
+
+Result<Runnable> counted_as(Runnable runnable, const Project& own, const Project& other) {
+  std::vector<std::size_t> index_there;
+  for (const TensorSpec& tensor : own.tensors) {
+    const auto found = std::find_if(other.tensors.begin(), other.tensors.end(),
+                                    [&](const TensorSpec& one) { return one.name == tensor.name; });
+    if (found == other.tensors.end())
+      return Diagnostic{
+          .message = fmt::format("{} has a tensor '{}' that {} has not", own.name, tensor.name, other.name),
+          .fix = "declare it there too, as scratch if it is no result",
+          .file = other.file,
+          .code = codes::usage_not_comparable};
+    index_there.push_back(static_cast<std::size_t>(found - other.tensors.begin()));
+  }
+  Values defaults;
+  for (const ParamSpec& param : own.params) defaults.emplace(param.name, param.default_value);
+  runnable.launches = [index_there, defaults, launches = runnable.launches](const Values& values) {
+    Values all = values;
+    all.insert(defaults.begin(), defaults.end());  // of parameters that only it has
+    auto made = launches(all);
+    if (!made) return made;
+    for (Launch& launch : *made)
+      for (LaunchValue& value : launch.args)
+        if (value.tensor) value.tensor = index_there[*value.tensor];
+    return made;
+  };
+  return runnable;
+}
 
 ArgumentNames argument_names(const Project& project, const std::vector<CompiledTarget>& targets) {
   ArgumentNames names;
@@ -155,14 +215,20 @@ Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& devi
                         .code = codes::project_no_callable};
   }
   if (const auto available = device_available(device); !available) return available.error();
-  const auto gpu = find_gpu(device.gpu);
-  if (!gpu) return gpu.error();
+  const auto place = place_of(device, options);
+  if (!place) return place.error();
   const auto toolkit = find_cuda_toolkit();
   if (!toolkit) return toolkit.error();
   Project for_device = project;
-  for_device.cuda_architectures = {std::string(gpu->architecture)};
+  for_device.cuda_architectures = {place->architecture};
   auto targets = std::make_shared<std::vector<CompiledTarget>>(compile_cuda(for_device, *toolkit, {}, progress));
-  Runnable runnable{.label = "kernel", .kind = CallableKind::cuda, .limit_factor = virtual_limit_factor};
+  Runnable runnable{.label = "kernel",
+                    .kind = CallableKind::cuda,
+                    .driver = place->driver,
+                    .ordinal = device.ordinal,
+                    .environment = place->environment,
+                    .limit_factor = place->limit_factor,
+                    .by_events = capabilities_of(device).is_card};
   for (const CompiledTarget& target : *targets) {
     if (!target.compiled) return target.failure;
     const auto image = image_of(*toolkit, target);
@@ -174,12 +240,10 @@ Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& devi
     runnable.content_hash = *hash;
   }
   runnable.argument_names = argument_names(project, *targets);
-  auto driver = runtime::virtual_driver_library();
-  if (!driver) return driver.error();
-  runnable.driver = *driver;
-  runnable.environment = {"VGPU_DEVICE=" + device.gpu, "VGPU_CHECK=" + options.checks};
-  if (!options.report.empty()) runnable.environment.push_back("VGPU_REPORT=" + options.report);
-  if (options.seed != 0) runnable.environment.push_back(fmt::format("VGPU_SEED={}", options.seed));
+  if (runnable.by_events) {
+    runnable.launches = [=](const Values& values) { return launches_of(project, *targets, values); };
+    return runnable;
+  }
   const bool budget_is_given = std::getenv("VGPU_BUDGET") != nullptr;
   // Set from the first on, else the driver would not look again.
   if (!budget_is_given) runnable.environment.emplace_back("VGPU_BUDGET=1000000000");

@@ -26,6 +26,9 @@ struct VirtualOptions {
 [[nodiscard]] Result<Runnable> gpu_runnable(const Project& project, const DeviceSelector& device,
                                             const VirtualOptions& options, Progress& progress);
 
+// The same with its launches' tensors counted as another project has them; both have them by name.
+[[nodiscard]] Result<Runnable> counted_as(Runnable runnable, const Project& own, const Project& other);
+
 // What the arguments of the project's kernels are, for messages.
 [[nodiscard]] ArgumentNames argument_names(const Project& project, const std::vector<CompiledTarget>& targets);
 

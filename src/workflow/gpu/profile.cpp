@@ -18,21 +18,32 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The gates judge a kernel that does not run; here there is only nothing to show.
+std::string unasked_text(const std::vector<UnaskedRule>& unasked) {
+  if (unasked.empty()) return "";
+  std::string text = "  not asked   for want of counters:";
+  for (const UnaskedRule& one : unasked)
+    text += fmt::format("{} {} ({})", &one == unasked.data() ? "" : ",", one.rule, fmt::join(one.missing, ", "));
+  return text + "\n";
+}
+
+std::string origin_text(const ProfileRun& run) {
+  if (run.counted_by.empty())
+    return "Counted on a virtual GPU: exact for the PTX that ran, caches modelled, no time claimed.\n";
+  if (run.degraded.empty())
+    return fmt::format(
+        "Counted on the card by {}: instructions are SASS, not PTX, and every launch was repeated to count it.\n",
+        run.counted_by);
+  return fmt::format("Degraded, nothing was counted: {}\n{}", run.degraded,
+                     run.degraded_fix.empty() ? "" : "  fix: " + run.degraded_fix + "\n");
+}
+
+}  // namespace
+
 Diagnostic could_not_profile(const RunError& error) {
   Diagnostic problem = error.diagnostic;
   problem.code = codes::kernel_could_not_start;
   return problem;
 }
-
-void weigh(std::vector<LaunchProfile>& launches) {
-  double total = 0;
-  for (const LaunchProfile& launch : launches) total += launch.report.instructions();
-  if (total == 0) return;
-  for (LaunchProfile& launch : launches) launch.share = launch.report.instructions() / total;
-}
-
-}  // namespace
 
 Result<Workload> profiled_workload(const Project& project, const std::string& name) {
   if (const Workload* found = name.empty() ? target_workload(project) : find_workload(project, name)) return *found;
@@ -73,7 +84,7 @@ Result<ProfileRun> count_call(const Project& project, const DeviceSelector& devi
     if (launch.kernel.empty()) continue;  // what the context says at its end
     run.launches.push_back({.report = std::move(launch)});
   }
-  weigh(run.launches);
+  weigh_by_instructions(run.launches);
   return run;
 }
 
@@ -100,18 +111,26 @@ Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& opt
   return run;
 }
 
+void weigh_by_instructions(std::vector<LaunchProfile>& launches) {
+  double total = 0;
+  for (const LaunchProfile& launch : launches) total += launch.report.instructions();
+  if (total == 0) return;
+  for (LaunchProfile& launch : launches) launch.share = launch.report.instructions() / total;
+}
+
 std::string profile_text(const ProfileRun& run) {
   std::string text = fmt::format("{}, workload {}, on {}\n\n", run.project, run.workload, run.device);
   for (const LaunchProfile& launch : run.launches) {
     if (run.launches.size() > 1)
-      text += fmt::format("Launch {} of {}, {:.1f} % of the instructions executed\n", &launch - run.launches.data() + 1,
-                          run.launches.size(), 100 * launch.share);
-    text += launch.report.summary;
+      text +=
+          fmt::format("Launch {} of {}, {:.1f} % of the {}\n", &launch - run.launches.data() + 1, run.launches.size(),
+                      100 * launch.share, run.degraded.empty() ? "instructions executed" : "call");
+    text += launch.report.summary + unasked_text(launch.unasked);
     for (const std::string& source : launch.report.annotated_sources) text += "\n" + source;
     text += "\n";
   }
   text += findings_text(run.findings);
-  text += "Counted on a virtual GPU: exact for the PTX that ran, caches modelled, no time claimed.\n";
+  text += origin_text(run);
   return text;
 }
 

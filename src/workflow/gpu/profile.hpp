@@ -1,5 +1,5 @@
-// What a kernel does on a virtual GPU: the counters are the virtual GPU's. What to change first is said by
-// workflow/advise.
+// What a kernel does on a GPU: on a virtual one the counters are the virtual GPU's, on a card workflow/card makes the
+// same of what CUPTI, ncu or the driver say. What to change first is said by workflow/advise.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,17 @@ struct Advice {
   double gain = 1;                // expected factor on the time of all launches: an estimate from counts
 };
 
+// A rule that could not be asked of a launch.
+struct UnaskedRule {
+  std::string rule{};
+  std::vector<std::string> missing{};  // counters
+};
+
 struct LaunchProfile {
   LaunchReport report{};
   double share = 1;              // of the instructions that all launches executed
   std::vector<Advice> advice{};  // once rules were asked; the most worthwhile first
+  std::vector<UnaskedRule> unasked{};
 };
 
 struct ProfileRun {
@@ -43,6 +50,9 @@ struct ProfileRun {
   std::string image_hash{};  // SHA-256 of what ran
   std::vector<LaunchProfile> launches{};
   std::vector<Finding> findings{};  // of the checks, which run with it
+  std::string counted_by{};         // on a card: "CUPTI", "ncu", "nobody"; empty: a virtual GPU
+  std::string degraded{};           // why nobody counted; empty: somebody did
+  std::string degraded_fix{};
 };
 
 struct ProfileOptions {
@@ -61,6 +71,8 @@ struct CountedCall {
   std::uint64_t seed = 0;
   const Runnable* reference = nullptr;  // its word on the result is a finding; null: nobody judges
 };
+// The gates judge a kernel that does not run; in a profile there is only nothing to show.
+[[nodiscard]] Diagnostic could_not_profile(const RunError& error);
 // One call of a kernel that is built already.
 [[nodiscard]] Result<ProfileRun> count_call(const Project& project, const DeviceSelector& device,
                                             const CountedCall& call);
@@ -69,6 +81,8 @@ struct CountedCall {
 inline constexpr int profile_steps = 2;
 
 [[nodiscard]] Result<ProfileRun> run_profile(const Project& project, const ProfileOptions& options, Progress& progress);
+// Launches weigh by the instructions they executed; where nobody counted these they keep the shares they have.
+void weigh_by_instructions(std::vector<LaunchProfile>& launches);
 [[nodiscard]] std::string profile_text(const ProfileRun& run);
 
 }  // namespace flashmoe::workflow

@@ -255,6 +255,15 @@ void describe(Io& io, Of<RatioFacts> auto& ratio) {
 }
 
 template <class Io>
+void describe(Io& io, Of<CardTimesFacts> auto& times) {
+  io("baseline_cold_seconds", times.baseline_cold_seconds);
+  io("kernel_cold_seconds", times.kernel_cold_seconds);
+  io("baseline_call_seconds", times.baseline_call_seconds);
+  io("kernel_call_seconds", times.kernel_call_seconds);
+  io("warm", times.warm);
+}
+
+template <class Io>
 void describe(Io& io, Of<SpeedFacts> auto& speed) {
   io("ratio", speed.ratio);
   io("rung", speed.rung);
@@ -267,6 +276,7 @@ void describe(Io& io, Of<SpeedFacts> auto& speed) {
   io("calls_per_block", speed.calls_per_block);
   io("outputs_compared", speed.outputs_compared);
   io.if_any("processor_clock_blocks", speed.processor_clock_blocks);
+  io.if_any("card", speed.card);
 }
 
 template <class Io>

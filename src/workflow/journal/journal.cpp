@@ -53,6 +53,9 @@ Evidence evidence_of(const Record& record) {
   std::string where = machine.cpu.value_or("");
   if (machine.host) where += (where.empty() ? "" : ", ") + *machine.host;
   Evidence evidence = evidence_on(record.device, where);
+  // A card that nobody reached has shown nothing.
+  const bool nothing_ran = record.verdict == name_of(Outcome::could_not_run) && record.device.starts_with("cuda:");
+  if (nothing_ran) return {.kind = no_evidence, .where = record.device};
   if (evidence.kind == measured_evidence) evidence.confinement = confinement_here();
   return evidence;
 }
@@ -71,7 +74,10 @@ void complete(Record& record, const std::string& directory) {
   if (record.commit->empty()) record.commit.reset();
   record.cost = cost_of(record.seconds, prices_of(record.body));
   if (!record.environment) record.environment = machine_facts();
-  if (!record.evidence) record.evidence = evidence_of(record);
+  const Evidence of_device = evidence_of(record);
+  if (!record.evidence) record.evidence = of_device;
+  // Whatever its writer thinks.
+  if (of_device.kind == rehearsal_evidence) record.evidence = of_device;
   record.process = ::getpid();
 }
 

@@ -223,6 +223,17 @@ TEST_F(JournalTest, ACommitAndAChangedTreeAreSeen) {
   EXPECT_TRUE(tree_state(directory_.string()).dirty);
 }
 
+TEST_F(JournalTest, NothingOfARehearsalIsMeasured) {
+  Record record = note("x");
+  record.device = "rehearsal:cuda:0";
+  record.evidence = Evidence{.kind = measured_evidence, .where = "cuda:0: a card that nobody has"};
+  ASSERT_TRUE(Journal(directory_.string()).append(std::move(record)));
+  const std::vector<Record> records = read();
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records.front().evidence->kind, rehearsal_evidence) << "whatever its writer thinks";
+  EXPECT_NE(records.front().evidence->where.find("never run on a card"), std::string::npos);
+}
+
 TEST(Cost, IsTimeTimesPrice) {
   const Spent cost = cost_of(3600 * 2, {.machine = 0.5, .agent = 10});
   EXPECT_DOUBLE_EQ(cost.machine, 1);

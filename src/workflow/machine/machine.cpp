@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "support/process.hpp"
+#include "support/text.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
@@ -15,14 +16,6 @@ namespace {
 constexpr double cheap_machine_per_hour = 1.0;
 constexpr double much_work_hours = 1.0;
 constexpr double idle_hours = 6.0;
-
-std::string last_line(const std::string& text) {
-  const auto end = text.find_last_not_of(" \t\r\n");
-  if (end == std::string::npos) return "";
-  const auto begin = text.find_last_of('\n', end);
-  return text.substr(begin == std::string::npos ? 0 : begin + 1,
-                     end - (begin == std::string::npos ? 0 : begin + 1) + 1);
-}
 
 }  // namespace
 
@@ -43,6 +36,19 @@ Result<MachineAnswer> ask_machine(const MachineCommands& commands, const std::st
   answer.state = finished->ok() ? MachineState::running : MachineState::stopped;
   answer.text = last_line(finished->out.empty() ? finished->err : finished->out);
   return answer;
+}
+
+Result<Done> command_machine(const std::string& key, const std::string& command, const std::string& directory,
+                             std::chrono::milliseconds limit) {
+  const auto finished = run_process({.argv = {"/bin/sh", "-c", command}, .directory = directory, .limit = limit});
+  if (!finished) return finished.error();
+  if (finished->ok()) return Done{};
+  const std::string said = last_line(finished->err.empty() ? finished->out : finished->err);
+  return Diagnostic{.message = fmt::format("{} '{}': {}{}", key, command, finished->describe(),
+                                           said.empty() ? "" : " (" + said + ")"),
+                    .fix = "run it by hand, and see that it ends with exit code 0",
+                    .key = key,
+                    .code = codes::machine_command};
 }
 
 Diagnostic machine_is_stopped(const MachineCommands& commands, const MachineAnswer& answer) {

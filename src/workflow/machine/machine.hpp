@@ -26,6 +26,10 @@ inline constexpr double ask_machine_above_seconds = 60;
 // command the machine is not asked. A command that hangs is a diagnostic.
 [[nodiscard]] Result<MachineAnswer> ask_machine(const MachineCommands& commands, const std::string& directory,
                                                 std::chrono::milliseconds limit = std::chrono::seconds(20));
+// Runs the user's start or stop command (`key`: "machine.start"), which must end well and in time.
+[[nodiscard]] Result<Done> command_machine(const std::string& key, const std::string& command,
+                                           const std::string& directory,
+                                           std::chrono::milliseconds limit = std::chrono::minutes(5));
 // What to say when a step cannot start because the machine does not run.
 [[nodiscard]] Diagnostic machine_is_stopped(const MachineCommands& commands, const MachineAnswer& answer);
 

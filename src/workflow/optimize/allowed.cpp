@@ -79,7 +79,7 @@ Judges judges_of(const Project& project) {
     if (const auto content = whole_file(project.directory + "/" + name)) judges.text += *content + "\n";
     return true;
   };
-  for (const Callable* judge : {&project.reference, &project.baseline}) {
+  for (const Callable* judge : {&project.reference, &project.baseline, &project.torch_baseline}) {
     take(judge->source);
     for (const std::string& source : judge->sources) take(source);
   }

@@ -14,10 +14,11 @@ bool moved_as_foretold(const CounterChange& predicted, double seen) {
 TrialDecision decide(const Proposal& proposal, const CompareReport& compared, const RuleSet& rules) {
   if (!compared.counters) {
     const auto& measured = std::get<CompareRecord>(compared.record.body);
-    std::string ground = compared.word();
+    const std::string decided = compared.comparison.word();
+    std::string ground = compared.rehearsal ? compared.word() + ": would be " + decided : decided;
     if (measured.gain) ground += " " + gain_text(*measured.gain);
     if (!measured.problem.empty()) ground += ": " + measured.problem;
-    return {.advance = compared.word() == name_of(Decision::keep), .ground = std::move(ground)};
+    return {.advance = decided == name_of(Decision::keep), .ground = std::move(ground)};
   }
   const CounterComparison& counters = *compared.counters;
   if (counters.changes.empty()) return {.advance = false, .ground = counters.correctness.summary};

@@ -40,7 +40,7 @@ constexpr const char* advance = "advance";
 double busiest_sm_instructions(const ProfileRun& run) {
   const CounterName* counter = find_counter_name("busiest_sm_instructions");
   double sum = 0;
-  for (const LaunchProfile& launch : run.launches) sum += counter->of(launch.report);
+  for (const LaunchProfile& launch : run.launches) sum += counter->value(launch.report);
   return sum;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "workflow/optimize/optimize.hpp"
+#include "workflow/verdict/evidence.hpp"
 
 namespace flashmoe::workflow {
 
@@ -33,8 +34,8 @@ std::string optimize_text(const OptimizeReport& report) {
                         *report.predicted_at_start / *report.predicted_at_end);
   }
   if (report.ratio_at_start && report.ratio_at_end) {
-    text += fmt::format("  against {}: {:.2f}x -> {:.2f}x, measured on {}\n", report.baseline, *report.ratio_at_start,
-                        *report.ratio_at_end, report.device);
+    text += fmt::format("  against {}: {:.2f}x -> {:.2f}x, {}\n", report.baseline, *report.ratio_at_start,
+                        *report.ratio_at_end, text_of(evidence_on(report.device, "")));
   }
   for (const Elsewhere& other : report.elsewhere) {
     text += fmt::format("  elsewhere: {} takes {:.3g} of what it took{}\n", other.workload, other.factor,

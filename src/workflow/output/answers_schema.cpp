@@ -88,6 +88,12 @@ constexpr std::array shapes{
         "pairs_used?:integer problem?:string fix?:string notes?:array evidence?:evidence seconds?:number base?:object "
         "candidate?:object policy?:object calibration?:object note?:string phase?:string seed?:integer|null "
         "left_out?:integer"},
+    Shape{"first-light", "first-light",
+          "outcome:outcome summary?:string device?:string card?:string rehearsal?:boolean steps?:array "
+          "beside_predictions?:array notes?:array machine?:string seconds?:number dollars?:number bundle?:string "
+          "bundle_sha256?:string left_out?:integer"},
+    Shape{"bundle check", "first-light",
+          "bundle_sha256:string rehearsal?:boolean files:integer problems:array left_out?:integer"},
     Shape{"records", "journal", "records:array left_out?:integer"},
     Shape{"record", "journal", "id:string kind:string verdict:string standing:string", true},
     Shape{"record check", "journal",

@@ -100,6 +100,9 @@ std::string profile_json(const Answer& answer, const Profile& profile) {
                         {"share", launch.share},
                         {"advice", advice},
                         {"counters", parse_json(launch.report.json)}});
+    Json& unasked = launches.back()["unasked"] = Json::array();
+    for (const UnaskedRule& one : launch.unasked) unasked.push_back({{"rule", one.rule}, {"missing", one.missing}});
+    if (unasked.empty()) launches.back().erase("unasked");
   }
   Json findings = Json::array();
   for (const Finding& finding : run.findings)

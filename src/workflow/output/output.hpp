@@ -11,8 +11,10 @@
 namespace flashmoe::workflow {
 
 struct Advice;
+struct BundleCheck;
 struct CompareReport;
 struct DoctorReport;
+struct FirstLightReport;
 struct GateRun;
 struct JournalState;
 struct OptimizeReport;
@@ -41,6 +43,9 @@ struct TrialReport;
 [[nodiscard]] std::string trial_json(const Answer& answer, const TrialReport& report);
 [[nodiscard]] std::string advice_json(const Answer& answer, const ProfileRun& run, const std::vector<Advice>& advice);
 [[nodiscard]] std::string optimize_json(const Answer& answer, const OptimizeReport& report);
+[[nodiscard]] std::string first_light_json(const Answer& answer, const FirstLightReport& report);
+// Of --verify: {"bundle_sha256", "files", "problems"}
+[[nodiscard]] std::string bundle_json(const Answer& answer, const BundleCheck& check);
 [[nodiscard]] std::string selftest_json(const Answer& answer, const Record& record);
 [[nodiscard]] std::string record_json(const Answer& answer, const Record& record);
 [[nodiscard]] std::string records_json(const Answer& answer, const std::vector<Record>& records);

@@ -366,8 +366,9 @@ void check_project(const Project& project, const Locations& locations, Mistakes&
 void check_files(const Project& project, const Locations& locations, Mistakes& mistakes) {
   namespace fs = std::filesystem;
   std::vector<std::pair<std::string, std::string>> named;  // key, file
-  for (const auto& [key, callable] : {std::pair{"kernel", &project.kernel}, std::pair{"reference", &project.reference},
-                                      std::pair{"baseline", &project.baseline}}) {
+  for (const auto& [key, callable] :
+       {std::pair{"kernel", &project.kernel}, std::pair{"reference", &project.reference},
+        std::pair{"baseline", &project.baseline}, std::pair{"torch_baseline", &project.torch_baseline}}) {
     if (callable->kind == CallableKind::none) continue;
     named.emplace_back(std::string(key) + ".call", callable->source);
     for (std::size_t i = 0; i < callable->sources.size(); ++i) {

@@ -21,7 +21,7 @@ constexpr std::size_t most_files = 5000;
 
 std::vector<std::string> declared_sources(const Project& project) {
   std::vector<std::string> sources = project.cuda_sources;
-  for (const Callable* callable : {&project.kernel, &project.reference, &project.baseline}) {
+  for (const Callable* callable : {&project.kernel, &project.reference, &project.baseline, &project.torch_baseline}) {
     if (!callable->source.empty()) sources.push_back(callable->source);
     sources.insert(sources.end(), callable->sources.begin(), callable->sources.end());
   }

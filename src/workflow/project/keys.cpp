@@ -50,6 +50,14 @@ std::vector<KeySpec> make_table() {
       {"baseline.libraries", T::text_list, false, libraries_text},
       {"baseline.tensors", T::text, false, tensors_text, "", {"numpy", "torch"}},
 
+      {"torch_baseline", T::callable, false,
+       "What to beat on a card (--device cuda:0): a Python function over torch tensors that lie there. Default: "
+       "baseline, "
+       "where that has torch tensors."},
+      {"torch_baseline.call", T::callable, true, call_text},
+      {"torch_baseline.name", T::text, false, "What reports call it. Default: its function."},
+      {"torch_baseline.tensors", T::text, false, tensors_text, "", {"torch"}},
+
       {"params", T::named, false, "The parameters of the problem: sizes and switches that expressions may use."},
       {"params.*", T::scalar, false, "A fixed value, or a table with default and domain."},
       {"params.*.default", T::scalar, false,

@@ -151,6 +151,7 @@ struct Project {
   Callable kernel;                              // the CPU entry under test; may be absent beside [cuda]
   Callable reference;
   Callable baseline;
+  Callable torch_baseline;  // what to beat on a card, in the user's own torch
   std::vector<TensorSpec> tensors;
   std::vector<ParamSpec> params;
   std::vector<Workload> workloads;  // tiny first

@@ -73,6 +73,7 @@ class Reader {
     tell(callable("kernel", project_.kernel));
     tell(callable("reference", project_.reference));
     tell(callable("baseline", project_.baseline));
+    tell(callable("torch_baseline", project_.torch_baseline));
     params();
     tensors();
     workloads();
@@ -130,10 +131,12 @@ class Reader {
       return locations_.error(where, fmt::format("\"{}\" is CUDA; the kernel here is a C++ or a Python entry", text),
                               "name the C++ or Python entry here; CUDA kernels go under [[cuda.instances]]");
     }
-    callable.torch_tensors = text_of(view["tensors"]) == "torch";
+    callable.torch_tensors = key == "torch_baseline" || text_of(view["tensors"]) == "torch";
     if (callable.torch_tensors && callable.kind != CallableKind::python) {
-      return locations_.error(key + ".tensors", fmt::format("\"{}\" is not Python and has no torch tensors", text),
-                              "leave `tensors` out");
+      const bool must = key == "torch_baseline";
+      return locations_.error(must ? where : key + ".tensors",
+                              fmt::format("\"{}\" is not Python and has no torch tensors", text),
+                              must ? "name a Python function" : "leave `tensors` out");
     }
     callable.name = text_of(view["name"], callable.entry);
     return {};

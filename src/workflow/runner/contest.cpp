@@ -19,7 +19,8 @@ constexpr int max_sets = 4096;
 constexpr int max_choices = 3;                      // of their number
 constexpr double max_set_bytes = 96.0 * (1 << 20);  // of all sets of one side
 constexpr double max_block_seconds = 1.0;           // of the slower side
-constexpr double restart_warm_up_seconds = 0.03;    // of computing: caches, and the units it uses
+constexpr double max_rehearsed_seconds = 0.02;    // the same where a virtual GPU plays the card: its times are nobody's
+constexpr double restart_warm_up_seconds = 0.03;  // of computing: caches, and the units it uses
 constexpr int audit_rounds = 3;
 constexpr int max_audit_rounds = 24;  // when in doubt: a disturbed round says nothing
 constexpr int max_draws = 8;          // calls of a block whose outputs are judged
@@ -28,6 +29,9 @@ constexpr std::uint64_t blocks_per_unasked_watch = 4;  // on average: nobody can
 constexpr std::uint64_t blocks_per_hard_block = 4;     // the same
 // Repeating an input, or calling more often, may not make a call cheaper than this share of a fresh one.
 constexpr double least_repeat_share = 0.5;
+// Of L2, for the inputs and outputs of a block whose inputs are to lie there.
+constexpr double warm_share_of_l2 = 0.5;
+constexpr int other_times_rounds = 5;
 
 milliseconds in_milliseconds(double seconds) {
   return milliseconds(static_cast<long>(std::ceil(seconds * 1e3)));
@@ -83,7 +87,7 @@ ContestError Contest::warm_up(double seconds) {
     for (const Side side : {Side::base, Side::candidate}) {
       const Timed block = timed(side, sets_, false);
       if (!block.error.ok()) return block.error;
-      warmed += block.decisive_seconds() * sets_;
+      warmed += (block.by_card ? block.waited_seconds_per_call : block.decisive_seconds()) * sets_;
     }
   } while (warmed < seconds);
   return {};
@@ -103,7 +107,7 @@ void Contest::renew_inputs() {
   }
 }
 
-ContestError Contest::estimate(Side side, double& seconds_per_call) {
+ContestError Contest::estimate(Side side, double& seconds_per_call, double& waited_per_call) {
   seconds_per_call = 0;
   for (int round = 0; round < 3; ++round) {
     renew_inputs();
@@ -111,7 +115,8 @@ ContestError Contest::estimate(Side side, double& seconds_per_call) {
     if (!block.error.ok()) return block.error;
     const double seconds = block.decisive_seconds();
     seconds_per_call = round == 0 ? seconds : std::min(seconds_per_call, seconds);
-    if (block.seconds_per_call > 0.2) break;
+    waited_per_call = std::max(waited_per_call, block.waited_seconds_per_call);
+    if (block.waited_seconds_per_call > 0.2) break;
   }
   return {};
 }
@@ -122,13 +127,17 @@ ContestError Contest::choose_sets() {
   for (int round = 0; round < max_choices; ++round) {
     double base_seconds = 0;
     double candidate_seconds = 0;
-    if (ContestError error = estimate(Side::base, base_seconds); !error.ok()) return error;
-    if (ContestError error = estimate(Side::candidate, candidate_seconds); !error.ok()) return error;
+    double waited = 0;
+    if (ContestError error = estimate(Side::base, base_seconds, waited); !error.ok()) return error;
+    if (ContestError error = estimate(Side::candidate, candidate_seconds, waited); !error.ok()) return error;
     const double fast = std::max(1e-8, std::min(base_seconds, candidate_seconds));
     const double slow = std::max(1e-8, std::max(base_seconds, candidate_seconds));
-    const double wanted =
-        std::min({std::ceil(1.2 * options_.block_seconds / fast), std::floor(max_block_seconds / slow),
-                  std::floor(max_set_bytes / set_bytes), static_cast<double>(max_sets)});
+    double wanted = std::min({std::ceil(1.2 * options_.block_seconds / fast), std::floor(max_block_seconds / slow),
+                              std::floor(max_set_bytes / set_bytes), static_cast<double>(max_sets)});
+    if (const double l2 = warm_share_of_l2 * static_cast<double>(candidate_.l2_bytes()); on_card() && l2 > 0)
+      wanted = std::min(wanted, std::floor(l2 / set_bytes));
+    if (on_card() && candidate_runnable_.limit_factor > 1)
+      wanted = std::clamp(std::floor(max_rehearsed_seconds / waited), 4.0, std::max(4.0, wanted));
     const int sets = std::max(1, static_cast<int>(wanted));
     const bool enough = round > 0 && sets <= sets_ + sets_ / 4;
     if (enough) return {};
@@ -151,22 +160,32 @@ ContestError Contest::open(const Workload& workload) {
   return warm_up(options_.warm_up_seconds);
 }
 
-Contest::Timed Contest::timed(Side side, int count, bool judged) {
+Contest::Timed Contest::timed(Side side, int count, bool judged, Timing timing) {
   Session& runs = session(side);
+  const Runnable& runnable = side == Side::base ? base_runnable_ : candidate_runnable_;
   runs.seal_inputs_and_poison();
   // The limit of one call holds for one call; a long block may take its calls' worth.
-  const double limit_seconds = project_.call_limit_seconds * (1 + count / 16.0);
-  const Block block = runs.run(0, count, in_milliseconds(limit_seconds));
+  const double limit_seconds = runnable.limit_factor * project_.call_limit_seconds * (1 + count / 16.0);
+  const Block block = runnable.by_events ? runs.time(count, timing, in_milliseconds(limit_seconds))
+                                         : runs.run(0, count, in_milliseconds(limit_seconds));
   Timed result;
   result.error = {side, block.error};
   if (!block.ok()) return result;
-  result.seconds_per_call = block.seconds / count;
+  result.seconds_per_call = result.waited_seconds_per_call = block.seconds / count;
   result.cpu_seconds_per_call = (block.cpu_seconds < 0 ? block.seconds : block.cpu_seconds) / count;
   result.by_one_thread = block.by_one_thread;
+  if (block.card_seconds) {
+    result.seconds_per_call = *block.card_seconds / count;
+    result.by_card = true;
+  }
   if (is_kernel(side)) result.error = check_written(side, count);
   if (!result.error.ok()) return result;
   result.error = {side, runs.audit()};
   if (!result.error.ok() || !is_kernel(side)) return result;
+  if (result.by_card) {  // its host code is ours
+    if (judged) result.error = compare_with_reference(side, count);
+    return result;
+  }
   // Over all blocks of the workload, because the processor time of a short one is coarse.
   Used& used = used_[static_cast<std::size_t>(side)];
   used.seconds += block.seconds;
@@ -236,14 +255,14 @@ ContestError Contest::judge_by_reference(Side side, int set, int count, const st
 
 // Both sides have just had the same inputs: what they agree on is right, or wrong on both; the reference, which takes
 // its time, decides where they do not.
-ContestError Contest::compare_sides() {
+ContestError Contest::compare_sides(int count) {
   if (!reference_) return {};
   const auto& tensors = candidate_.layout().tensors;
-  const int draws = std::min(sets_, max_draws);
-  const int start = drawn(sets_);
+  const int draws = std::min(count, max_draws);
+  const int start = drawn(count);
   for (int draw = 0; draw < draws; ++draw) {
     // Spread over the block from a random start, so that none is drawn twice.
-    const int set = (start + draw * sets_ / draws) % sets_;
+    const int set = (start + draw * count / draws) % count;
     bool agree = true;
     for (std::size_t i = 0; i < tensors.size() && agree; ++i) {
       if (tensors[i].role != TensorRole::output) continue;
@@ -254,7 +273,7 @@ ContestError Contest::compare_sides() {
       continue;
     }
     if (reference_spent_seconds_[static_cast<std::size_t>(Side::candidate)] > options_.reference_seconds) continue;
-    if (ContestError error = judge_by_reference(Side::candidate, set, sets_); !error.ok()) return error;
+    if (ContestError error = judge_by_reference(Side::candidate, set, count); !error.ok()) return error;
   }
   return {};
 }
@@ -300,6 +319,7 @@ ContestError Contest::try_hard_values() {
 
 // New inputs and no request: an honest kernel has nothing to do. They are never used.
 ContestError Contest::watch_unasked() {
+  if (on_card()) return {};  // every block is awaited, and nothing but the driver is left in the process
   for (int set = 0; set < sets_; ++set) candidate_.fill(set, fresh_seed());
   return {Side::candidate, candidate_.audit_unasked(unasked_watch)};
 }
@@ -320,55 +340,69 @@ ContestError Contest::audit_round(AuditTimes& times) {
   renew_inputs();
   const Timed partial = timed(Side::candidate, std::max(1, sets_ / 4), false);
   if (!partial.error.ok()) return partial.error;
-  times.fresh = std::min(times.fresh, once.cpu_seconds_per_call);
-  times.repeated = std::min(times.repeated, again.cpu_seconds_per_call);
-  times.few = std::min(times.few, partial.cpu_seconds_per_call);
+  const auto worked = [](const Timed& block) {
+    return block.by_card ? block.seconds_per_call : block.cpu_seconds_per_call;
+  };
+  times.fresh = std::min(times.fresh, worked(once));
+  times.repeated = std::min(times.repeated, worked(again));
+  times.few = std::min(times.few, worked(partial));
   return {};
 }
 
-// Processor time, not wall time: other load on the machine must not look like a trick. The operating system counts it,
-// so the kernel's process has no say in it.
+// Processor time, or the card's, not wall time: other load on the machine must not look like a trick. The operating
+// system counts it, so the kernel's process has no say in it.
 ContestError Contest::audit() {
   AuditTimes times{INFINITY, INFINITY, INFINITY};
   const int part = std::max(1, sets_ / 4);
+  // Some steps of an event's clock; a virtual one has no steps.
+  const double least_card_seconds = candidate_runnable_.limit_factor > 1 ? 0 : 20e-6;
   bool remembers = false;
   bool skips = false;
   for (int round = 0; round < max_audit_rounds; ++round) {
     if (ContestError error = audit_round(times); !error.ok()) return error;
     if (round + 1 < audit_rounds) continue;
-    // A block far shorter than wanted says nothing: the round trip would be most of it.
-    if (times.fresh * sets_ < 0.5 * options_.block_seconds) return try_hard_values();
+    // A block far shorter than wanted says nothing: the round trip would be most of it. Events have none.
+    if (times.fresh * sets_ < (on_card() ? least_card_seconds : 0.5 * options_.block_seconds)) return try_hard_values();
     remembers = times.repeated < least_repeat_share * times.fresh;
-    skips = sets_ >= 8 && times.fresh < least_repeat_share * times.few && times.few * part > 0.001;
+    skips = sets_ >= 8 && times.fresh < least_repeat_share * times.few &&
+            times.few * part > (on_card() ? least_card_seconds : 0.001);
     if (!remembers && !skips) return try_hard_values();
   }
   const std::string name = candidate_.label();
+  const char* clock = on_card() ? "the card's time" : "processor time";
   if (remembers) {
     return refused(
         Side::candidate,
-        fmt::format("{} remembers results in workload {}: {:.3g} µs of processor time per call with inputs it "
-                    "has seen, {:.3g} µs with new ones",
-                    name, workload_.name, times.repeated * 1e6, times.fresh * 1e6),
+        fmt::format("{} remembers results in workload {}: {:.3g} µs of {} per call with inputs it has seen, {:.3g} µs "
+                    "with new ones",
+                    name, workload_.name, times.repeated * 1e6, clock, times.fresh * 1e6),
         "compute the result in every call; no cache of inputs or outputs between calls");
   }
   return refused(
       Side::candidate,
-      fmt::format("{} does not do its work in every call in workload {}: {:.3g} µs of processor time per call "
-                  "in {} calls, {:.3g} µs in {}",
-                  name, workload_.name, times.few * 1e6, part, times.fresh * 1e6, sets_),
+      fmt::format("{} does not do its work in every call in workload {}: {:.3g} µs of {} per call in {} calls, {:.3g} "
+                  "µs in {}",
+                  name, workload_.name, times.few * 1e6, clock, part, times.fresh * 1e6, sets_),
       "compute the result in every call");
+}
+
+// A card does the work of many small calls in the time of one. A kernel that knew the last call of a block could put
+// the others' work off until then, so nobody knows which one that is.
+int Contest::calls_of_block() const {
+  return on_card() ? sets_ - drawn((sets_ + 2) / 2) : sets_;
 }
 
 Contest::Measured Contest::next() {
   constexpr std::array order{Side::base, Side::candidate, Side::candidate, Side::base};
   Measured measured;
   std::array<Timed, order.size()> slots{};
+  const int count = calls_of_block();
   for (std::size_t i = 0; i < order.size(); ++i) {
     // Both sides of each half see the same inputs; no side sees an input twice.
     if (i % 2 == 0) renew_inputs();
-    slots[i] = timed(order[i], sets_, true);
+    slots[i] = timed(order[i], count, true);
     if (measured.error = slots[i].error; !measured.error.ok()) return measured;
-    if (i % 2 == 1) measured.error = compare_sides();
+    if (i % 2 == 1) measured.error = compare_sides(count);
     if (!measured.error.ok()) return measured;
   }
   // One clock for all four: theirs differ by what a wake-up takes.
@@ -385,6 +419,30 @@ Contest::Measured Contest::next() {
   if (fresh_seed() % blocks_per_unasked_watch == 0) measured.error = watch_unasked();
   if (measured.error.ok() && fresh_seed() % blocks_per_hard_block == 0) measured.error = try_hard_values();
   return measured;
+}
+
+bool Contest::inputs_fit_l2() const {
+  const auto bytes = static_cast<double>(candidate_.layout().input_bytes) * sets_;
+  return bytes <= static_cast<double>(candidate_.l2_bytes());
+}
+
+Contest::OtherTimes Contest::other_times() {
+  OtherTimes times;
+  const auto median = [&](Side side, Timing timing, double& seconds) {
+    std::vector<double> blocks;
+    for (int round = 0; round < other_times_rounds && times.error.ok(); ++round) {
+      renew_inputs();
+      const Timed block = timed(side, sets_, false, timing);
+      times.error = block.error;
+      blocks.push_back(block.seconds_per_call);
+    }
+    seconds = median_of(std::move(blocks));
+  };
+  median(Side::base, Timing::cold, times.base_cold_seconds);
+  median(Side::candidate, Timing::cold, times.candidate_cold_seconds);
+  median(Side::base, Timing::call, times.base_call_seconds);
+  median(Side::candidate, Timing::call, times.candidate_call_seconds);
+  return times;
 }
 
 Contest::Timed Contest::time_base() {

@@ -58,12 +58,24 @@ class Contest {
   struct Timed {
     ContestError error;
     double seconds_per_call = 0;
-    double cpu_seconds_per_call = 0;  // of the worker, as the operating system counts it
-    bool by_one_thread = false;       // see Block
+    double cpu_seconds_per_call = 0;     // of the worker, as the operating system counts it
+    bool by_one_thread = false;          // see Block
+    bool by_card = false;                // then seconds_per_call are the card's
+    double waited_seconds_per_call = 0;  // by the controller's clock, copies and all
     // The clock that decides: the processor's where it holds the whole block, since nobody else's work is in it.
     [[nodiscard]] double decisive_seconds() const { return by_one_thread ? cpu_seconds_per_call : seconds_per_call; }
   };
   [[nodiscard]] Timed time_base();
+  // On a card: what a call takes with a cold L2, and as a program sees it; base and candidate in turn. Told beside the
+  // time that decides, never instead of it.
+  struct OtherTimes {
+    ContestError error;
+    double base_cold_seconds = 0, candidate_cold_seconds = 0;
+    double base_call_seconds = 0, candidate_call_seconds = 0;
+  };
+  [[nodiscard]] OtherTimes other_times();
+  [[nodiscard]] bool on_card() const { return candidate_runnable_.by_events; }
+  [[nodiscard]] bool inputs_fit_l2() const;  // of all sets: else "warm" is half true
 
   [[nodiscard]] int sets() const { return sets_; }
   [[nodiscard]] double block_seconds() const { return options_.block_seconds; }
@@ -76,19 +88,20 @@ class Contest {
   };
   [[nodiscard]] ContestError audit_round(AuditTimes& times);
   [[nodiscard]] ContestError watch_unasked();
-  [[nodiscard]] Timed timed(Side side, int count, bool judged);
+  [[nodiscard]] Timed timed(Side side, int count, bool judged, Timing timing = Timing::kernel);
   [[nodiscard]] ContestError check_written(Side side, int count) const;
   [[nodiscard]] ContestError compare_with_reference(Side side, int count);
   // `hard`: which values its inputs hold; empty: ordinary ones.
   [[nodiscard]] ContestError judge_by_reference(Side side, int set, int count, const std::string& hard = {});
   [[nodiscard]] ContestError try_hard_values();
-  [[nodiscard]] ContestError compare_sides();
+  [[nodiscard]] ContestError compare_sides(int count);
+  [[nodiscard]] int calls_of_block() const;
   [[nodiscard]] ContestError start_sides();
   [[nodiscard]] ContestError bind_sides(int sets);
   [[nodiscard]] ContestError warm_up(double seconds);
   void renew_inputs();
   [[nodiscard]] ContestError choose_sets();
-  [[nodiscard]] ContestError estimate(Side side, double& seconds_per_call);
+  [[nodiscard]] ContestError estimate(Side side, double& seconds_per_call, double& waited_per_call);
   [[nodiscard]] Session& session(Side side) { return side == Side::base ? base_ : candidate_; }
   [[nodiscard]] const Session& session(Side side) const { return side == Side::base ? base_ : candidate_; }
   [[nodiscard]] bool is_kernel(Side side) const { return side == Side::candidate || options_.base_is_kernel; }

@@ -105,8 +105,12 @@ class Worker:
             return {"ok": False, "error": "%s is not what was read first: SHA-256 is %s, was %s" % (path, digest, request["hash"])}
         self.trusted = request.get("trusted", False)
         self.torch = request["torch"]
+        self.card = request.get("card", "")
         if self.torch:
             import torch
+        if self.card and not torch.cuda.is_available():
+            return {"ok": False, "error": "torch %s of %s cannot use the card" % (torch.__version__, sys.executable),
+                    "fix": "install the CUDA build of torch there, or set CUDADENT_PYTHON to a Python that has it"}
         if not self.trusted:
             forbid(request["seccomp"], request["touching_others"])
         sources_only(os.path.dirname(path))
@@ -156,11 +160,14 @@ class Worker:
             for tensors in self.sets]
         self.calls = [None] * request["sets"]
         self.results = [None] * request["sets"]
+        self.on_card = [None] * request["sets"]
         return {"ok": True}
 
     def prepare(self, request):
         for index in range(request["first"], request["first"] + request["count"]):
             tensors, params = self.handed[index], dict(self.params)
+            if self.card:
+                tensors = self.on_card[index] = {name: tensor.to(self.card) for name, tensor in tensors.items()}
             if request.get("variant"):
                 params["variant"] = request["variant"]
             if self.makes:
@@ -184,7 +191,55 @@ class Worker:
                     raise ValueError("'%s' has shape %s, declared is %s" % (spec["name"], value.shape, target.shape))
                 np.copyto(target, value, casting="unsafe")
 
+    def time_on_card(self, request):
+        """Seconds of all calls together, as GpuEntry::time() takes them: kernel, cold or call."""
+        torch = sys.modules["torch"]
+        indices = range(request["first"], request["first"] + request["count"])
+
+        def run_all():
+            for index in indices:
+                self.results[index] = self.calls[index]()
+
+        with torch.cuda.device(self.card), torch.no_grad():
+            if request["timing"] == "call":
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                run_all()
+                torch.cuda.synchronize()
+                return time.perf_counter() - start
+            flush = torch.empty(2 * torch.cuda.get_device_properties(self.card).L2_cache_size, dtype=torch.uint8, device=self.card)
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            if request["timing"] == "cold":
+                seconds = 0
+                for index in indices:
+                    flush.zero_()
+                    begin.record()
+                    self.results[index] = self.calls[index]()
+                    end.record()
+                    end.synchronize()
+                    seconds += begin.elapsed_time(end) / 1e3
+                return seconds
+            aside = torch.cuda.Stream()
+            aside.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(aside):  # torch wants to have run what it captures
+                self.calls[indices[0]]()
+            torch.cuda.current_stream().wait_stream(aside)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                run_all()
+            flush.zero_()
+            for index in indices:
+                for tensor in self.on_card[index].values():
+                    tensor.clone()  # reads it: it lies in L2
+            begin.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            return begin.elapsed_time(end) / 1e3
+
     def run(self, request):
+        if self.card and request.get("timing"):
+            return {"ok": True, "card_seconds": self.time_on_card(request)}
         calls, results = self.calls, self.results
         first, last = request["first"], request["first"] + request["count"]
         waits = own_waits()

@@ -62,6 +62,10 @@ struct Runnable {
   std::vector<std::string> environment{};  // "NAME=value" for the worker
   std::vector<std::string> readable{};     // directories of libraries it is linked with
   double limit_factor = 1;                 // on every time limit: a virtual GPU is slower than a device
+  // The card's own clock times it: CUDA kernels, or Python whose torch tensors lie on `card` ("cuda:0").
+  bool by_events = false;
+  std::string card{};
+  std::vector<std::string> under{};  // a tool that runs the worker, with its flags; none: it runs by itself
 };
 
 enum class Failure { none, crashed, out_of_memory, hung, refused, could_not_start };

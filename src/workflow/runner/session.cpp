@@ -55,6 +55,7 @@ struct Session::State {
   double call_limit_seconds = 10;
   std::string workload = "(none)";
   std::string version;
+  std::int64_t l2_bytes = 0;
   Conversation talk;
   Leash leash;
   SharedRegion inputs;
@@ -127,6 +128,9 @@ struct Session::State {
                               workload, how.describe(), tail(how.err)),
                   "return from the entry; exit() and _exit() are not an answer");
   }
+
+  // A block of calls, with what a trusted Python callable does around it.
+  Block block(const Json& range, milliseconds limit);
 
   milliseconds last_limit{0};
 
@@ -214,6 +218,9 @@ const std::string& Session::label() const {
 const std::string& Session::version() const {
   return state_->version;
 }
+std::int64_t Session::l2_bytes() const {
+  return state_->l2_bytes;
+}
 
 RunError Session::start(const Project& project, const Runnable& runnable, bool trusted) {
   // The expected values will live in this process.
@@ -234,6 +241,7 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
 
   const std::string threads = std::to_string(std::max(1, runnable.threads));
   Command command{.argv = worker_command(), .directory = project.directory};
+  command.argv.insert(command.argv.begin(), runnable.under.begin(), runnable.under.end());
   // Isolated: neither the working directory nor the environment says what is imported.
   if (state.python) command.argv = {python_program(), "-I", "-B", "-c", python_runner_script};
   command.short_environment = true;
@@ -250,7 +258,8 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
     return {Failure::could_not_start, problem};
   }
   state.talk = std::move(*talk);
-  state.leash = Leash(state.talk.supervisor(), runnable.label, trusted);
+  // On a card the process has no code of the kernel's, and a driver has threads of its own.
+  state.leash = Leash(state.talk.supervisor(), runnable.label, trusted || runnable.by_events);
   State::Exchange loaded;
   Json load{{"cmd", "load"},
             {"library", runnable.library},
@@ -264,20 +273,24 @@ RunError Session::start(const Project& project, const Runnable& runnable, bool t
   }
   if (state.python) {
     load["torch"] = runnable.torch_tensors;
+    load["card"] = runnable.card;
     const ForeignFilters filters = filters_for(state.talk.pid());
     load["seccomp"] = filters.system_call;
     load["touching_others"] = filters.touching_others;
     load["processes"] = filters.processes;
   }
   RunError error = state.ask(load, load_limit, loaded);
-  if (error.failure == Failure::none && !trusted && state.leash.processes() > 1) {
+  if (error.failure == Failure::none && !trusted && !runnable.by_events && state.leash.processes() > 1) {
     error = failed(
         Failure::refused,
         fmt::format("{} left {} processes running when it was loaded", runnable.label, state.leash.processes() - 1),
         "compute in the entry, in threads; a kernel has no processes of its own");
   }
   if (error.failure == Failure::refused) error.failure = Failure::could_not_start;
-  if (error.failure == Failure::none) state.version = loaded.reply.value("version", "");
+  if (error.failure == Failure::none) {
+    state.version = loaded.reply.value("version", "");
+    state.l2_bytes = loaded.reply.value("l2_bytes", std::int64_t{0});
+  }
   return error;
 }
 
@@ -324,6 +337,7 @@ RunError Session::bind(const Project& project, const Values& values, const std::
     auto launches = state.runnable.launches(values);
     if (!launches) return {Failure::could_not_start, launches.error()};
     request["launches"] = parse_json(launches_text(*launches));
+    request["fenced"] = state.runnable.by_events;
   }
   State::Exchange bound;
   RunError error = state.ask(request, bind_limit, bound);
@@ -368,10 +382,24 @@ void Session::seal_inputs_and_poison() {
 }
 
 Block Session::run(int first, int count, milliseconds limit, const std::string& variant) {
-  State& state = *state_;
+  return state_->block({{"cmd", "run"}, {"first", first}, {"count", count}, {"variant", variant}}, limit);
+}
+
+Block Session::time(int count, Timing timing, milliseconds limit) {
+  Block block = state_->block({{"cmd", "run"}, {"first", 0}, {"count", count}, {"timing", name_of(timing)}}, limit);
+  // It cannot have been faster than it was awaited; slower it may be said to have been by nobody who wants to win.
+  if (block.ok() && block.card_seconds && !(*block.card_seconds > 0 && *block.card_seconds <= block.seconds))
+    block.error = failed(Failure::refused,
+                         fmt::format("{} says {:.6g} s by the card's clock for a block that took {:.6g} s", label(),
+                                     *block.card_seconds, block.seconds),
+                         "events of this driver cannot be used; say so with `cudadent doctor --json`");
+  return block;
+}
+
+Block Session::State::block(const Json& range, milliseconds limit) {
+  State& state = *this;
   Block block;
-  block.calls = count;
-  const Json range{{"cmd", "run"}, {"first", first}, {"count", count}, {"variant", variant}};
+  block.calls = range.at("count");
   State::Exchange exchange;
   const auto ask_too = [&](const char* command) {
     Json request = range;
@@ -385,11 +413,21 @@ Block Session::run(int first, int count, milliseconds limit, const std::string& 
   block.cpu_seconds = exchange.cpu_seconds;
   if (!block.ok()) return block;
   block.worker_seconds = exchange.reply.value("seconds", 0.0);
+  if (exchange.reply.contains("card_seconds")) block.card_seconds = exchange.reply.at("card_seconds").get<double>();
   // Which of the few waits were its own the worker says; a lie would hide one of them.
   block.by_one_thread =
       exchange.by_one_thread && state.runnable.kind != CallableKind::cuda && exchange.reply.value("waits", 1L) == 0;
   if (state.python && state.trusted) ask_too("publish");
   return block;
+}
+
+Result<CallCount> Session::count(const std::vector<std::string>& metrics, const std::string& cupti,
+                                 milliseconds limit) {
+  State::Exchange exchange;
+  if (RunError error = state_->ask({{"cmd", "count"}, {"metrics", metrics}, {"cupti", cupti}}, limit, exchange);
+      error.failure != Failure::none)
+    return error.diagnostic;
+  return count_from(exchange.reply.value("count", ""));
 }
 
 RunError Session::audit() const {
@@ -454,8 +492,8 @@ double Session::cpu_seconds() const {
   return state_->leash.cpu_seconds();
 }
 
-void Session::stop() {
-  if (state_) state_->end_talk();
+int Session::stop() {
+  return state_ ? state_->end_talk().exit_code : 0;
 }
 
 std::vector<std::string> worker_command() {

@@ -8,12 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "workflow/runner/call_count.hpp"
 #include "workflow/runner/layout.hpp"
 #include "workflow/runner/runner.hpp"
+#include "workflow/runner/timing.hpp"
 
 namespace flashmoe::workflow {
 
@@ -25,6 +28,7 @@ struct Block {
   // One thread ran and gave its processor to nobody: its processor time is all there is to the block. Where threads
   // share the work, or somebody sleeps, only the controller's clock tells.
   bool by_one_thread = false;
+  std::optional<double> card_seconds{};  // by the card's own clock, where a Timing was asked for
   int calls = 0;
   [[nodiscard]] bool ok() const { return error.failure == Failure::none; }
 };
@@ -55,6 +59,11 @@ class Session {
   void seal_inputs_and_poison();
   // Calls the entry for sets [first, first + count). `limit` is for the whole block.
   [[nodiscard]] Block run(int first, int count, std::chrono::milliseconds limit, const std::string& variant = {});
+  // The same on a card, timed there. Who has no card says so.
+  [[nodiscard]] Block time(int count, Timing timing, std::chrono::milliseconds limit);
+  // Of the first set's call on a card: what the driver and, for these metrics, CUPTI (its library) tell.
+  [[nodiscard]] Result<CallCount> count(const std::vector<std::string>& metrics, const std::string& cupti,
+                                        std::chrono::milliseconds limit);
   // What must hold after any block: inputs as they were, nothing written behind an output.
   [[nodiscard]] RunError audit() const;
   // Lets the worker run for `watch` although nobody asks it for anything. It must neither compute nor write then, also
@@ -64,8 +73,9 @@ class Session {
   [[nodiscard]] std::span<std::byte> tensor(int set, std::size_t index);
   [[nodiscard]] std::span<const std::byte> tensor(int set, std::size_t index) const;
   [[nodiscard]] double cpu_seconds() const;          // of the worker and its descendants so far; -1: not known
+  [[nodiscard]] std::int64_t l2_bytes() const;       // of the card that it runs on; 0: none, or not known
   [[nodiscard]] const std::string& version() const;  // what the worker says it runs on ("torch 2.15.0"); may be empty
-  void stop();
+  int stop();                                        // the exit code of its process; -1: a signal's
 
  private:
   struct State;

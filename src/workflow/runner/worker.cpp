@@ -14,6 +14,7 @@
 #include <deque>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "workflow/runner/gpu_entry.hpp"
 #include "workflow/runner/hardening.hpp"
 #include "workflow/runner/launch_text.hpp"
+#include "workflow/runner/layout.hpp"
 #include "workflow/runner/mapping.hpp"
 
 namespace flashmoe::workflow {
@@ -80,6 +82,7 @@ class Worker {
       if (command == "load_gpu") return load_gpu(request);
       if (command == "bind") return bind(request);
       if (command == "run") return run(request);
+      if (command == "count") return count(request);
     } catch (const Json::exception& error) {
       return refusal(std::string("bad request: ") + error.what());
     } catch (const std::bad_alloc&) {
@@ -117,7 +120,7 @@ class Worker {
     auto loaded = GpuEntry::load(request.at("driver"), request.value("ordinal", 0), images);
     if (!loaded) return refusal(loaded.error());
     gpu_ = std::move(*loaded);
-    return Json{{"ok", true}, {"version", gpu_->device()}};
+    return Json{{"ok", true}, {"version", gpu_->device()}, {"l2_bytes", gpu_->l2_bytes()}};
   }
 
   static bool map(Mapping& mapping, int fd, std::size_t bytes, bool writable) {
@@ -182,7 +185,9 @@ class Worker {
     if (gpu_ && !calls_.empty()) {
       const auto launches = launches_from(one_line(request.at("launches")));
       if (!launches) return refusal(launches.error());
-      const auto bound = gpu_->bind(*launches, std::move(is_input), calls_.front());
+      // A virtual GPU looks at every access itself, and would take the fence for memory of the tensor.
+      const std::size_t behind = request.value("fenced", false) ? canary_bytes : 0;
+      const auto bound = gpu_->bind(*launches, std::move(is_input), calls_.front(), behind);
       if (!bound) return refusal(bound.error());
     }
     return Json{{"ok", true}};
@@ -196,6 +201,13 @@ class Worker {
     const std::string variant = request.value("variant", "");
     for (std::size_t set = first; set < first + count; ++set) {
       calls_[set].variant = variant.empty() ? nullptr : variant.c_str();
+    }
+    if (gpu_ && request.contains("timing")) {
+      const auto timing = timing_of(request.at("timing").get<std::string>());
+      if (!timing) return refusal("no time is called so");
+      const auto seconds = gpu_->time(std::span(calls_).subspan(first, count), *timing);
+      if (!seconds) return refusal(seconds.error());
+      return Json{{"ok", true}, {"card_seconds", *seconds}};
     }
     const long waits_before = own_waits();
     const auto start = std::chrono::steady_clock::now();
@@ -215,6 +227,14 @@ class Worker {
       }
     }
     return Json{{"ok", true}, {"seconds", seconds_since(start)}, {"waits", own_waits() - waits_before}};
+  }
+
+  Json count(const Json& request) {
+    if (!gpu_ || calls_.empty()) return refusal("nothing is loaded that could be counted");
+    const auto counted = gpu_->count(calls_.front(), request.at("metrics").get<std::vector<std::string>>(),
+                                     request.at("cupti").get<std::string>());
+    if (!counted) return refusal(counted.error());
+    return Json{{"ok", true}, {"count", count_text(*counted)}};
   }
 
   std::FILE* requests_;

@@ -7,7 +7,8 @@
 //    "params":{...},"tensors":[{"name","role","dtype","shape","stride","offset","absent"}]}
 //   {"n":3,"cmd":"run","first":0,"count":8,"variant":""}
 // A CUDA kernel is loaded by {"cmd":"load_gpu","driver":"...","ordinal":0,"images":[{"path":"...","hash":"..."}]} and
-// bound with "launches" (launch_text.hpp).
+// bound with "launches" (launch_text.hpp). On a card {"cmd":"run",...,"timing":"kernel"} (timing.hpp) answers with
+// "card_seconds", the card's own, and {"cmd":"count","metrics":[...]} with "count" (call_count.hpp).
 // Answers: {"n":3,"ok":true,...} or {"n":3,"ok":false,"error":"...","set":2}.
 // The memory before a crash: {"fault":"write|read","signal":11,"region":"inputs|outputs|other","offset":...}.
 #pragma once

@@ -18,7 +18,7 @@ namespace {
 // Files of the patch that judge, and so do not count: HEAD's are used.
 std::vector<std::string> judges_in(const Project& project, const Snapshot& snapshot) {
   std::vector<std::string> found;
-  for (const Callable* callable : {&project.reference, &project.baseline}) {
+  for (const Callable* callable : {&project.reference, &project.baseline, &project.torch_baseline}) {
     for (const std::string& file : snapshot.files) {
       const bool same =
           !callable->source.empty() && (file == callable->source || file.ends_with("/" + callable->source));

@@ -8,6 +8,7 @@ namespace flashmoe::workflow {
 Evidence evidence_on(const std::string& device, const std::string& machine) {
   constexpr std::string_view simulated = "virtual:";
   if (device.starts_with(simulated)) return {.kind = virtual_evidence, .where = device.substr(simulated.size())};
+  if (device.starts_with("rehearsal:")) return {.kind = rehearsal_evidence, .where = device + ", never run on a card"};
   return {.kind = measured_evidence, .where = machine.empty() ? device : device + ": " + machine};
 }
 

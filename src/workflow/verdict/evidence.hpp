@@ -10,7 +10,8 @@ namespace flashmoe::workflow {
 inline constexpr const char* measured_evidence = "measured";
 inline constexpr const char* virtual_evidence = "virtual";
 inline constexpr const char* predicted_evidence = "predicted";
-inline constexpr const char* no_evidence = "none";  // looked at, not judged
+inline constexpr const char* rehearsal_evidence = "rehearsal";  // the virtual GPU stood in for a card: no figure of one
+inline constexpr const char* no_evidence = "none";              // looked at, not judged
 
 struct Evidence {
   std::string kind{};
@@ -20,7 +21,8 @@ struct Evidence {
   bool operator==(const Evidence&) const = default;
 };
 
-// What runs on a device of this name shows: "virtual:l4" is simulated, all others are measured on `machine`.
+// What runs on a device of this name shows: "virtual:l4" is simulated, "rehearsal:cuda:0" rehearsed, all others are
+// measured on `machine`.
 [[nodiscard]] Evidence evidence_on(const std::string& device, const std::string& machine);
 // "measured (cpu: Xeon, host)", "virtual (l4)", "predicted (l4, error 12 %)"
 [[nodiscard]] std::string text_of(const Evidence& evidence);

@@ -24,6 +24,14 @@ struct RatioFacts {  // time of the baseline over time of the kernel
   bool operator==(const RatioFacts&) const = default;
 };
 
+// On a card, beside the time of the kernels that decides: never mixed with it.
+struct CardTimesFacts {
+  double baseline_cold_seconds = 0, kernel_cold_seconds = 0;  // events around a call, L2 overwritten before
+  double baseline_call_seconds = 0, kernel_call_seconds = 0;  // the host's clock, launches one by one
+  bool warm = false;                                          // whether the inputs of a block fit into L2
+  bool operator==(const CardTimesFacts&) const = default;
+};
+
 struct SpeedFacts {
   RatioFacts ratio{};
   std::string rung{};  // of the ladder, by the lower bound
@@ -34,6 +42,7 @@ struct SpeedFacts {
   int calls_per_block = 0;
   int outputs_compared = 0;
   std::optional<int> processor_clock_blocks{};  // of the ABBA blocks, those that processor time decided
+  std::optional<CardTimesFacts> card{};
   bool operator==(const SpeedFacts&) const = default;
 };
 

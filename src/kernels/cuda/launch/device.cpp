@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <map>
 #include <optional>
 #include <string>
@@ -228,12 +229,21 @@ fms_status Device::load_once(Loaded& loaded, const Load& load) const {
   LoadedKernel ready;
   if (auto s = load(ready)) return s;
   loaded.ctas_per_sm = ready.ctas_per_sm;
+  loaded.image = ready.image;
   loaded.kernel.store(ready.kernel, std::memory_order_release);
   return FMS_OK;
 }
 
 fms_status Device::load(int code, fms_error* error) const {
   return load_once(kernels_->all[code], [&](LoadedKernel& to) { return loader_->load(axes_of(code), to, error); });
+}
+
+void Device::describe_image(const fms_attention_plan& plan, fms_kernel_image& image) const {
+  const Loaded& loaded = kernels_->all[static_cast<std::size_t>(plan.instance)];
+  image.kind = loaded.image.kind;
+  image.image = loaded.image.bytes.data();
+  image.bytes = loaded.image.bytes.size();
+  std::snprintf(image.kernel, sizeof image.kernel, "%s", axes_of(plan.instance).name().c_str());
 }
 
 fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,

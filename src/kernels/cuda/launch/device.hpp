@@ -30,6 +30,8 @@ class Device final : public plan::CudaKernels {
   // Whether a plan that is not empty, and that the planner has checked, is one for this device: what only the device
   // knows is whether its numbers are those of the kernel. Only the first check of a kernel loads it.
   [[nodiscard]] fms_status check(const fms_attention_plan& plan, fms_error* error) const;
+  // What the driver was handed for a checked plan's kernel.
+  void describe_image(const fms_attention_plan& plan, fms_kernel_image& image) const;
   // Queues a checked plan's kernel on the stream. Nothing is allocated and nothing is asked of the driver but the
   // launch; in a process with several GPUs also which one is current.
   [[nodiscard]] fms_status run(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace,
@@ -41,7 +43,9 @@ class Device final : public plan::CudaKernels {
  private:
   struct Loaded {
     std::atomic<runtime::cuda::KernelHandle> kernel{nullptr};
-    int ctas_per_sm = 0;  // that plans count with; written before `kernel`
+    // Written before `kernel`.
+    int ctas_per_sm = 0;  // that plans count with
+    LoadedImage image{};
   };
   // Of all contexts of the process on one device, until it ends.
   struct Kernels {

@@ -115,7 +115,7 @@ std::optional<Loader::Refusal> Loader::make_ready(runtime::cuda::LibraryHandle l
   if (held < 1)
     return Refusal{runtime::cuda::unknown_error, "cuOccupancyMaxActiveBlocksPerMultiprocessor gave " +
                                                      std::to_string(held) + " CTAs for " + entry.name};
-  loaded = {kernel, held};
+  loaded = {kernel, held, {}};
   return std::nullopt;
 }
 
@@ -142,8 +142,14 @@ std::optional<Loader::Refusal> Loader::try_shipped(const Entry& entry, LoadedKer
   const bool knows_cubins = driver_->version() / 1000 >= image_toolkit() / 1000;
   for (const Image& image : images()) {
     if (entry.name != image.kernel) continue;
-    if (knows_cubins) refusal = attempt(image.begin, entry, loaded);
-    if (refusal && another_image_may_help(refusal->code)) refusal = attempt(image.ptx_begin, entry, loaded);
+    if (knows_cubins) {
+      refusal = attempt(image.begin, entry, loaded);
+      if (!refusal) loaded.image = {FMS_IMAGE_FATBIN, {image.begin, image.end}};
+    }
+    if (refusal && another_image_may_help(refusal->code)) {
+      refusal = attempt(image.ptx_begin, entry, loaded);
+      if (!refusal) loaded.image = {FMS_IMAGE_PTX, {image.ptx_begin, image.ptx_end}};
+    }
   }
   return refusal;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "flashmoe/flashmoe.h"
@@ -14,9 +15,16 @@
 
 namespace flashmoe::cuda {
 
+// What the driver was handed.
+struct LoadedImage {
+  fms_image_kind kind = FMS_IMAGE_COMPILED;
+  std::span<const unsigned char> bytes{};  // the library's own; NVRTC's are not kept
+};
+
 struct LoadedKernel {
   runtime::cuda::KernelHandle kernel = nullptr;
   int ctas_per_sm = 0;  // that plans count with
+  LoadedImage image{};
 };
 
 class Loader {
