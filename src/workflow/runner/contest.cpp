@@ -387,9 +387,16 @@ ContestError Contest::audit() {
 }
 
 // A card does the work of many small calls in the time of one. A kernel that knew the last call of a block could put
-// the others' work off until then, so nobody knows which one that is.
-int Contest::calls_of_block() const {
-  return on_card() ? sets_ - drawn((sets_ + 2) / 2) : sets_;
+// the others' work off until then, so nobody knows which one that is: never the last of all sets, which the audit has
+// shown it, nor that of the block before.
+int Contest::calls_of_block() {
+  if (!on_card() || sets_ < 2) return sets_;
+  const int least = (sets_ + 1) / 2;
+  const int choices = sets_ - least;
+  const int last = last_calls_ - least;
+  const bool repeatable = last < 0 || last >= choices || choices == 1;
+  last_calls_ = least + (repeatable ? drawn(choices) : (last + 1 + drawn(choices - 1)) % choices);
+  return last_calls_;
 }
 
 Contest::Measured Contest::next() {

@@ -95,7 +95,7 @@ class Contest {
   [[nodiscard]] ContestError judge_by_reference(Side side, int set, int count, const std::string& hard = {});
   [[nodiscard]] ContestError try_hard_values();
   [[nodiscard]] ContestError compare_sides(int count);
-  [[nodiscard]] int calls_of_block() const;
+  [[nodiscard]] int calls_of_block();
   [[nodiscard]] ContestError start_sides();
   [[nodiscard]] ContestError bind_sides(int sets);
   [[nodiscard]] ContestError warm_up(double seconds);
@@ -113,6 +113,7 @@ class Contest {
   std::optional<Session> reference_;
   Workload workload_;
   int sets_ = 1;
+  int last_calls_ = 0;  // of the timed block before
   std::uint64_t round_ = 0;
   std::uint64_t secret_ = fresh_seed();  // who chose the seed on the command line could know all inputs
   int threads_ = 1;
