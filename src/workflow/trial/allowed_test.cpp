@@ -1,5 +1,5 @@
 // Which files of a project a proposal may change.
-#include "workflow/optimize/allowed.hpp"
+#include "workflow/trial/allowed.hpp"
 
 #include <gtest/gtest.h>
 
