@@ -326,13 +326,15 @@ BriefBudget budget_of(const Project& project, const std::vector<Record>& records
 
 // ---- what to do now -----------------------------------------------------------------------------------------------
 
-// Whether the working tree of the project differs from HEAD.
+// Whether a trial would find something: tracked files anywhere in the repository, new ones in the project.
 bool has_edit(const Project& project) {
-  const auto status = run_git(project.directory, {"status", "--porcelain", "--untracked-files=all", "--", "."});
-  if (!status) return false;
-  for (const std::string& line : lines_of(*status))
-    if (line.find(".cudadent/") == std::string::npos) return true;
-  return false;
+  const auto tracked = run_git(project.directory, {"status", "--porcelain", "--untracked-files=no", "--", ":/"});
+  if (tracked && !tracked->empty()) return true;
+  const auto here = run_git(project.directory, {"status", "--porcelain", "--untracked-files=all", "--", "."});
+  if (!here) return false;
+  const std::vector<std::string> lines = lines_of(*here);
+  return std::any_of(lines.begin(), lines.end(),
+                     [](const std::string& line) { return line.find(".cudadent/") == std::string::npos; });
 }
 
 // The trial of the very edit that stands in the tree; nullptr: it was not tried.
@@ -341,7 +343,7 @@ const Tried* trial_of_edit(const Project& project, const std::vector<Tried>& all
   if (!head) return nullptr;
   for (const Tried& one : all) {
     if (one.iteration->parent != *head || one.iteration->candidate.empty() || one.kept) continue;
-    if (run_git(project.directory, {"diff", "--quiet", one.iteration->candidate, "--", "."})) return &one;
+    if (run_git(project.directory, {"diff", "--quiet", one.iteration->candidate, "--", ":/"})) return &one;
   }
   return nullptr;
 }
@@ -349,7 +351,12 @@ const Tried* trial_of_edit(const Project& project, const std::vector<Tried>& all
 std::string next_of_edit(const Project& project, const Tried& tried) {
   const std::string here = project_argument(project.directory);
   const std::string git = here.empty() ? "git" : "git -C" + here;
-  if (!tried.promises()) return git + " stash push --include-untracked -- .";
+  if (!tried.promises()) {
+    std::string files;
+    for (const std::string& file : tried.iteration->files) files += " " + shell_word(":/" + file);
+    if (files.size() > most_command / 2) files = " :/";
+    return git + " stash push --include-untracked --" + files;
+  }
   const std::string why = capped(tried.iteration->hypothesis, a_source_line);
   return fmt::format("{} add --all . && {} commit -m {}", git, git, shell_word(why.empty() ? "say what it is" : why));
 }
