@@ -8,6 +8,7 @@ process's, short ones measured in bytes, and kinds of problems provoked one by o
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -309,6 +310,41 @@ def everything_else(bench: Bench) -> None:
         bench.validator.validate(answer)
 
 
+def what_agents_are_told(bench: Bench) -> None:
+    here = bench.project()
+    told = bench.ask(here, "brief", "--device", "cpu")
+    expect(told["next"] == "cudadent gate --device cpu" and told["bottleneck"] is None, f"{json.dumps(told)[:600]}")
+    expect(told["moves"]["files"] == ["kernel.cpp"], f"these may not all be edited: {told['moves']}")
+    bench.provoke("agents.other_version", here, "agents", "check")
+    written = json.loads(bench.run(here, "agents", "init", "--json").stdout)
+    bench.validator.validate(written)
+    expect(all(file["written"] for file in written["files"]), f"not written: {written}")
+    expect(bench.ask(here, "agents", "check")["exit_code"] == 0, "what was just written is of another version")
+    (here / "SKILL.md").unlink()
+    (here / "SKILL.md").symlink_to(here / "kernel.cpp")
+    before = (here / "kernel.cpp").read_text()
+    bench.provoke("agents.file_refused", here, "agents", "init")
+    expect((here / "kernel.cpp").read_text() == before, "a link was followed")
+
+
+def what_was_learned(bench: Bench) -> None:
+    here = bench.project()
+    expect(bench.ask(here, "patterns", "--learn")["trials"] == 0, "learned from nothing")
+    (here / "wrong.json").write_text("{}")
+    bench.provoke("patterns.unreadable", here, "patterns", "--import", "wrong.json")
+    for name, kept in (("one", True), ("other", False)):
+        trial = {"id": "0123456789ab", "evidence": "predicted", "rule": "grid", "move": "splits 1 -> 4", "kept": kept,
+                 "lasted": kept, "gain": 2.0}
+        digest = hashlib.sha256(json.dumps([trial], separators=(",", ":")).encode()).hexdigest()
+        (here / f"{name}.json").write_text(json.dumps({"schema_version": 1, "sha256": digest, "trials": [trial]}))
+    learned = bench.ask(here, "patterns", "--import", "one.json")["learned"]
+    expect([row["trials"] for row in learned] == [1, 1], f"a trial counts twice: {learned}")
+    bench.provoke("patterns.conflict", here, "patterns", "--import", "other.json")
+    bench.run(here, "patterns", "--export", "again.json")
+    there = bench.project()
+    expect(bench.ask(there, "patterns", "--import", str(here / "again.json"))["trials"] == 1, "an export is lost")
+
+
 def on_the_virtual_gpu(bench: Bench) -> None:
     naive = bench.root / "examples" / "attention_naive"
     copy = bench.directory / "attention_naive"
@@ -366,6 +402,8 @@ def main() -> int:
         an_interrupted_gate,
         looking_back,
         everything_else,
+        what_agents_are_told,
+        what_was_learned,
     ]
     if "--virtual" in sys.argv:
         parts.append(on_the_virtual_gpu)

@@ -10,11 +10,13 @@
 #include "workflow/advise/advise.hpp"
 #include "workflow/advise/builtin.hpp"
 #include "workflow/advise/counters.hpp"
+#include "workflow/advise/patterns.hpp"
 #include "workflow/device/selector.hpp"
 #include "workflow/gates/next.hpp"
 #include "workflow/gpu/findings.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/output/output.hpp"
+#include "workflow/verdict/evidence.hpp"
 
 namespace flashmoe::tools {
 namespace {
@@ -45,7 +47,10 @@ int run(const Flags& flags) {
   if (!profile) return fail("advise", flags.json, profile.error());
   if (const auto advised = workflow::advise(*profile, *rules); !advised)
     return fail("advise", flags.json, advised.error());
-  const std::vector<workflow::Advice> advice = ranked(*profile);
+  std::vector<workflow::Advice> advice = ranked(*profile);
+  const auto patterns = workflow::patterns_of(*project);
+  if (!patterns) return fail("advise", flags.json, patterns.error());
+  rank_by_patterns(advice, workflow::PatternPrior(*patterns, workflow::predicted_evidence));
   const std::string on = workflow::project_argument(project->directory) + " --device " + profile->device;
   // What is wrong is mended before what is slow.
   const bool wrong = !profile->findings.empty();

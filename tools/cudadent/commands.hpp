@@ -8,6 +8,7 @@
 namespace flashmoe::tools {
 
 [[nodiscard]] Command status_command();
+[[nodiscard]] Command brief_command();
 [[nodiscard]] Command doctor_command();
 [[nodiscard]] Command new_command();
 [[nodiscard]] Command gate_command();
@@ -17,6 +18,8 @@ namespace flashmoe::tools {
 [[nodiscard]] Command advise_command();
 [[nodiscard]] Command try_command();
 [[nodiscard]] Command optimize_command();
+[[nodiscard]] Command patterns_command();
+[[nodiscard]] Command agents_command();
 [[nodiscard]] Command compare_command();
 [[nodiscard]] Command first_light_command();
 [[nodiscard]] Command journal_command();
@@ -28,10 +31,11 @@ namespace flashmoe::tools {
 
 // In the order in which a newcomer meets them: --help lists them so.
 [[nodiscard]] inline std::vector<Command> all_commands() {
-  return {status_command(),  doctor_command(),      new_command(),     gate_command(),      profile_command(),
-          predict_command(), advise_command(),      run_command(),     try_command(),       optimize_command(),
-          compare_command(), first_light_command(), journal_command(), reproduce_command(), selftest_command(),
-          schema_command(),  completion_command(),  worker_command()};
+  return {status_command(),   brief_command(),     doctor_command(),   new_command(),     gate_command(),
+          profile_command(),  predict_command(),   advise_command(),   run_command(),     try_command(),
+          optimize_command(), patterns_command(),  agents_command(),   compare_command(), first_light_command(),
+          journal_command(),  reproduce_command(), selftest_command(), schema_command(),  completion_command(),
+          worker_command()};
 }
 
 }  // namespace flashmoe::tools

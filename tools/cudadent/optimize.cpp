@@ -21,14 +21,17 @@ struct Flags {
   std::optional<double> minutes{};
   workflow::AgentOptions agent;
   double agent_minutes = 10;
-  bool ask = false;
+  bool ask = false, no_patterns = false;
   JsonFlag json;
 };
 
 // Who proposes; unset: the rules.
 Result<workflow::Propose> proposer_of(const Flags& flags) {
   if (!flags.agent.command.empty()) {
+    const auto project = workflow::load_project(flags.request.project);
+    if (!project) return project.error();
     workflow::AgentOptions agent = flags.agent;
+    agent.directory = project->directory;
     agent.limit = std::chrono::seconds(std::lround(60 * flags.agent_minutes));
     return workflow::propose_by_agent(std::move(agent));
   }
@@ -44,6 +47,7 @@ int run(Flags flags) {
   flags.request.propose = std::move(*proposer);
   if (flags.iterations > 0) flags.request.max_iterations = flags.iterations;
   flags.request.max_minutes = flags.minutes;
+  flags.request.patterns = !flags.no_patterns;
   const auto report = workflow::run_optimize(flags.request);
   if (!report) return fail("optimize", flags.json, report.error());
   const bool kept = report->end != report->start;
@@ -121,6 +125,9 @@ Command optimize_command() {
                        .about = "Most minutes for one proposal",
                        .shows_default = true,
                        .range = {{0.01, 1e4}}},
+                      {.names = "--no-patterns",
+                       .value = &flags->no_patterns,
+                       .about = "Leave out what was learned (cudadent patterns)"},
                       {.names = "--seed", .value = &request.seed, .about = "Seed of the inputs (default: a new one)"},
                       json_option(flags->json, "Every iteration as JSON on stdout"),
                       {.names = "--quiet", .value = &request.quiet, .about = "No progress on stderr"}},

@@ -39,6 +39,7 @@ of both are compared, and the answer is never KEEP.
 
   KEEP                faster for sure, and by enough                            exit code 0
   REVERT              wrong, does not build, or surely not faster by enough     exit code 1
+  REFUSED             it changes what judges, too: nothing was run               exit code 1
   INCONCLUSIVE        neither; also preemption and interruption                 exit code 3
   PREDICTED           virtual GPU: right; the gain is predicted, not measured   exit code 3
   REHEARSAL           rehearsal:cuda:<n>: right; the way of a card, no card's time   exit code 3

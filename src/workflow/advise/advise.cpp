@@ -25,20 +25,36 @@ constexpr std::array line_counts{
     LineCount{"global_sectors_wasted",
               [](const ReportedLine& line) { return line.global_sectors - line.global_sectors_ideal; }}};
 
-// The source line with the largest count, as "file:line".
-std::string worst_line(const LaunchReport& launch, const std::string& count) {
-  const auto found =
-      std::find_if(line_counts.begin(), line_counts.end(), [&](const LineCount& one) { return count == one.name; });
-  if (found == line_counts.end()) return {};
-  double most = 0;
-  std::string place;
+constexpr LineCount executed{"instructions", [](const ReportedLine& line) { return line.instructions; }};
+constexpr std::size_t most_lines = 3;
+
+// The source lines with most of a count, the largest first; `all` is the sum over every line.
+std::vector<CountedLine> worst_lines(const LaunchReport& launch, const LineCount& count) {
+  double all = 0;
+  std::vector<CountedLine> found;
   for (const ReportedLine& line : launch.source_lines) {
-    if (line.line == 0 || found->of(line) <= most) continue;
-    most = found->of(line);
-    // The name alone: a profile has few files, and its text is read beside the source.
-    place = fmt::format("{}:{}", std::filesystem::path(line.file).filename().string(), line.line);
+    const double own = count.of(line);
+    all += own;
+    if (line.line > 0 && own > 0)
+      found.push_back({.file = line.file, .line = line.line, .count = count.name, .own = own});
   }
-  return place;
+  std::stable_sort(found.begin(), found.end(),
+                   [](const CountedLine& a, const CountedLine& b) { return a.own > b.own; });
+  if (found.size() > most_lines) found.resize(most_lines);
+  for (CountedLine& line : found) line.all = all;
+  return found;
+}
+
+// What a rule points at; nullptr: no count of lines.
+const LineCount* line_count_of(const Rule& rule) {
+  const auto found =
+      std::find_if(line_counts.begin(), line_counts.end(), [&](const LineCount& one) { return rule.line == one.name; });
+  return found == line_counts.end() ? nullptr : &*found;
+}
+
+// The name alone: a profile has few files, and its text is read beside the source.
+std::string place_of(const CountedLine& line) {
+  return fmt::format("{}:{}", std::filesystem::path(line.file).filename().string(), line.line);
 }
 
 std::string number(double value) {
@@ -124,10 +140,14 @@ Result<Advice> advice_of(const Rule& rule, const Values& values, double share, c
   if (!gain) return gain.error();
   // Only this launch gets faster: the others keep their share of the time.
   const double own_gain = std::max(1.0, *gain);
+  const LineCount* count = line_count_of(rule);
+  std::vector<CountedLine> lines;
+  if (launch != nullptr) lines = worst_lines(*launch, count != nullptr ? *count : executed);
   return Advice{.rule = rule.name,
                 .bottleneck = rule.bottleneck,
                 .says = rule.bottleneck + ": " + filled(rule.says, values),
-                .where = launch != nullptr ? worst_line(*launch, rule.line) : "",
+                .where = count != nullptr && !lines.empty() ? place_of(lines.front()) : "",
+                .lines = std::move(lines),
                 .fix = rule.change,
                 .phase = rule.phase,
                 .expected = {.name = rule.counter, .from = values.at(rule.counter), .to = *to},

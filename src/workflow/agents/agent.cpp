@@ -13,9 +13,11 @@
 #include "support/whole_file.hpp"
 #include "workflow/advise/counters.hpp"
 #include "workflow/compare/git.hpp"
-#include "workflow/optimize/allowed.hpp"
+#include "workflow/journal/journal.hpp"
 #include "workflow/optimize/optimize.hpp"
 #include "workflow/output/loop_json.hpp"
+#include "workflow/project/fingerprint.hpp"
+#include "workflow/trial/allowed.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
@@ -127,6 +129,46 @@ Result<FileChanges> changes_between(const fs::path& before, const fs::path& afte
   return changes;
 }
 
+// The user's files, branches and records, and the version that the loop works on: an agent that reached for them is not
+// believed, whatever it proposes.
+class Watch {
+ public:
+  Watch(const Project& version, const std::string& directory) : version_(version), directory_(directory) {
+    if (!directory_.empty()) before_ = look();
+  }
+  // What is not as it was; empty: all of it is.
+  [[nodiscard]] std::string broken() const {
+    if (directory_.empty()) return "";
+    const Seen now = look();
+    const std::vector<std::string> users = changes(before_.files, now.files);
+    if (!users.empty()) return users.front();
+    const std::vector<std::string> loops = changes(before_.version, now.version);
+    if (!loops.empty()) return loops.front() + " in the version that is worked on";
+    if (now.refs != before_.refs) return "a branch or HEAD was moved";
+    return now.journal != before_.journal ? "the journal was written to" : "";
+  }
+
+ private:
+  struct Seen {
+    Fingerprint files{}, version{};
+    std::string refs{};
+    std::optional<std::string> journal{};
+  };
+  [[nodiscard]] Seen look() const {
+    Project users;
+    users.directory = directory_;
+    const auto refs = run_git(directory_, {"for-each-ref", "refs/heads", "refs/tags"});
+    const auto head = run_git(directory_, {"rev-parse", "HEAD"});
+    return {.files = fingerprint_of(users),
+            .version = fingerprint_of(version_),
+            .refs = (refs ? *refs : "") + " " + (head ? *head : ""),
+            .journal = whole_file(Journal(directory_).path())};
+  }
+  const Project& version_;
+  std::string directory_;
+  Seen before_{};
+};
+
 struct Said {
   std::string hypothesis{}, counter{}, patch{};
   std::optional<double> to{};
@@ -186,11 +228,16 @@ Result<std::optional<Proposal>> propose(const LoopState& state, const AgentOptio
   const fs::path request = files.scratch() / "request.json";
   std::ofstream(request) << request_of(state, options);
 
+  const Watch watch(state.project, options.directory);
   const auto ran = run_process({.argv = {"sh", "-c", "exec <\"$CUDADENT_REQUEST\"\n" + options.command},
                                 .directory = (*given / files.prefix()).string(),
                                 .environment = {"CUDADENT_REQUEST=" + request.string()},
                                 .limit = options.limit});
   if (!ran) return ran.error();
+  if (const std::string broken = watch.broken(); !broken.empty()) {
+    return unreadable("the agent wrote where it may not: " + printable(broken),
+                      "see what it did (git status, cudadent journal --check) before it is asked again");
+  }
   if (!ran->ok()) {
     return unreadable(fmt::format("the agent failed: {}{}{}", ran->describe(), ran->err.empty() ? "" : ": ",
                                   printable(last_line(ran->err))),

@@ -11,7 +11,8 @@
 namespace flashmoe::workflow {
 
 struct AgentOptions {
-  std::string command{};  // for the shell
+  std::string command{};    // for the shell
+  std::string directory{};  // the user's project, which it may not write into; empty: nobody looks
   std::chrono::seconds limit{600};
 };
 

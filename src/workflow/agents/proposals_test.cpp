@@ -95,9 +95,9 @@ TEST_F(Proposals, CheatsAreNotKept) {
   none_is_kept(cheats);
 }
 // Minutes: for the night.
-TEST_F(Proposals, DISABLED_TenCheatsAreNotKept) {
-  const std::vector<Cheat> cheats = cheats_of("map", 10);
-  ASSERT_EQ(cheats.size(), 10u);
+TEST_F(Proposals, DISABLED_TwentyCheatsAreNotKept) {
+  const std::vector<Cheat> cheats = cheats_of("map", 20);
+  ASSERT_EQ(cheats.size(), 20u);
   none_is_kept(cheats);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 #include "support/clock.hpp"
 #include "workflow/advise/advise.hpp"
@@ -99,7 +100,18 @@ Result<Done> measure_host(const GateContext& context, const Task& task, Profile&
 
 // ---- what it means -----------------------------------------------------------------------------------------------
 
-void name_bottleneck(const Task& task, Profile& profile) {
+// As people see them: inside the project by their path there, else by their name alone.
+std::vector<CountedLine> in_project(const Project& project, std::vector<CountedLine> lines) {
+  namespace fs = std::filesystem;
+  for (CountedLine& line : lines) {
+    const fs::path inside = fs::path(line.file).lexically_normal().lexically_relative(project.directory);
+    const bool is_outside = inside.empty() || *inside.begin() == "..";
+    line.file = (is_outside ? fs::path(line.file).filename() : inside).string();
+  }
+  return lines;
+}
+
+void name_bottleneck(const Project& project, const Task& task, Profile& profile) {
   if (profile.advice.empty()) return;
   const Advice& first = profile.advice.front();
   auto& facts = profile.result.facts_as<ProfileFacts>();
@@ -107,6 +119,7 @@ void name_bottleneck(const Task& task, Profile& profile) {
                                      .bottleneck = first.bottleneck,
                                      .says = first.says,
                                      .where = first.where,
+                                     .lines = in_project(project, first.lines),
                                      .change = first.fix,
                                      .expected = first.expected,
                                      .expected_gain = first.gain};
@@ -125,7 +138,7 @@ void decide(GateResult& result, Outcome outcome, const std::string& code, const 
   result.summary = summary;
 }
 
-void conclude(const Task& task, Profile& profile) {
+void conclude(const Project& project, const Task& task, Profile& profile) {
   GateResult& result = profile.result;
   const std::vector<Finding>& wrong = profile.run.findings;
   if (!wrong.empty() && !task.debug) {
@@ -134,7 +147,7 @@ void conclude(const Task& task, Profile& profile) {
     result.findings = wrong;
     return decide(result, Outcome::fails, wrong.front().code, wrong.front().what);
   }
-  name_bottleneck(task, profile);
+  name_bottleneck(project, task, profile);
   const auto& facts = result.facts_as<ProfileFacts>();
   const std::string bottleneck = facts.bottleneck ? facts.bottleneck->bottleneck : "no rule finds a bottleneck";
   if (task.debug) {
@@ -169,7 +182,7 @@ Result<Profile> profile_kernel(const GateContext& context, const Task& task) {
   const bool by_launch = capabilities_of(context.device).runs == Runs::cuda_code;
   const auto counted = by_launch ? count_launches(context, task, profile) : measure_host(context, task, profile);
   if (!counted) return counted.error();
-  conclude(task, profile);
+  conclude(context.project, task, profile);
   profile.result.seconds = seconds_since(start);
   return profile;
 }

@@ -10,6 +10,7 @@
 #include "workflow/journal/facts.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/record.hpp"
+#include "workflow/project/fingerprint.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
@@ -121,6 +122,7 @@ Named<std::string> hashes_of(const GateContext& context) {
     if (auto hash = sha256_of_file(project.directory + "/" + callable->source)) put_named(hashes, role, *hash);
   }
   if (auto hash = sha256_of_file(project.file)) put_named(hashes, "cudadent.toml", *hash);
+  put_named(hashes, hash_of_sources, sources_hash(project));
   return hashes;
 }
 

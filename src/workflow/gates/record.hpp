@@ -29,6 +29,8 @@ struct Record;
 // What may explain that a baseline is faster or slower than it was.
 [[nodiscard]] BaselineFacts baseline_facts(const Project& project, const Runnable& baseline);
 
+// Under which a record keeps sources_hash().
+inline constexpr const char* hash_of_sources = "sources";
 // Of what was built and of the project's file, by role.
 [[nodiscard]] Named<std::string> hashes_of(const GateContext& context);
 // Into the journal, or only as it would be there; `problem` says why it could not be written.

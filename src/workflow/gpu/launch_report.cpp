@@ -61,6 +61,7 @@ LaunchReport launch_from(const Json& json) {
   for (const Json& line : list_in(json, "source_lines"))
     launch.source_lines.push_back({.file = text_in(line, "file"),
                                    .line = integer_in(line, "line"),
+                                   .instructions = number_in(line, "ptx_inst_executed"),
                                    .shared_bank_conflicts = number_in(line, "shared_bank_conflicts"),
                                    .global_sectors = number_in(line, "global_sectors"),
                                    .global_sectors_ideal = number_in(line, "global_sectors_ideal")});

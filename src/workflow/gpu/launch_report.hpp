@@ -56,6 +56,7 @@ struct ReportedFinding {
 struct ReportedLine {
   std::string file{};
   int line = 0;
+  double instructions = 0;  // PTX, executed by warps
   double shared_bank_conflicts = 0;
   double global_sectors = 0, global_sectors_ideal = 0;
 };

@@ -13,21 +13,23 @@
 #include "workflow/project/project.hpp"
 #include "workflow/runner/runner.hpp"
 #include "workflow/verdict/counter_change.hpp"
+#include "workflow/verdict/profile_facts.hpp"
 #include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 
 // What a rule makes of the counters of a launch.
 struct Advice {
-  std::string rule{};             // "grid"
-  std::string bottleneck{};       // "the grid is too small"
-  std::string says{};             // what was counted, in words with figures
-  std::string where{};            // file:line, when one line is to blame
-  std::string fix{};              // the one change
-  std::string phase{};            // of Thresholds::least_gain
-  CounterChange expected{};       // the counter that has to move, and how far at least
-  std::string stays_when_fake{};  // the counter that a change in name only leaves as it is
-  double gain = 1;                // expected factor on the time of all launches: an estimate from counts
+  std::string rule{};                // "grid"
+  std::string bottleneck{};          // "the grid is too small"
+  std::string says{};                // what was counted, in words with figures
+  std::string where{};               // file:line, when one line is to blame
+  std::vector<CountedLine> lines{};  // with most of what the rule points at, else of the instructions; at most three
+  std::string fix{};                 // the one change
+  std::string phase{};               // of Thresholds::least_gain
+  CounterChange expected{};          // the counter that has to move, and how far at least
+  std::string stays_when_fake{};     // the counter that a change in name only leaves as it is
+  double gain = 1;                   // expected factor on the time of all launches: an estimate from counts
 };
 
 // A rule that could not be asked of a launch.

@@ -58,11 +58,21 @@ void describe(Io& io, Of<CounterChange> auto& change) {
 }
 
 template <class Io>
+void describe(Io& io, Of<CountedLine> auto& line) {
+  io("file", line.file);
+  io("line", line.line);
+  io("count", line.count);
+  io("own", line.own);
+  io("all", line.all);
+}
+
+template <class Io>
 void describe(Io& io, Of<BottleneckFacts> auto& bottleneck) {
   io("rule", bottleneck.rule);
   io("bottleneck", bottleneck.bottleneck);
   io("says", bottleneck.says);
   io.if_any("where", bottleneck.where);
+  io.if_any("lines", bottleneck.lines);
   io("change", bottleneck.change);
   io("expected", bottleneck.expected);
   io("expected_gain", bottleneck.expected_gain);

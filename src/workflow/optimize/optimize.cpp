@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "support/clock.hpp"
 #include "support/process.hpp"
 #include "workflow/advise/counters.hpp"
+#include "workflow/advise/patterns.hpp"
 #include "workflow/compare/git.hpp"
 #include "workflow/compare/run_compare.hpp"
 #include "workflow/compare/versions.hpp"
@@ -18,13 +20,13 @@
 #include "workflow/gates/gates.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
-#include "workflow/optimize/allowed.hpp"
 #include "workflow/optimize/candidates.hpp"
 #include "workflow/optimize/decision.hpp"
 #include "workflow/optimize/stop.hpp"
 #include "workflow/predict/prediction.hpp"
 #include "workflow/project/point.hpp"
 #include "workflow/runner/inputs.hpp"
+#include "workflow/trial/allowed.hpp"
 #include "workflow/trial/trial.hpp"
 #include "workflow/verdict/codes.hpp"
 
@@ -33,7 +35,6 @@ namespace {
 
 constexpr std::size_t screened_at_once = 12;  // proposals of one bottleneck that are counted before one is tried
 constexpr int most_failures_in_a_row = 3;     // of a proposer or the machine, before the loop gives up on it
-constexpr const char* word_of_refused = "REFUSED";
 constexpr const char* advance = "advance";
 
 // Launch after launch, on the SM that executes most of it.
@@ -61,11 +62,12 @@ std::optional<CounterChange> largest_decrease(const ProfileRun& before, const Co
 
 class Loop {
  public:
-  Loop(OptimizeRequest request, Project project, DeviceSelector device, RuleSet rules)
+  Loop(OptimizeRequest request, Project project, DeviceSelector device, RuleSet rules, PatternPrior prior)
       : request_(std::move(request)),
         project_(std::move(project)),
         device_(std::move(device)),
         rules_(std::move(rules)),
+        prior_(std::move(prior)),
         journal_(project_.directory) {}
 
   Result<OptimizeReport> run() {
@@ -197,6 +199,7 @@ class Loop {
     now_ = {.cycles = *cycles, .predicted = predicted};
     if (const auto advised = advise(profile_, rules_); !advised) return advised.error();
     advice_ = ranked(profile_);
+    rank_by_patterns(advice_, prior_);
     if (!advice_.empty() && report_.bottlenecks.empty()) name_bottleneck(advice_.front().rule);
     return Done{};
   }
@@ -248,7 +251,7 @@ class Loop {
 
   Result<Done> refuse(const Proposal& proposal, const Diagnostic& why) {
     Record record = record_of_this_run();
-    record.verdict = word_of_refused;
+    record.verdict = refused_word;
     IterationRecord iteration{.proposer = proposal.proposer,
                               .hypothesis = proposal.hypothesis,
                               .parent = current_,
@@ -302,6 +305,13 @@ class Loop {
     return gain >= std::max(least ? *least : 0, least_believed_gain);
   }
 
+  // What it promises, times the chance that what was learned gives it.
+  [[nodiscard]] double worth(const Candidate& candidate) {
+    const double gain = -std::log(factor(now_, counted_[candidate.change.commit]));
+    if (prior_.knows_nothing()) return gain;
+    return gain * prior_.chance(candidate.proposal.rule, move_in(candidate.proposal.hypothesis));
+  }
+
   // Those that promise something, the most promising first. A neighbour foretells what was counted of it.
   void screen(std::vector<Candidate>& candidates) {
     count_candidates(counting(), candidates, counted_);
@@ -311,9 +321,8 @@ class Loop {
       if (!promises(candidate.proposal, counted)) return true;
       return foretold && !moved_as_foretold(*foretold, counted.counters.at(foretold->name));
     });
-    std::stable_sort(candidates.begin(), candidates.end(), [this](const Candidate& a, const Candidate& b) {
-      return factor(now_, counted_[a.change.commit]) < factor(now_, counted_[b.change.commit]);
-    });
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [this](const Candidate& a, const Candidate& b) { return worth(a) > worth(b); });
     for (Candidate& candidate : candidates) {
       if (!candidate.proposal.predicted)
         candidate.proposal.predicted = largest_decrease(profile_, counted_[candidate.change.commit]);
@@ -400,6 +409,7 @@ class Loop {
   Project project_;
   DeviceSelector device_;
   RuleSet rules_;
+  PatternPrior prior_;
   Journal journal_;
   OptimizeReport report_{};
   std::string current_{};
@@ -432,7 +442,10 @@ Result<OptimizeReport> run_optimize(const OptimizeRequest& request) {
   if (const auto available = device_available(*device); !available) return available.error();
   auto rules = rules_for(*project);
   if (!rules) return rules.error();
-  return Loop(request, std::move(*project), std::move(*device), std::move(*rules)).run();
+  const auto patterns = request.patterns ? patterns_of(*project) : std::vector<PatternTrial>{};
+  if (!patterns) return patterns.error();
+  PatternPrior prior(*patterns, has_clock(*device) ? measured_evidence : predicted_evidence);
+  return Loop(request, std::move(*project), std::move(*device), std::move(*rules), std::move(prior)).run();
 }
 
 }  // namespace flashmoe::workflow

@@ -25,7 +25,8 @@ struct OptimizeRequest {
   std::optional<double> dollars_a_per_cent{};  // what a gain of 1 % is worth: stop when the next iteration costs more
   std::uint64_t seed = 0;
   bool quiet = false;
-  Propose propose{};  // unset: the rules, then a search, over the project's tunables
+  bool patterns = true;  // what was learned (advise/patterns.hpp) ranks what is tried
+  Propose propose{};     // unset: the rules, then a search, over the project's tunables
 };
 
 struct Iteration {

@@ -30,6 +30,11 @@ constexpr std::array shapes{
     Shape{"status", "status",
           "directory:string project:string|null records:integer last_comparison:string|null devices:array "
           "left_out?:integer"},
+    Shape{"brief", "brief",
+          "project:string device:string run?:string state?:object bottleneck?:object|null no_bottleneck?:string "
+          "moves?:object budget?:object failed?:array failed_more?:integer untrusted?:array left_out?:integer"},
+    Shape{"patterns", "patterns", "trials:integer learned?:array shipped?:array left_out?:integer"},
+    Shape{"agents", "agents", "version:string files:array left_out?:integer"},
     Shape{"doctor", "doctor",
           "gate:string outcome:outcome summary:string seconds:number findings:findings data:object evidence:evidence"},
     Shape{"doctor short", "doctor",

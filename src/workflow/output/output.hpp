@@ -11,6 +11,7 @@
 namespace flashmoe::workflow {
 
 struct Advice;
+struct Briefing;
 struct BundleCheck;
 struct CompareReport;
 struct DoctorReport;
@@ -18,6 +19,9 @@ struct FirstLightReport;
 struct GateRun;
 struct JournalState;
 struct OptimizeReport;
+struct PatternCount;
+struct PatternTrial;
+struct Practice;
 struct Profile;
 struct ProfileRun;
 struct ProgramRun;
@@ -56,6 +60,10 @@ struct TrialReport;
 [[nodiscard]] std::string summary_json(const Answer& answer, const RunSummary& summary);
 [[nodiscard]] std::string runs_json(const Answer& answer, const std::vector<RunSummary>& runs);
 [[nodiscard]] std::string completion_json(const Answer& answer, const std::string& shell, const std::string& script);
+[[nodiscard]] std::string patterns_json(const Answer& answer, const std::vector<PatternTrial>& trials,
+                                        const std::vector<PatternCount>& counts,
+                                        const std::vector<Practice>& practices);
+[[nodiscard]] std::string briefing_json(const Answer& answer, const Briefing& briefing);
 [[nodiscard]] std::string status_json(const Answer& answer, const StatusReport& report);
 
 // The JSON Schema of cudadent.toml, from the same table the reader uses.

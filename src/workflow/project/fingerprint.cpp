@@ -53,6 +53,12 @@ Fingerprint fingerprint_of(const Project& project) {
   return found;
 }
 
+std::string sources_hash(const Project& project) {
+  std::string all;
+  for (const auto& [path, hash] : fingerprint_of(project)) all += hash + " " + path + "\n";
+  return sha256_hex(all);
+}
+
 std::vector<std::string> changes(const Fingerprint& before, const Fingerprint& after) {
   std::vector<std::string> sentences;
   for (const auto& [path, hash] : after) {

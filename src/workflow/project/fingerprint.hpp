@@ -16,6 +16,8 @@ namespace flashmoe::workflow {
 using Fingerprint = std::map<std::string, std::string>;  // path in the project -> SHA-256
 
 [[nodiscard]] Fingerprint fingerprint_of(const Project& project);
+// All of it as one hash: the same files, the same hash. What compilers read from elsewhere is not in it.
+[[nodiscard]] std::string sources_hash(const Project& project);
 // Sentences: "numpy.py was not there before", "kernel.cpp was changed", "helper.py is gone".
 [[nodiscard]] std::vector<std::string> changes(const Fingerprint& before, const Fingerprint& after);
 

@@ -8,25 +8,15 @@
 #include "support/clock.hpp"
 #include "support/text.hpp"
 #include "workflow/compare/versions.hpp"
+#include "workflow/device/selector.hpp"
 #include "workflow/gates/next.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
+#include "workflow/trial/allowed.hpp"
+#include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
-
-// Files of the patch that judge, and so do not count: HEAD's are used.
-std::vector<std::string> judges_in(const Project& project, const Snapshot& snapshot) {
-  std::vector<std::string> found;
-  for (const Callable* callable : {&project.reference, &project.baseline, &project.torch_baseline}) {
-    for (const std::string& file : snapshot.files) {
-      const bool same =
-          !callable->source.empty() && (file == callable->source || file.ends_with("/" + callable->source));
-      if (same && std::find(found.begin(), found.end(), file) == found.end()) found.push_back(file);
-    }
-  }
-  return found;
-}
 
 std::string next_command(const TrialReport& report, const TrialRequest& request, const Project& tried) {
   const std::string project = project_argument(tried.directory);
@@ -41,7 +31,7 @@ std::string next_command(const TrialReport& report, const TrialRequest& request,
   if (predicted || report.word == counters_moved || report.word == counters_not_moved) {
     return fmt::format("cudadent profile{}{}", project, device);
   }
-  if (report.word == name_of(Decision::revert)) {
+  if (report.word == name_of(Decision::revert) || report.word == refused_word) {
     std::string files;
     for (const std::string& file : report.snapshot.files) files += " " + shell_word(":/" + file);
     return fmt::format("git{} stash push --include-untracked --{}", at, files);
@@ -103,6 +93,24 @@ void judge_gates(TrialReport& report) {
   report.code = report.gates.code;
 }
 
+// Before anything is built: an edit that changes what judges, too.
+Result<TrialReport> refuse(const Project& project, TrialReport report, const TrialRequest& request,
+                           const std::string& judges) {
+  const auto device = select_device(request.device);
+  if (!device) return device.error();
+  report.gates.device = device->to_string();
+  report.gates.summary = "refused: " + judges + ", and no change of a kernel may";
+  report.word = refused_word;
+  report.outcome = Outcome::fails;
+  report.code = codes::proposal_not_allowed;
+  report.notes.push_back(report.gates.summary + "; commit what judges by itself first, where that is meant");
+  report.next = next_command(report, request, project);
+  auto record = Journal(project.directory).append(record_of(request, project, report, 0));
+  if (!record) return record.error();
+  report.record = std::move(*record);
+  return report;
+}
+
 }  // namespace
 
 Result<TrialReport> run_trial(const TrialRequest& request, Progress& progress) {
@@ -117,10 +125,8 @@ Result<TrialReport> try_change(const Project& project, Snapshot change, const Tr
                                Progress& progress) {
   const auto began = std::chrono::steady_clock::now();
   TrialReport report{.snapshot = std::move(change)};
-  for (const std::string& file : judges_in(project, report.snapshot)) {
-    report.notes.push_back(file +
-                           " is changed too: what is right is still judged by HEAD's; commit it by itself first");
-  }
+  if (const std::string judges = judging_change(project, report.snapshot); !judges.empty())
+    return refuse(project, std::move(report), request, judges);
   {
     const auto candidate = resolve_version(project, report.snapshot.commit);
     if (!candidate) return candidate.error();

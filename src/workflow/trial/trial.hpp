@@ -48,11 +48,13 @@ struct TrialReport {
   std::optional<CompareReport> comparison{};  // unset: a gate did not hold
   Record record{};
   std::vector<std::string> notes{};
-  std::string word{};  // KEEP, REVERT, INCONCLUSIVE, PREDICTED, COUNTERS MOVED, COUNTERS NOT MOVED
+  std::string word{};  // KEEP, REVERT, REFUSED, INCONCLUSIVE, PREDICTED, COUNTERS MOVED, COUNTERS NOT MOVED
   Outcome outcome = Outcome::could_not_run;
   std::string code{};  // why it does not hold; empty: it does
   std::string next{};  // the command to type now
 };
+
+inline constexpr const char* refused_word = "REFUSED";  // it may not be tried
 
 inline constexpr int trial_steps = 2 + compare_steps;
 

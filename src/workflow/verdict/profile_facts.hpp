@@ -11,14 +11,24 @@
 
 namespace flashmoe::workflow {
 
+// A line of the source, and what of a count is its own.
+struct CountedLine {
+  std::string file{};  // in the project
+  int line = 0;
+  std::string count{};  // "global_sectors"
+  double own = 0, all = 0;
+  bool operator==(const CountedLine&) const = default;
+};
+
 struct BottleneckFacts {
-  std::string rule{};        // "grid"
-  std::string bottleneck{};  // "the grid is too small"
-  std::string says{};        // the evidence, in words with figures
-  std::string where{};       // file:line, when one line is to blame
-  std::string change{};      // the one change
-  CounterChange expected{};  // the counter that has to move, and how far at least
-  double expected_gain = 1;  // factor on the time: an estimate
+  std::string rule{};                // "grid"
+  std::string bottleneck{};          // "the grid is too small"
+  std::string says{};                // the evidence, in words with figures
+  std::string where{};               // file:line, when one line is to blame
+  std::vector<CountedLine> lines{};  // of the kernel that it is about: those with most, at most three
+  std::string change{};              // the one change
+  CounterChange expected{};          // the counter that has to move, and how far at least
+  double expected_gain = 1;          // factor on the time: an estimate
   bool operator==(const BottleneckFacts&) const = default;
 };
 
