@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <random>
@@ -52,7 +53,8 @@ void ProgressValue::take(const std::string& line) {
   steps_ = std::max(steps, steps_);
   // A step begins a tenth behind its predecessor's end; each further line comes a tenth of the rest closer to its own.
   const double begun = step - 0.9;
-  value_ = begun > value_ ? begun : value_ + 0.1 * std::max(0.0, step - value_);
+  const double end = std::floor(value_) + 1;
+  value_ = begun > value_ ? begun : value_ + 0.1 * (end - value_);
 }
 
 JobState Jobs::state_of(const Job& job) {

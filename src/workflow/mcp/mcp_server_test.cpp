@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <thread>
@@ -85,6 +86,7 @@ class McpServer : public testing::Test {
   Server make() {
     fs::create_directories(root() / "inner");
     fs::create_directories(root().parent_path() / "outside");
+    std::ofstream(root().parent_path() / "outside" / "cudadent.toml") << "name = \"outside\"\n";
     fs::create_directory_symlink(root().parent_path() / "outside", root() / "link");
     return {{.root = root().string(), .version = "1.2.3", .answer_within = std::chrono::milliseconds(200)},
             [this](const std::vector<std::string>& command_line) -> Result<std::unique_ptr<Child>> {

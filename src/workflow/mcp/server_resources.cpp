@@ -72,7 +72,7 @@ std::vector<Link> Server::links_of(const Job& job) const {
   if (!job.answer.record.empty()) {
     links.push_back({record_uri(job), "record " + job.answer.record, "The whole record", json_type});
   }
-  if (job.tool->asks_for_all) {
+  if (job.tool->asks_for_all && !job.answer.is_whole) {
     links.push_back({place + "/answer", "answer of " + job.id, "The whole answer", json_type});
   }
   if (job.answer.is_error && !job.log.empty()) {

@@ -14,22 +14,28 @@ namespace {
 
 constexpr std::size_t most_bytes = most_text_tokens * bytes_per_token;
 constexpr std::size_t room_for_words = 700;  // the heading, the notice and the links
-constexpr std::size_t most_text_bytes_each = 1000;
+constexpr std::size_t most_text_bytes_each = 400;
+constexpr std::size_t most_next_bytes = 1000;
 constexpr std::size_t most_whole_bytes = std::size_t{256} << 10;
 constexpr std::size_t most_nested_bytes = std::size_t{16} << 20;
 
-// Quoting adds marks, and JSON escapes backslashes: what does not fit then is shortened further.
-Json shaped(const Json& answer) {
-  Json shown = answer;
+// Of what a command says, with `structured` and `is_whole`. Quoting adds marks, and JSON escapes backslashes: what does
+// not fit then is shortened further.
+ToolAnswer shaped(const Json& said) {
+  Json shown = said;
   make_visible(shown, most_text_bytes_each);
-  if (!shown.contains("left_out") || !shown["left_out"].is_number_unsigned()) shown.erase("left_out");
+  shown["next"] = visible(text_in(said, "next"), most_next_bytes);
+  if (shown.contains("left_out") && !shown["left_out"].is_number_unsigned()) shown.erase("left_out");
+  ToolAnswer answer;
   for (std::size_t budget = most_bytes - room_for_words; budget >= 500; budget -= 200) {
-    Json fitted = shown;
-    shorten(fitted, budget);
-    quote_sentences(fitted);
-    if (one_line(fitted).size() <= most_bytes - room_for_words) return fitted;
+    answer.structured = shown;
+    shorten(answer.structured, budget);
+    answer.is_whole = answer.structured == said;
+    quote_sentences(answer.structured);
+    if (one_line(answer.structured).size() <= most_bytes - room_for_words) return answer;
   }
-  return picked(shown, {"schema_version", "command", "exit_code", "code"});
+  answer.structured = picked(shown, {"schema_version", "command", "exit_code", "code"});
+  return answer;
 }
 
 bool is_an_answer(const Json& json) {
@@ -60,9 +66,9 @@ ToolAnswer error_answer(const Tool& tool, const Diagnostic& problem) {
   const ProblemCode& row = row_of(problem.code);
   const Answer answer{
       .command = tool.name, .exit_code = exit_code(problem), .code = row.code, .next = row.next, .is_short = true};
-  ToolAnswer made;
-  made.whole = error_json(answer, problem);
-  made.structured = shaped(parse_json(made.whole));
+  const std::string whole = error_json(answer, problem);
+  ToolAnswer made = shaped(parse_json(whole));
+  made.whole = whole;
   made.is_error = true;
   return made;
 }
@@ -76,15 +82,17 @@ ToolAnswer answer_of(const Tool& tool, const Finished& finished) {
                                .fix = "read the job's log",
                                .code = codes::could_not_run});
   }
-  ToolAnswer answer;
-  answer.structured = shaped(json);
+  ToolAnswer answer = shaped(json);
   const int code = integer_in(json, "exit_code");
   answer.is_error = code == static_cast<int>(ExitCode::usage) || code == static_cast<int>(ExitCode::could_not_run);
   answer.record = visible(text_in(json, "id"), 100);
-  Json whole = json;
-  make_visible(whole, most_whole_bytes);
-  answer.whole = indented(whole);
-  if (answer.whole.size() > most_whole_bytes) answer.whole = indented(answer.structured);
+  if (finished.out.size() > most_whole_bytes) {
+    answer.whole = indented(answer.structured);
+  } else {
+    Json whole = json;
+    make_visible(whole, most_whole_bytes);
+    answer.whole = indented(whole);
+  }
   return answer;
 }
 

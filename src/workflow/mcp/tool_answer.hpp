@@ -18,6 +18,7 @@ inline constexpr std::size_t bytes_per_token = 3;
 
 struct ToolAnswer {
   Json structured = Json::object();
+  bool is_whole = true;   // nothing of what the command said was left out
   bool is_error = false;  // of the call; a kernel that does not hold is an answer
   std::string record{};   // id of what was recorded; empty: nothing
   std::string whole{};    // what the command printed, made visible
