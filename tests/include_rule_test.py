@@ -31,7 +31,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("optimize", "selftest"),  # the loop over trials; the tool's own error rates
         ("report",),  # for people
         ("output",),  # for machines: --json
-        ("agents",),  # doors for others
+        ("agents", "mcp"),  # doors for others
     ),
     "src/vgpu": (("ptx", "memory"), ("ir",), ("exec",), ("observe",), ("driver", "nvjitlink", "nvml"), ("cudart",)),
 }
@@ -100,8 +100,9 @@ MAY_INCLUDE: dict[str, frozenset[str]] = {
 ONLY_PUBLIC_HEADERS = frozenset({"python", "include"})
 # A test beside the code may also include these, and the rooms beside its own: nothing links against a test.
 TESTS_MAY_ALSO_INCLUDE = frozenset({"src/kernels/reference", "tests"})
-# JSON is how a record or an answer is written, not how the workflow thinks: its type stands in no other header there.
-JSON_IN_HEADERS = frozenset({f"src/workflow/{room}" for room in ("journal", "report", "output")})
+# JSON is how a record, an answer or a message is written, not how the workflow thinks: its type stands in no other
+# header there.
+JSON_IN_HEADERS = frozenset({f"src/workflow/{room}" for room in ("journal", "report", "output", "mcp")})
 JSON_TYPE = re.compile(r"\bJson\b|\bnlohmann\b|support/json")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # The binding is python/'s business; no kernel source knows a framework type.

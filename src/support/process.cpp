@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -140,13 +141,15 @@ struct Conversation::State {
   }
 
   bool ended_within(std::chrono::milliseconds limit, Finished& finished) {
+    constexpr std::chrono::milliseconds step{10};
     const auto deadline = Clock::now() + limit;
-    while (Clock::now() < deadline) {
-      if (wait(std::chrono::milliseconds(10))) return true;
+    for (;;) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+      if (wait(std::clamp(left, std::chrono::milliseconds(0), step))) return true;
       drain(ends.out, buffer);
       drain(ends.err, finished.err);
+      if (left.count() <= 0) return false;
     }
-    return false;
   }
 
   void end(Finished& finished) {
@@ -242,6 +245,17 @@ Result<std::string> Conversation::receive(std::chrono::milliseconds limit) {
     drain(state.ends.err, finished_.err);
     if (ended) settle();
   }
+}
+
+bool Conversation::ends_within(std::chrono::milliseconds limit) {
+  if (!state_ || state_->settled) return true;
+  if (!state_->ended_within(limit, finished_)) return false;
+  settle();
+  return true;
+}
+
+void Conversation::ask_to_end() {
+  if (state_ && !state_->settled) order(state_->ends.lifeline, 'T');
 }
 
 Finished Conversation::stop() {

@@ -59,9 +59,12 @@ class Conversation {
   // One line without its end. A diagnostic when the child ended, crashed, was too late or the parent was interrupted;
   // the group is dead then, and `finished()` says how it went.
   [[nodiscard]] Result<std::string> receive(std::chrono::milliseconds limit);
-  Finished stop();  // closes its stdin, waits shortly, then kills
-  [[nodiscard]] const Finished& finished() const { return finished_; }
-  [[nodiscard]] pid_t pid() const;         // -1 when there is none
+  // Reads what it prints, for so long at most; true: it has ended, and `finished()` says how. It may go on otherwise.
+  [[nodiscard]] bool ends_within(std::chrono::milliseconds limit);
+  void ask_to_end();                                                    // SIGTERM to its group
+  Finished stop();                                                      // closes its stdin, waits shortly, then kills
+  [[nodiscard]] const Finished& finished() const { return finished_; }  // while it runs: what it wrote to stderr so far
+  [[nodiscard]] pid_t pid() const;                                      // -1 when there is none
   [[nodiscard]] pid_t supervisor() const;  // above the child and all its descendants; -1 when there is none
 
  private:

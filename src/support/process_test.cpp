@@ -165,6 +165,31 @@ TEST(Conversation, DiesWithItsObject) {
   EXPECT_EQ(settled_count(seconds, 0), 0);
 }
 
+TEST(Conversation, IsWatchedWithoutBeingEnded) {
+  auto talk = Conversation::start({.argv = {"sh", "-c", "echo begun >&2; read line; echo $line; exit 3"}});
+  ASSERT_TRUE(talk);
+  while (talk->finished().err.empty()) ASSERT_FALSE(talk->ends_within(milliseconds(0)));
+  EXPECT_EQ(talk->finished().err, "begun\n");
+  ASSERT_TRUE(talk->send("last words"));
+  ASSERT_TRUE(talk->ends_within(patience));
+  EXPECT_TRUE(talk->ends_within(milliseconds(0)));
+  const Finished finished = talk->stop();
+  EXPECT_EQ(finished.exit_code, 3);
+  EXPECT_EQ(finished.out, "last words\n");
+}
+
+TEST(Conversation, EndsByItselfWhenAsked) {
+  auto talk = Conversation::start({.argv = {"sh", "-c", "trap 'echo tidy; exit 5' TERM; echo ready >&2; read line"}});
+  ASSERT_TRUE(talk);
+  while (talk->finished().err.empty()) ASSERT_FALSE(talk->ends_within(milliseconds(0)));
+  talk->ask_to_end();
+  ASSERT_TRUE(talk->ends_within(patience));
+  talk->ask_to_end();  // of no meaning now
+  const Finished finished = talk->stop();
+  EXPECT_EQ(finished.exit_code, 5);
+  EXPECT_EQ(finished.out, "tidy\n");
+}
+
 TEST(Conversation, GivesOnlyTheNamedDescriptors) {
   std::array<int, 2> kept{};
   std::array<int, 2> other{};

@@ -59,27 +59,28 @@ Json* largest_list(Json& json, std::size_t& largest) {
   return found;
 }
 
-// Long texts first, then the ends of lists, then whole fields from behind: what matters most stands first.
-void fit(Json& json) {
+}  // namespace
+
+void shorten(Json& json, std::size_t most_bytes) {
   for (const std::size_t most : {long_text, short_text}) {
-    if (size_of(json) <= most_short_bytes) return;
+    if (size_of(json) <= most_bytes) return;
     for (auto& [key, value] : json.items()) {
       if (!is_kept_whole(key)) cut_texts(value, most);
     }
     std::size_t left_out = 0;
     // Room for the word that says so.
-    while (size_of(json) > most_short_bytes - 24) {
+    while (size_of(json) > most_bytes - 24) {
       std::size_t largest = 0;
       Json* list = largest_list(json, largest);
       if (list == nullptr || largest < 64) break;
       // By halves while it is far too long: a journal may have thousands of records.
-      const std::size_t drop = size_of(json) > 2 * most_short_bytes ? (list->size() + 1) / 2 : 1;
+      const std::size_t drop = size_of(json) > 2 * most_bytes ? (list->size() + 1) / 2 : 1;
       list->erase(list->end() - static_cast<std::ptrdiff_t>(drop), list->end());
       left_out += drop;
     }
     if (left_out > 0) json["left_out"] = json.value("left_out", std::size_t{0}) + left_out;
   }
-  while (size_of(json) > most_short_bytes) {
+  while (size_of(json) > most_bytes) {
     std::string last;
     for (const auto& [key, value] : json.items()) {
       if (!is_kept_whole(key)) last = key;
@@ -89,8 +90,6 @@ void fit(Json& json) {
   }
 }
 
-}  // namespace
-
 std::string written(const Answer& answer, const Json& body) {
   Json json = {{"schema_version", answer_schema_version}, {"command", answer.command}, {"exit_code", answer.exit_code}};
   json["code"] = answer.code.empty() ? Json(nullptr) : Json(answer.code);
@@ -99,7 +98,7 @@ std::string written(const Answer& answer, const Json& body) {
     if (!json.contains(key)) json[key] = value;
   }
   if (!answer.is_short) return indented(json);
-  fit(json);
+  shorten(json, most_short_bytes);
   return one_line(json) + "\n";
 }
 

@@ -24,6 +24,10 @@ struct Answer {
 // The answer's own fields, then the body's.
 [[nodiscard]] std::string written(const Answer& answer, const Json& body);
 
+// The answer in at most so many bytes on one line: long texts are cut first, then the ends of lists, then whole fields
+// from behind, since what matters most stands first. "left_out" counts what lists lost.
+void shorten(Json& answer, std::size_t most_bytes);
+
 // The fields of these names that are there, in this order.
 [[nodiscard]] Json picked(const Json& from, std::initializer_list<const char*> keys);
 

@@ -1,4 +1,5 @@
 // The shape of every answer as JSON Schema (draft 2020-12). One row a shape: a command may answer in several.
+#include <algorithm>
 #include <array>
 #include <sstream>
 #include <string_view>
@@ -116,6 +117,7 @@ constexpr std::array shapes{
           true},
     Shape{"selftest short", "selftest",
           "verdict:string seconds?:number evidence?:evidence checks?:array left_out?:integer"},
+    Shape{"mcp", "mcp", "root:string tools:array config:object left_out?:integer"},
     Shape{"codes", "schema", "codes:array left_out?:integer"},
     Shape{"completion", "completion", "shell:string script:string left_out?:integer"}};
 
@@ -204,7 +206,26 @@ Json definitions() {
   return defs;
 }
 
+bool has_short_shape(std::string_view command) {
+  return std::any_of(shapes.begin(), shapes.end(),
+                     [&](const Shape& shape) { return shape.name == std::string(command) + " short"; });
+}
+
 }  // namespace
+
+Json short_answers_schema(const std::string& command, const std::string& also) {
+  Json any = Json::array();
+  for (const Shape& shape : shapes) {
+    const bool is_error = *shape.command == '\0';
+    if (!is_error && (shape.command != command || (shape.name == command && has_short_shape(command)))) continue;
+    Json schema = shape_schema(shape);
+    add_fields(also, schema["properties"], schema["required"]);
+    any.push_back(std::move(schema));
+  }
+  Json defs = definitions();
+  defs["code"] = {{"type", "string"}};
+  return {{"type", "object"}, {"anyOf", std::move(any)}, {"$defs", std::move(defs)}};
+}
 
 std::string answers_schema_json() {
   Json any = Json::array();

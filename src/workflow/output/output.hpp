@@ -70,6 +70,9 @@ struct TrialReport;
 [[nodiscard]] std::string schema_json();
 // The JSON Schema of all answers above.
 [[nodiscard]] std::string answers_schema_json();
+// Of one command's short answers and its errors, small enough to be sent around: codes are texts there. `also` are
+// fields, "name:type name?:type", that each of them has or may have besides.
+[[nodiscard]] Json short_answers_schema(const std::string& command, const std::string& also);
 // The table of codes.
 [[nodiscard]] std::string codes_json(const Answer& answer);
 
