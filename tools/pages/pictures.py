@@ -27,7 +27,7 @@ import terminal
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 FIGURES = ROOT / "docs" / "benchmarks.md"
-JOURNEY = PICTURES / "journey.jsonl"  # records of examples/attention_journey, optimized
+JOURNEY = PICTURES / "journey.jsonl"  # records of a loop over examples/attention_journey
 CLIENTS = ROOT / "build" / "venv-clients" / "bin"
 # What the commands read, and git's own to make a commit that has no clock in it.
 STAGE = ("examples", "src/kernels/cuda")
