@@ -53,6 +53,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "src/workflow/predict": frozenset({"src/devices", "src/images", "src/predict"}),
     "src/workflow/card": frozenset({"src/devices", "src/predict", "src/runtime"}),
     "src/workflow/gates": frozenset({"src/devices", "src/images"}),
+    "src/workflow/report": frozenset({"src/devices"}),
     "src/workflow/output": frozenset({"src/devices"}),
     # The virtual GPU's only other edge is the driver ABI, at load time.
     "src/vgpu/observe": frozenset({"src/devices"}),

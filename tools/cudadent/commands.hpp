@@ -23,6 +23,7 @@ namespace flashmoe::tools {
 [[nodiscard]] Command compare_command();
 [[nodiscard]] Command first_light_command();
 [[nodiscard]] Command journal_command();
+[[nodiscard]] Command report_command();
 [[nodiscard]] Command reproduce_command();
 [[nodiscard]] Command mcp_command();
 [[nodiscard]] Command selftest_command();
@@ -32,11 +33,11 @@ namespace flashmoe::tools {
 
 // In the order in which a newcomer meets them: --help lists them so.
 [[nodiscard]] inline std::vector<Command> all_commands() {
-  return {status_command(),      brief_command(),    doctor_command(),    new_command(),      gate_command(),
-          profile_command(),     predict_command(),  advise_command(),    run_command(),      try_command(),
-          optimize_command(),    patterns_command(), agents_command(),    mcp_command(),      compare_command(),
-          first_light_command(), journal_command(),  reproduce_command(), selftest_command(), schema_command(),
-          completion_command(),  worker_command()};
+  return {status_command(),      brief_command(),      doctor_command(), new_command(),       gate_command(),
+          profile_command(),     predict_command(),    advise_command(), run_command(),       try_command(),
+          optimize_command(),    patterns_command(),   agents_command(), mcp_command(),       compare_command(),
+          first_light_command(), journal_command(),    report_command(), reproduce_command(), selftest_command(),
+          schema_command(),      completion_command(), worker_command()};
 }
 
 }  // namespace flashmoe::tools

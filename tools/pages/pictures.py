@@ -1,4 +1,5 @@
-"""The pictures of the pages, docs/pictures: terminals with what our commands print, and a chart of a page's figures.
+"""The pictures of the pages, docs/pictures: terminals with what our commands print, a chart of a page's figures, and
+the picture of a report.
 
     pictures.py CUDADENT            make them
     pictures.py CUDADENT --check    are they what the commands print today? exit 0, or 1 with the difference
@@ -26,6 +27,7 @@ import terminal
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 FIGURES = ROOT / "docs" / "benchmarks.md"
+JOURNEY = PICTURES / "journey.jsonl"  # records of a loop over examples/attention_journey
 CLIENTS = ROOT / "build" / "venv-clients" / "bin"
 # What the commands read, and git's own to make a commit that has no clock in it.
 STAGE = ("examples", "src/kernels/cuda")
@@ -126,10 +128,23 @@ def chart_picture() -> str:
     )
 
 
+def report_picture(cudadent: Path) -> str:
+    with tempfile.TemporaryDirectory() as directory:
+        stage = Path(directory).resolve()
+        project = stage / "attention_journey"
+        shutil.copytree(ROOT / "examples" / project.name, project, ignore=shutil.ignore_patterns(".cudadent"))
+        (project / ".cudadent").mkdir()
+        shutil.copy(JOURNEY, project / ".cudadent" / "records.jsonl")
+        command = [cudadent, "report", "--no-predict", "--quiet", "--out", stage]
+        subprocess.run(command, cwd=project, env=environment(cudadent), check=True, stdout=subprocess.DEVNULL)
+        return (stage / "report.svg").read_text(encoding="utf-8")
+
+
 def main(arguments: list[str]) -> int:
     check = "--check" in arguments
     cudadent = Path(next(word for word in arguments if word != "--check")).resolve()
-    made = {screen.name: screen_picture(screen, cudadent) for screen in SCREENS} | {"use": chart_picture()}
+    made = {screen.name: screen_picture(screen, cudadent) for screen in SCREENS}
+    made |= {"use": chart_picture(), "report": report_picture(cudadent)}
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = [command for screen in SCREENS for command in screen.commands]
     unknown = [command for command in commands if f"    {command}\n" not in readme]

@@ -198,6 +198,9 @@ TEST(RecordJson, ARunSurvives) {
                        .baseline = "torch",
                        .ratio_at_start = 0.5,
                        .ratio_at_end = 1.5,
+                       .max_iterations = 3,
+                       .max_minutes = 10,
+                       .max_dollars = 0.5,
                        .summary = "s"};
   Record record;
   record.kind = RunRecord::kind;

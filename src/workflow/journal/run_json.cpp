@@ -16,6 +16,9 @@ void describe(Io& io, Of<RunRecord> auto& record) {
   io.if_any("baseline", record.baseline);
   io.if_any("ratio_at_start", record.ratio_at_start);
   io.if_any("ratio_at_end", record.ratio_at_end);
+  io.if_any("max_iterations", record.max_iterations);
+  io.if_any("max_minutes", record.max_minutes);
+  io.if_any("max_dollars", record.max_dollars);
   io("summary", record.summary);
 }
 

@@ -19,6 +19,9 @@ struct RunRecord {
   // With a clock: times the speed of the baseline.
   std::string baseline{};
   std::optional<double> ratio_at_start{}, ratio_at_end{};
+  // What it was allowed; unset: from before it was kept, or no limit.
+  std::optional<int> max_iterations{};
+  std::optional<double> max_minutes{}, max_dollars{};
   std::string summary{};
   bool operator==(const RunRecord&) const = default;
 };

@@ -399,7 +399,11 @@ class Loop {
 
   Result<Done> record_the_end() {
     Record record = record_of_this_run();
-    record.body = run_record(report_, has_clock(device_));
+    RunRecord ended = run_record(report_, has_clock(device_));
+    ended.max_iterations = request_.max_iterations.value_or(project_.thresholds.max_iterations);
+    ended.max_minutes = request_.max_minutes.value_or(project_.thresholds.max_minutes);
+    ended.max_dollars = request_.max_dollars;
+    record.body = std::move(ended);
     const auto written = journal_.append(std::move(record));
     if (!written) return written.error();
     return Done{};

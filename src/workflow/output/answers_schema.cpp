@@ -110,6 +110,9 @@ constexpr std::array shapes{
     Shape{"summary of a run", "journal",
           "run:string project:string|null device:string|null records:integer changes:array", true},
     Shape{"runs", "journal", "runs:array left_out?:integer"},
+    Shape{"report", "report",
+          "outcome:outcome run:string project:string device:string files:array records:integer "
+          "left_out_records:integer changes:integer predicted:array not_predicted?:string|null left_out?:integer"},
     Shape{"reproduce", "reproduce", "id:string kind:string verdict:string standing?:string", true},
     Shape{"selftest", "selftest",
           "verdict:string seconds:number evidence?:evidence checks:array simulated_null:object power:array real:array "

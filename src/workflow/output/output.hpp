@@ -26,6 +26,8 @@ struct Profile;
 struct ProfileRun;
 struct ProgramRun;
 struct Record;
+struct ReportedFile;
+struct RunReport;
 struct RunSummary;
 struct SideBySide;
 struct StatusReport;
@@ -59,6 +61,8 @@ struct TrialReport;
 [[nodiscard]] std::string side_by_side_json(const Answer& answer, const SideBySide& difference);
 [[nodiscard]] std::string summary_json(const Answer& answer, const RunSummary& summary);
 [[nodiscard]] std::string runs_json(const Answer& answer, const std::vector<RunSummary>& runs);
+[[nodiscard]] std::string report_json(const Answer& answer, const RunReport& report,
+                                      const std::vector<ReportedFile>& files);
 [[nodiscard]] std::string completion_json(const Answer& answer, const std::string& shell, const std::string& script);
 [[nodiscard]] std::string patterns_json(const Answer& answer, const std::vector<PatternTrial>& trials,
                                         const std::vector<PatternCount>& counts,

@@ -29,10 +29,13 @@ Json change_json(const ChangeSummary& change) {
   return {{"id", change.id},
           {"change", change.change},
           {"commit", text_or_null(change.commit)},
+          {"fate", name_of(change.fate)},
+          {"why", text_or_null(change.why)},
           {"phase", value_or_null(change.phase)},
           {"workload", value_or_null(change.workload)},
           {"verdict", change.verdict},
           {"gain", change.gain ? to_json(*change.gain) : Json(nullptr)},
+          {"predicted_gain", change.predicted ? Json(change.predicted->gain()) : Json(nullptr)},
           {"pairs", change.pairs},
           {"minimum_detectable_gain", value_or_null(change.minimum_detectable_gain)},
           {"problem", text_or_null(change.problem)},
@@ -53,6 +56,11 @@ Json run_json(const RunSummary& summary) {
   json["left_out"] = summary.left_out;
   json["before"] = speeds_json(summary.before);
   json["after"] = speeds_json(summary.after);
+  json["endpoints"] = Json::array();
+  for (const Endpoints& one : summary.endpoints) {
+    json["endpoints"].push_back(
+        {{"what", one.what}, {"before", one.before}, {"after", one.after}, {"evidence", one.evidence}});
+  }
   json["kept"] = Json::array();
   for (const KeptGain& kept : summary.kept) {
     json["kept"].push_back(
@@ -75,7 +83,12 @@ Json run_json(const RunSummary& summary) {
                   {"planned_minutes", value_or_null(summary.planned_minutes)},
                   {"comparisons", summary.changes.size()},
                   {"planned_iterations", value_or_null(summary.planned_iterations)}};
-  json["cost"] = {{"machine", summary.cost.machine}, {"agent", summary.cost.agent}, {"total", summary.cost.total}};
+  json["cost"] = {{"machine", summary.cost.machine},
+                  {"agent", summary.cost.agent},
+                  {"total", summary.cost.total},
+                  {"planned", value_or_null(summary.planned_dollars)},
+                  {"price_given", summary.prices.has_value()}};
+  json["stopped"] = text_or_null(summary.stopped);
   json["next_goals"] = summary.next_goals;
   if (!summary.machine_advice.empty()) json["machine_advice"] = summary.machine_advice;
   return json;

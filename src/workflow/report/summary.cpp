@@ -10,14 +10,11 @@
 #include "workflow/journal/listing.hpp"
 #include "workflow/journal/record.hpp"
 #include "workflow/machine/machine.hpp"
+#include "workflow/report/changes.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
 namespace {
-
-std::string evidence_text(const Record& record) {
-  return record.evidence ? text_of(*record.evidence) : "not recorded";
-}
 
 Named<Speed> speeds_of(const GateRecord& record, const std::string& evidence) {
   Named<Speed> speeds;
@@ -48,34 +45,47 @@ std::optional<Prices> prices_of(const Record& record) {
   return std::visit(prices, static_cast<const AnyRecordBody&>(record.body));
 }
 
-ChangeSummary change_of(const Record& record, const CompareRecord& comparison) {
-  const std::string note = comparison.note.value_or("");
-  return {.id = record.id,
-          .change = note.empty() && comparison.candidate ? comparison.candidate->name : note,
-          .commit = record.commit.value_or(""),
-          .phase = comparison.phase,
-          .workload = comparison.workload,
-          .verdict = record.verdict,
-          .gain = comparison.gain,
-          .pairs = comparison.pairs_used,
-          .minimum_detectable_gain = comparison.calibration.minimum_detectable_gain,
-          .problem = comparison.problem,
-          .fix = comparison.fix,
-          .seconds = record.seconds,
-          .comparison = comparison.identity(),
-          .evidence = evidence_text(record)};
+// The loop's own word on where it began and ended.
+void add_run(const Record& record, const RunRecord& run, RunSummary& summary) {
+  summary.stopped = run.stopped;
+  summary.start = run.start;
+  summary.end = run.end;
+  summary.planned_iterations = run.max_iterations;
+  summary.planned_minutes = run.max_minutes;
+  summary.planned_dollars = run.max_dollars;
+  if (run.busiest_sm_at_start && run.busiest_sm_at_end) {
+    summary.endpoints.push_back({.what = "instructions of the busiest SM",
+                                 .before = *run.busiest_sm_at_start,
+                                 .after = *run.busiest_sm_at_end,
+                                 .evidence = evidence_text(record)});
+  }
+  if (run.ratio_at_start && run.ratio_at_end) {
+    summary.endpoints.push_back({.what = "times the speed of " + (run.baseline.empty() ? "the baseline" : run.baseline),
+                                 .before = *run.ratio_at_start,
+                                 .after = *run.ratio_at_end,
+                                 .more_is_better = true,
+                                 .evidence = evidence_text(record)});
+  }
+  for (std::size_t i = 0; i < run.bottlenecks.size(); ++i) {
+    summary.bottlenecks.push_back(
+        fmt::format("{}{} ({} counters)", i == 0 ? "first: " : "then: ", run.bottlenecks[i], evidence_text(record)));
+  }
 }
 
-// A comparison that was stopped and went on later has two records; its last one counts.
-void add_change(const Record& record, const CompareRecord& comparison, std::vector<ChangeSummary>& changes) {
-  ChangeSummary change = change_of(record, comparison);
-  for (ChangeSummary& earlier : changes) {
-    if (comparison.key && earlier.comparison == change.comparison) {
-      earlier = std::move(change);
-      return;
-    }
+// From what the first change began with to what the last kept one ended with, where the model had an answer.
+void add_predicted_endpoints(RunSummary& summary) {
+  const ChangeSummary* first = nullptr;
+  const ChangeSummary* last = nullptr;
+  for (const ChangeSummary& change : summary.changes) {
+    if (!change.predicted) continue;
+    if (first == nullptr) first = &change;
+    if (change.fate == Fate::kept) last = &change;
   }
-  changes.push_back(std::move(change));
+  if (first == nullptr || last == nullptr || first->evidence != last->evidence) return;
+  summary.endpoints.insert(summary.endpoints.begin(), {.what = "cycles of a call",
+                                                       .before = first->predicted->base_cycles,
+                                                       .after = last->predicted->candidate_cycles,
+                                                       .evidence = last->evidence});
 }
 
 bool is_climbed(const Named<Speed>& speeds, const Project& project) {
@@ -123,27 +133,43 @@ void add_change_goals(const std::vector<ChangeSummary>& changes, std::vector<std
   }
 }
 
+// What a loop ended with is nobody's until it is taken, and no speed until a clock has seen it.
+void add_loop_goals(RunSummary& summary) {
+  if (summary.end != summary.start) {
+    summary.next_goals.push_back(
+        fmt::format("take what was kept: git restore --source refs/cudadent/{} -- .", summary.end.substr(0, 12)));
+  }
+  const bool is_predicted = std::any_of(summary.changes.begin(), summary.changes.end(), [](const ChangeSummary& one) {
+    return one.fate == Fate::kept && (one.predicted || !one.gain);
+  });
+  if (is_predicted)
+    summary.next_goals.emplace_back("measure it on a card: what was kept is predicted or counted alone");
+}
+
 // Gains multiply where they were measured alike; a change that went on later counts once.
 std::vector<KeptGain> kept_gains(const std::vector<ChangeSummary>& changes) {
   std::vector<KeptGain> all;
   for (const ChangeSummary& change : changes) {
-    if (change.verdict != name_of(Decision::keep) || !change.gain || !change.gain->mean) continue;
+    const auto gain = change.predicted ? std::optional(change.predicted->gain())
+                      : change.gain    ? change.gain->mean
+                                       : std::nullopt;
+    if (change.fate != Fate::kept || !gain) continue;
     const std::string workload = change.workload.value_or("");
     auto found = std::find_if(all.begin(), all.end(), [&](const KeptGain& kept) {
       return kept.workload == workload && kept.evidence == change.evidence;
     });
     if (found == all.end()) found = all.insert(all.end(), {.workload = workload, .evidence = change.evidence});
     ++found->changes;
-    found->gain = (1 + found->gain) * (1 + *change.gain->mean) - 1;
+    found->gain = (1 + found->gain) * (1 + *gain) - 1;
   }
   return all;
 }
 
-// The last one named on evidence.
-void add_named_bottleneck(const Record& record, const ProfileRecord& named, RunSummary& summary) {
+// The last one named on evidence stays.
+void name_bottleneck(const Record& record, const ProfileRecord& named, std::string& last) {
   if (named.profile.debug || !named.profile.bottleneck) return;
-  summary.bottlenecks = {fmt::format("{} (rule {}, {} counters, {})", named.profile.bottleneck->says,
-                                     named.profile.bottleneck->rule, named.profile.counters, evidence_text(record))};
+  last = fmt::format("{} (rule {}, {} counters, {})", named.profile.bottleneck->says, named.profile.bottleneck->rule,
+                     named.profile.counters, evidence_text(record));
 }
 
 // What holds the kernel back, as far as its build tells, and what holds the work back.
@@ -182,9 +208,10 @@ void add_bottlenecks(const GateRecord& last, const Named<double>& gate_seconds, 
     found.push_back(fmt::format("time: {} took {:.0f} % of what cudadent ran", longest->first,
                                 100 * longest->second / summary.busy_seconds));
   }
-  if (summary.seconds > summary.busy_seconds && summary.busy_seconds > 0) {
-    found.push_back(fmt::format("time: cudadent ran {:.0f} % of it; the rest was spent between the records",
-                                100 * summary.busy_seconds / summary.seconds));
+  if (0.99 * summary.seconds > summary.busy_seconds && summary.busy_seconds > 0) {
+    found.push_back(fmt::format("time: trials and gates took {:.0f} % of it; the rest was spent between the records{}",
+                                100 * summary.busy_seconds / summary.seconds,
+                                summary.stopped.empty() ? "" : ", counting candidates among it"));
   }
 }
 
@@ -224,6 +251,7 @@ RunSummary run_summary(const std::vector<Record>& records, const std::string& ru
   GateRecord last_gate;
   std::vector<std::pair<std::string, Speed>> speeds;  // in the order of the records
   Named<double> gate_seconds;
+  std::string named_bottleneck;
   std::optional<Prices> prices;
   std::optional<double> began;
   std::optional<double> ended;
@@ -249,8 +277,12 @@ RunSummary run_summary(const std::vector<Record>& records, const std::string& ru
     }
     if (const auto* comparison = record.as<CompareRecord>()) {
       add_change(record, *comparison, summary.changes);
+    } else if (const auto* iteration = record.as<IterationRecord>()) {
+      add_iteration(record, *iteration, summary);
+    } else if (const auto* ended_loop = record.as<RunRecord>()) {
+      add_run(record, *ended_loop, summary);
     } else if (const auto* named = record.as<ProfileRecord>()) {
-      add_named_bottleneck(record, *named, summary);
+      name_bottleneck(record, *named, named_bottleneck);
     } else if (const auto* gates = record.as<GateRecord>()) {
       summary.gates.push_back({.id = record.id,
                                .commit = record.commit.value_or(""),
@@ -275,14 +307,18 @@ RunSummary run_summary(const std::vector<Record>& records, const std::string& ru
   summary.seconds = began ? *ended - *began : summary.busy_seconds;
   if (project && !prices) prices = Prices{project->cost.machine_per_hour, project->cost.agent_per_hour};
   if (prices) summary.cost = cost_of(summary.seconds, *prices);
+  if (prices && *prices != Prices{}) summary.prices = prices;
   summary.cost.total = summary.cost.machine + summary.cost.agent;
+  add_predicted_endpoints(summary);
   summary.kept = kept_gains(summary.changes);
   add_gate_goals(last_gate, project, summary.next_goals);
   add_change_goals(summary.changes, summary.next_goals);
+  add_loop_goals(summary);
+  if (!named_bottleneck.empty()) summary.bottlenecks.push_back(named_bottleneck);
   add_bottlenecks(last_gate, gate_seconds, summary);
   if (!project) return summary;
-  summary.planned_minutes = project->thresholds.max_minutes;
-  summary.planned_iterations = project->thresholds.max_iterations;
+  if (!summary.planned_minutes) summary.planned_minutes = project->thresholds.max_minutes;
+  if (!summary.planned_iterations) summary.planned_iterations = project->thresholds.max_iterations;
   if (project->cost.machine_per_hour > 0) {
     const bool open = !summary.next_goals.empty() && !is_climbed(summary.after, *project);
     summary.machine_advice = advice_text(plans_of(summary, open), project->cost, project->machine);

@@ -44,7 +44,7 @@ TEST(Summary, HasBeforeAfterChangesTimeCostAndGoals) {
   const std::string markdown = markdown_of(summary);
   for (const char* part :
        {"# Run tuesday of softmax", "## Before and after", "0.800x", "1.060x", "## Changes", "wider \\| loads", "KEEP",
-        "## Time and cost", "0.5 min of 60 min planned", "cudadent ran 1.9 min", "3 comparisons of 3 iterations",
+        "## Time and cost", "0.5 min of 60 min planned", "cudadent ran 1.9 min", "3 changes tried of 3 iterations",
         "$0.0900", "## Next goals", "profile it", "1.20x on target: the lower bound is at 1.010x", "stayed open",
         "Keep or stop the machine as you like"}) {
     EXPECT_TRUE(has(markdown, part)) << part << "\n" << markdown;
@@ -55,7 +55,7 @@ TEST(Summary, HasBeforeAfterChangesTimeCostAndGoals) {
 TEST(Summary, EffectsHaveTheirFigures) {
   const std::vector<Record> records{compare_record("b1", "KEEP", 0.10), compare_record("b2", "KEEP", 0.20)};
   const std::string markdown = markdown_of(run_summary(records, "tuesday", std::nullopt));
-  EXPECT_TRUE(has(markdown, "| KEEP | +10.00 % [+9.00 %, unbounded] | not recorded | 7 |")) << markdown;
+  EXPECT_TRUE(has(markdown, "| kept | KEEP | +10.00 % [+9.00 %, unbounded] | not recorded | 7 |")) << markdown;
   EXPECT_TRUE(has(markdown, "Kept changes together: +32.00 % on target (2 changes, not recorded).")) << markdown;
   EXPECT_FALSE(has(markdown, "not measured")) << markdown;
 }
@@ -87,7 +87,7 @@ TEST(Summary, TimeAndMoneyRunFromTheFirstRecordToTheLast) {
   EXPECT_NEAR(summary.busy_seconds, 60, 1e-9);
   EXPECT_NEAR(summary.cost.machine, 1.5 * 0.8, 1e-9);
   EXPECT_TRUE(has(markdown_of(summary), "90.0 min of 60 min planned")) << markdown_of(summary);
-  EXPECT_TRUE(has(markdown_of(summary), "cudadent ran 1 % of it")) << markdown_of(summary);
+  EXPECT_TRUE(has(markdown_of(summary), "trials and gates took 1 % of it")) << markdown_of(summary);
 }
 
 TEST(Summary, TheMachineIsStoppedWhenNothingIsOpenAndKeptWhenThereIsWork) {
@@ -137,7 +137,7 @@ TEST(Summary, BottlenecksComeFromTheBuildTheNoiseAndTheTime) {
   gates[0].seconds = 9;
   const RunSummary summary = run_summary({record, compare_record("b1", "INCONCLUSIVE", 0.01)}, "tuesday", std::nullopt);
   const std::string markdown = markdown_of(summary);
-  EXPECT_TRUE(has(markdown, "add<4>: occupancy 25 % in target, limited by registers")) << markdown;
+  EXPECT_TRUE(has(markdown, "add\\<4>: occupancy 25 % in target, limited by registers")) << markdown;
   EXPECT_TRUE(has(markdown, "noise: 1 of 1 comparisons")) << markdown;
   EXPECT_TRUE(has(markdown, "time: build took 21 %")) << markdown;
 }
@@ -150,6 +150,70 @@ TEST(Summary, RunsStandSideBySide) {
   const std::string markdown = runs_markdown(runs);
   EXPECT_TRUE(has(markdown, "| tuesday |") && has(markdown, "| wednesday |")) << markdown;
   EXPECT_TRUE(has(markdown, "| 1 | 1 | +20.00 % target (not recorded) |")) << markdown;
+}
+
+Record iteration_record(const std::string& id, const std::string& verdict, const IterationRecord& body) {
+  Record record = record_for_test(id, verdict);
+  record.kind = IterationRecord::kind;
+  record.seconds = 50;
+  record.body = body;
+  return with_line(record);
+}
+
+Record predicted_comparison(const std::string& id, double base_cycles, double candidate_cycles) {
+  Record record = record_for_test(id, "PREDICTED");
+  record.kind = CompareRecord::kind;
+  record.device = "virtual:l4";
+  record.evidence = Evidence{.kind = predicted_evidence, .where = "l4"};
+  record.seconds = 30;
+  record.body = CompareRecord{
+      .workload = "target",
+      .predicted = PredictedGain{.base_cycles = base_cycles, .candidate_cycles = candidate_cycles, .needed = 0.1}};
+  return with_line(record);
+}
+
+// A loop on a virtual GPU: what it kept is predicted, and said so; what it left or refused has its reason.
+TEST(Summary, OfALoopHasEachChangeWithItsEffectAndItsGround) {
+  const std::vector<Record> records{
+      predicted_comparison("c1", 2000, 1000),
+      iteration_record("i1", "PREDICTED",
+                       {.hypothesis = "more CTAs", .comparison = "c1", .decision = "advance", .ground = "as foretold"}),
+      predicted_comparison("c2", 1000, 990),
+      iteration_record("i2", "PREDICTED",
+                       {.hypothesis = "wider loads", .comparison = "c2", .decision = "leave", .ground = "too little"}),
+      iteration_record("i3", "REFUSED",
+                       {.hypothesis = "edit the judge", .decision = "leave", .ground = "not allowed"})};
+  const RunSummary summary = run_summary(records, "tuesday", std::nullopt);
+  ASSERT_EQ(summary.changes.size(), 3U);
+  EXPECT_EQ(summary.changes[0].fate, Fate::kept);
+  EXPECT_EQ(summary.changes[1].fate, Fate::left);
+  EXPECT_EQ(summary.changes[2].fate, Fate::refused);
+  EXPECT_NEAR(summary.busy_seconds, 3 * 50, 1e-9) << "a comparison is part of its iteration";
+  ASSERT_EQ(summary.endpoints.size(), 1U);
+  EXPECT_EQ(summary.endpoints[0].evidence, "predicted (l4, error unknown)");
+  const std::string markdown = markdown_of(summary);
+  for (const char* part : {"| cycles of a call | 2000 | 1000 | 2x fewer | predicted (l4, error unknown) |",
+                           "| more CTAs | kept | PREDICTED | +100.0 % predicted, 2000 -> 1000 cycles |",
+                           "- wider loads (left): too little", "- edit the judge (refused): not allowed",
+                           "measure it on a card", "No price given"}) {
+    EXPECT_TRUE(has(markdown, part)) << part << "\n" << markdown;
+  }
+}
+
+TEST(Summary, MoneyIsWhatWasSpentAndWhatIsLeft) {
+  RunSummary summary{.planned_dollars = 1, .prices = Prices{.machine = 0.8}, .cost = {.machine = 0.25, .total = 0.25}};
+  EXPECT_EQ(money_text(summary),
+            "$0.2500 spent: machine $0.2500 at $0.8 an hour, agent $0.0000 at $0 an hour. $0.7500 of $1 left.");
+  summary.cost.total = 1.5;
+  EXPECT_TRUE(has(money_text(summary), "$0.5000 over $1.")) << money_text(summary);
+  EXPECT_TRUE(has(money_text({}), "No price given"));
+}
+
+TEST(Summary, WordsOfOthersStayWords) {
+  Record hostile = compare_record("b1", "KEEP", 0.10);
+  std::get<CompareRecord>(hostile.body).note = "<img src=x> ![a](http://x) [b](javascript:c) `d` *e*\n# f";
+  const std::string markdown = markdown_of(run_summary({hostile}, "tuesday", std::nullopt));
+  EXPECT_TRUE(has(markdown, "\\<img src=x> ![a]\\(http://x) [b]\\(javascript:c) \\`d\\` \\*e\\* # f")) << markdown;
 }
 
 TEST(Summary, OfARunWithoutRecordsSaysSo) {
