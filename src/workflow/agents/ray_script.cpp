@@ -6,7 +6,7 @@ const char* const ray_script = R"PY(
 # Answers one line of JSON for each that it reads. A task is a share of a batch: it gets the repository as a bundle and
 # the run's records, counts in a clone of its own, and hands back the records it wrote. So no file system has to be
 # shared, and a task that ran twice does no harm.
-import json, os, subprocess, sys, tempfile
+import json, os, secrets, subprocess, sys, tempfile
 from pathlib import Path
 
 cudadent, project, workers = sys.argv[1:4]
@@ -20,11 +20,20 @@ def reply(answer):
 
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+longest_scratch = 30  # a socket's path has an end
 own_cluster = workers == "" or workers.isdigit()
 if own_cluster:
     # Ray's own switch for keeping all of its sockets on loopback.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     os.environ["RAY_enable_metrics_collection"] = "0"
+    os.environ["RAY_worker_niceness"] = "0"  # its workers do the work of this command, no background work
+    # Other users of this machine reach loopback, too: without the token they are refused. It goes with the script.
+    scratch = Path(__file__).resolve().parent
+    token = scratch / "token"
+    token.touch(mode=0o600)
+    token.write_text(secrets.token_hex(32))
+    os.environ["RAY_AUTH_MODE"] = "token"
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
 try:
     import ray
 except ImportError as error:
@@ -83,6 +92,7 @@ try:
     prefix = git(project, "rev-parse", "--show-prefix").decode().strip()
     if own_cluster:
         ray.init(num_cpus=int(workers) if workers else None, include_dashboard=False, _node_ip_address="127.0.0.1",
+                 _temp_dir=str(scratch / "ray") if len(str(scratch)) < longest_scratch else None,
                  log_to_driver=False, logging_level="error")
     else:
         ray.init(address=workers, log_to_driver=False, logging_level="error")
