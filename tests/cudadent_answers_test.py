@@ -146,6 +146,7 @@ def the_command_line(bench: Bench) -> None:
     bench.provoke("usage.record", here, "journal", "--show", "0123")
     bench.provoke("usage.record", here, "reproduce", "0123")
     bench.provoke("usage.run", here, "journal", "--summary", "no such run")
+    bench.provoke("usage.shard", here, "optimize", "--workers", "horses")
     bench.provoke("usage.example", empty, "new", "--example", "soft_max")
     bench.provoke("usage.name", empty, "new", "my kernel")
     bench.provoke("usage.file_exists", here, "new")
@@ -294,6 +295,42 @@ def looking_back(bench: Bench) -> None:
     bench.provoke("journal.changed", here, "journal", "--check")
 
 
+def journals_of_others(bench: Bench) -> None:
+    here, there = bench.project(), bench.project()
+    elsewhere = bench.project(toml=PROJECT.replace("doubling", "halving"))
+    for project in (here, there, elsewhere):
+        bench.ask(project, *GATE)
+    merged = bench.ask(here, "journal", "merge", str(there))
+    # Each of the two gate runs above is asked for twice, short and whole, and so is the merge.
+    expect((merged["records"], merged["added"], merged["holds"]) == (4, 0, True), f"merge: {json.dumps(merged)[:600]}")
+    bench.provoke("journal.not_merged", here, "journal", "merge", str(elsewhere))
+    bench.provoke("journal.not_merged", here, "journal", "merge", "/nowhere")
+    edited = there / ".cudadent" / "records.jsonl"
+    edited.write_text(edited.read_text().replace('"device":"cpu"', '"device":"gpu"', 1))
+    bench.provoke("journal.conflict", here, "journal", "merge", str(there))
+    told = bench.ask(here, "journal", "export", "--as", "flashinfer-trace")
+    expect(told["traces"] == [] and told["not_told"] == 4, f"nothing was timed: {json.dumps(told)[:600]}")
+    trace = {
+        "definition": "gemm",
+        "workload": {"uuid": "u", "axes": {"m": 8}, "inputs": {"a": {"type": "random"}}},
+        "solution": "fast",
+        "evaluation": {
+            "status": "PASSED",
+            "environment": {"hardware": "NVIDIA_H100", "libs": {}},
+            "timestamp": "2026-04-30T00:00:00Z",
+            "log": "",
+            "correctness": {"max_relative_error": 0.0, "max_absolute_error": 0.0},
+            "performance": {"latency_ms": 0.5, "reference_latency_ms": 1.0, "speedup_factor": 2.0},
+        },
+    }
+    (here / "traces.jsonl").write_text(json.dumps(trace) + "\n")
+    taken = bench.ask(here, "journal", "import", "traces.jsonl")
+    expect((taken["read"], taken["added"]) == (1, 0), f"a trace is taken once: {taken}")
+    expect(bench.ask(here, "journal", "export")["traces"] == [trace], "a trace does not come back as it came")
+    (here / "traces.jsonl").write_text(json.dumps(trace | {"definition": ""}) + "\n")
+    bench.provoke("usage.trace", here, "journal", "import", "traces.jsonl")
+
+
 def everything_else(bench: Bench) -> None:
     here = bench.project()
     for arguments in (
@@ -401,6 +438,7 @@ def main() -> int:
         what_could_not_run,
         an_interrupted_gate,
         looking_back,
+        journals_of_others,
         everything_else,
         what_agents_are_told,
         what_was_learned,

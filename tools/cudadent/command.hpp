@@ -40,7 +40,8 @@ struct Command {
   std::vector<Option> options{};
   std::function<int()> run{};  // returns the exit code (workflow::ExitCode)
   bool is_hidden = false;
-  bool takes_rest = false;  // everything behind the first word that is no option is the last positional's
+  bool takes_rest = false;       // everything behind the first word that is no option is the last positional's
+  std::vector<Command> parts{};  // words that may follow the name, each a command of its own: "journal merge"
 };
 
 }  // namespace flashmoe::tools

@@ -26,6 +26,7 @@ struct CommandWords {
 // The long ones, in the order of the manual, which begins with the one every command has.
 std::vector<Word> flags_of(const Command& command) {
   std::vector<Word> flags{{"--help", "Print this help message and exit"}};
+  for (const Command& part : command.parts) flags.push_back({part.name, part.about});
   for (const Option& option : command.options) {
     const std::size_t dashes = option.names.find("--");
     if (dashes != std::string::npos) flags.push_back({option.names.substr(dashes), option.about});
@@ -108,8 +109,9 @@ std::string fish(const std::vector<CommandWords>& commands) {
     out += fmt::format("complete -c cudadent -n __fish_use_subcommand -f -a {} -d {}\n", command.name.text,
                        quoted(command.name.about));
     for (const Word& flag : command.flags) {
-      out += fmt::format("complete -c cudadent -n '__fish_seen_subcommand_from {}' -l {} -d {}\n", command.name.text,
-                         flag.text.substr(2), quoted(flag.about));
+      const bool is_flag = flag.text.starts_with("--");
+      out += fmt::format("complete -c cudadent -n '__fish_seen_subcommand_from {}' {} {} -d {}\n", command.name.text,
+                         is_flag ? "-l" : "-a", flag.text.substr(is_flag ? 2 : 0), quoted(flag.about));
     }
   }
   return out;

@@ -6,7 +6,9 @@
 
 #include "answer.hpp"
 #include "commands.hpp"
+#include "journal_parts.hpp"
 #include "support/text.hpp"
+#include "workflow/journal/heading.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
 #include "workflow/journal/record.hpp"
@@ -45,23 +47,35 @@ std::string next_after(const Record& record) {
   return has_recipe ? "cudadent reproduce " + record.id : "cudadent journal";
 }
 
-int list(const Flags& flags, const std::vector<Record>& records, const std::string& kind) {
-  std::vector<Record> chosen;
-  for (const Record& record : records) {
-    if (!flags.run.empty() && record.run != flags.run) continue;
-    if (!kind.empty() && record.kind != kind) continue;
-    chosen.push_back(record);
+std::vector<Heading> chosen_of(const Flags& flags, std::vector<Heading> headings) {
+  const std::string kind = flags.known_good ? KnownGoodRecord::kind : flags.kind;
+  std::erase_if(headings, [&](const Heading& heading) {
+    return (!flags.run.empty() && heading.run != flags.run) || (!kind.empty() && heading.kind != kind);
+  });
+  if (flags.last > 0 && headings.size() > static_cast<std::size_t>(flags.last)) {
+    headings.erase(headings.begin(), headings.end() - flags.last);
   }
-  if (flags.last > 0 && chosen.size() > static_cast<std::size_t>(flags.last)) {
-    chosen.erase(chosen.begin(), chosen.end() - flags.last);
+  return headings;
+}
+
+int list_as_json(const Flags& flags, const Journal& journal, const std::vector<Heading>& chosen,
+                 const std::string& next) {
+  std::vector<Record> records;
+  for (const Heading& heading : chosen) {
+    auto record = journal.load(heading);
+    if (!record) return fail(flags, record.error());
+    records.push_back(std::move(*record));
   }
+  std::cout << records_json(answer(flags, next), records);
+  return 0;
+}
+
+int list(const Flags& flags, const Journal& journal, std::vector<Heading> headings) {
+  const std::vector<Heading> chosen = chosen_of(flags, std::move(headings));
   const std::string next = chosen.empty() ? "cudadent gate" : "cudadent journal --show " + printable(chosen.back().id);
-  if (flags.json) {
-    std::cout << records_json(answer(flags, next), chosen);
-    return 0;
-  }
+  if (flags.json) return list_as_json(flags, journal, chosen, next);
   if (!chosen.empty()) std::cout << list_header() << "\n";
-  for (const Record& record : chosen) std::cout << list_line(record) << "\n";
+  for (const Heading& heading : chosen) std::cout << list_line(heading) << "\n";
   std::cout << last_line(
       chosen.empty() ? "no records" : fmt::format("{} record{}", chosen.size(), chosen.size() == 1 ? "" : "s"), next);
   return 0;
@@ -110,16 +124,16 @@ int keep(const Flags& flags, Journal& journal) {
   return 0;
 }
 
-int check(const Flags& flags, const JournalState& state, const std::vector<Record>& records) {
+int check(const Flags& flags, const JournalState& state, const std::vector<Heading>& headings) {
   const bool holds = state.problems.empty();
   const int code = exit_code(holds ? Outcome::holds : Outcome::fails);
   const std::string next = "cudadent journal";
   if (flags.json) {
-    std::cout << journal_state_json(answer(flags, next, code, holds ? "" : codes::journal_changed), state, records);
+    std::cout << journal_state_json(answer(flags, next, code, holds ? "" : codes::journal_changed), state, headings);
   } else {
     for (const std::string& problem : state.problems) std::cout << problem << "\n";
     for (const std::string& note : state.notes) std::cout << note << "\n";
-    std::cout << last_line(fmt::format("{}: {} records, {}", holds ? "holds" : "does not hold", records.size(),
+    std::cout << last_line(fmt::format("{}: {} records, {}", holds ? "holds" : "does not hold", headings.size(),
                                        holds ? "each as it was written" : "not as they were written"),
                            next);
   }
@@ -131,9 +145,9 @@ int run(const Flags& flags) {
   if (!flags.keep.empty()) return keep(flags, journal);
   if (!flags.compare.empty()) return compare(flags, journal);
   JournalState state;
-  const auto records = journal.read(&state);
-  if (!records) return fail(flags, records.error());
-  if (flags.check) return check(flags, state, *records);
+  auto headings = flags.check ? journal.verified_headings(&state) : journal.headings(&state);
+  if (!headings) return fail(flags, headings.error());
+  if (flags.check) return check(flags, state, *headings);
   if (state.damaged > 0) {
     std::cerr << fmt::format(
         "cudadent journal: {} line{} of {} cannot be read (a writer was killed); the rest is whole\n", state.damaged,
@@ -146,9 +160,10 @@ int run(const Flags& flags) {
     std::cout << record_json(answer(flags, next_after(*record)), *record);
     return 0;
   }
-  if (!flags.summary.empty()) return summarise(flags, *records);
-  if (flags.runs) return side_by_side_runs(flags, *records);
-  return list(flags, *records, flags.known_good ? KnownGoodRecord::kind : flags.kind);
+  if (flags.summary.empty() && !flags.runs) return list(flags, journal, std::move(*headings));
+  const auto records = journal.read();
+  if (!records) return fail(flags, records.error());
+  return flags.runs ? side_by_side_runs(flags, *records) : summarise(flags, *records);
 }
 
 constexpr const char* manual =
@@ -166,6 +181,7 @@ Examples:
   cudadent journal --compare 3fa2 91c0   two records side by side
   cudadent journal --check               is every record as it was written? exit code 1 when not
   cudadent journal --keep 3fa2           remember its commit and recipe as known good
+  cudadent journal merge ../shard-1      take another journal's records in
   cudadent reproduce 3fa2                run it again)";
 
 }  // namespace
@@ -217,7 +233,8 @@ Command journal_command() {
                        .about = "Is every record as it was written, and is none missing?",
                        .alternatives = "what"},
                       json_option(flags->json, "As JSON on stdout")},
-          .run = [flags] { return run(*flags); }};
+          .run = [flags] { return run(*flags); },
+          .parts = {journal_merge_part(), journal_export_part(), journal_import_part()}};
 }
 
 }  // namespace flashmoe::tools

@@ -1,4 +1,6 @@
 // cudadent optimize: one change at a time, kept or left on evidence, until there is a reason to stop.
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cmath>
 #include <iostream>
@@ -8,7 +10,9 @@
 #include "commands.hpp"
 #include "workflow/agents/agent.hpp"
 #include "workflow/agents/person.hpp"
+#include "workflow/agents/ray_workers.hpp"
 #include "workflow/optimize/optimize.hpp"
+#include "workflow/optimize/shard.hpp"
 #include "workflow/output/output.hpp"
 #include "workflow/verdict/codes.hpp"
 
@@ -22,6 +26,8 @@ struct Flags {
   workflow::AgentOptions agent;
   double agent_minutes = 10;
   bool ask = false, no_patterns = false;
+  std::string shard;
+  std::string workers;
   JsonFlag json;
 };
 
@@ -41,22 +47,60 @@ Result<workflow::Propose> proposer_of(const Flags& flags) {
   return workflow::propose_by_person(*project, std::cin, std::cerr);
 }
 
+int count(const Flags& flags) {
+  const auto report = workflow::count_share(flags.request);
+  if (!report) return fail("optimize", flags.json, report.error());
+  if (flags.json) {
+    std::cout << shard_json(answer_of("optimize", flags.json, 0, "", report->next), *report);
+  } else {
+    std::cout << last_line(
+        fmt::format("{} of a batch of {} counted, {} open", report->counted, report->batch, report->open),
+        report->next);
+  }
+  return 0;
+}
+
+// What stands behind "ray:".
+std::string workers_of(const Flags& flags) {
+  return flags.workers.size() > 4 ? flags.workers.substr(4) : "";
+}
+
+bool is_workers(const std::string& text) {
+  return text.empty() || text == "ray" || (text.starts_with("ray:") && text.size() > 4);
+}
+
 int run(Flags flags) {
+  if (!is_workers(flags.workers)) {
+    return fail("optimize", flags.json,
+                {.message = "'" + flags.workers + "' are no workers",
+                 .fix = "ray, ray:4 for four of them, or ray:ADDRESS of a cluster",
+                 .code = workflow::codes::usage_shard});
+  }
+  if (!flags.shard.empty()) {
+    const auto shard = workflow::parse_shard(flags.shard);
+    if (!shard) return fail("optimize", flags.json, shard.error());
+    flags.request.shard = *shard;
+    if (shard->index > 0) return count(flags);
+  }
   auto proposer = proposer_of(flags);
   if (!proposer) return fail("optimize", flags.json, proposer.error());
   flags.request.propose = std::move(*proposer);
   if (flags.iterations > 0) flags.request.max_iterations = flags.iterations;
   flags.request.max_minutes = flags.minutes;
   flags.request.patterns = !flags.no_patterns;
-  const auto report = workflow::run_optimize(flags.request);
+  const auto report = flags.workers.empty() ? workflow::run_optimize(flags.request)
+                                            : workflow::optimize_with_ray(flags.request, workers_of(flags));
   if (!report) return fail("optimize", flags.json, report.error());
-  const bool kept = report->end != report->start;
-  const int code = workflow::exit_code(kept ? workflow::Outcome::holds : workflow::Outcome::inconclusive);
-  const std::string why = kept ? "" : workflow::codes::optimize_nothing_kept;
+  const bool waits = report->waiting > 0;
+  const bool done = flags.request.shard ? !waits : report->end != report->start;
+  const int code = workflow::exit_code(done ? workflow::Outcome::holds : workflow::Outcome::inconclusive);
+  const std::string why = done    ? ""
+                          : waits ? workflow::codes::optimize_waiting
+                                  : workflow::codes::optimize_nothing_kept;
   if (flags.json) {
     std::cout << optimize_json(answer_of("optimize", flags.json, code, why, report->next), *report);
   } else {
-    std::cout << optimize_text(*report) << last_line(kept ? "IMPROVED" : "NOTHING KEPT", report->next);
+    std::cout << optimize_text(*report) << last_line(verdict_of(*report), report->next);
   }
   return code;
 }
@@ -69,11 +113,16 @@ versions are commits under refs/cudadent, and every iteration is a record. A loo
 --run and its name. Who proposes: the rules and a search over [tunables]; you, with --ask; or a command of yours,
 with --agent: it gets the bottleneck as JSON and the version as plain files, and answers with a patch
 (docs/agents.md).
-Exit codes: 0 something was kept, 3 nothing was, 2 usage.
+On a virtual GPU a run can be shared: --shard 0/N draws a batch of candidates, records it and waits; --shard 1/N to
+N/N each count their part, in a clone of their own or here; cudadent journal merge brings the counts together, and
+--shard 0/N goes on from them, with the decisions of one process. --workers ray does all of that on a Ray cluster,
+which it starts here, on loopback alone, or joins (docs/scale.md).
+Exit codes: 0 something was kept, 3 nothing was, 2 usage. With --shard: 0 it is done, 3 it waits for counts.
 
 Examples:
   cudadent optimize examples/attention_journey --device virtual:l4 --iterations 20
   cudadent optimize --agent './agent.py' --iterations 5
+  cudadent optimize --device virtual:l4 --run big --seed 7 --shard 1/8
   cudadent optimize --run optimize-2026-11-16T06:00:00Z)";
 
 }  // namespace
@@ -128,6 +177,20 @@ Command optimize_command() {
                       {.names = "--no-patterns",
                        .value = &flags->no_patterns,
                        .about = "Leave out what was learned (cudadent patterns)"},
+                      {.names = "--batch",
+                       .value = &request.batch,
+                       .about = "Candidates that are counted on a virtual GPU before one is tried",
+                       .shows_default = true,
+                       .range = {{1, 10000}}},
+                      {.names = "--shard",
+                       .value = &flags->shard,
+                       .about = "Share the run: 0/N decides, I/N counts its part; needs --run and --seed",
+                       .type_name = "I/N",
+                       .alternatives = "sharing"},
+                      {.names = "--workers",
+                       .value = &flags->workers,
+                       .about = "Count candidates as Ray tasks: ray, ray:4 for four workers, ray:ADDRESS of a cluster",
+                       .alternatives = "sharing"},
                       {.names = "--seed", .value = &request.seed, .about = "Seed of the inputs (default: a new one)"},
                       json_option(flags->json, "Every iteration as JSON on stdout"),
                       {.names = "--quiet", .value = &request.quiet, .about = "No progress on stderr"}},

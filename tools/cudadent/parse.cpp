@@ -70,7 +70,10 @@ void add_command(CLI::App& app, const Command& command, int& exit_code) {
     alternatives[option.alternatives].push_back(added);
   }
   if (command.takes_rest) made->positionals_at_end();
-  made->callback([run = command.run, &exit_code] { exit_code = run(); });
+  for (const Command& part : command.parts) add_command(*made, part, exit_code);
+  made->callback([run = command.run, made, &exit_code] {
+    if (made->get_subcommands().empty()) exit_code = run();
+  });
 }
 
 // A word that is no command or flag, with the nearest one that is.

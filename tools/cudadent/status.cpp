@@ -8,6 +8,7 @@
 #include "answer.hpp"
 #include "commands.hpp"
 #include "support/progress.hpp"
+#include "workflow/journal/heading.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/record.hpp"
 #include "workflow/output/output.hpp"
@@ -28,9 +29,13 @@ int run(const Flags& flags) {
   workflow::StatusReport report =
       workflow::nothing_here(std::filesystem::absolute(flags.project).lexically_normal().string());
   if (project) {
-    const auto records = workflow::Journal(project->directory).read();
-    if (!records) return fail("status", flags.json, records.error());
-    report = status_of(*project, *records);
+    const workflow::Journal journal(project->directory);
+    const auto headings = journal.headings();
+    if (!headings) return fail("status", flags.json, headings.error());
+    auto found =
+        status_of(*project, *headings, [&](const workflow::Heading& heading) { return journal.load(heading); });
+    if (!found) return fail("status", flags.json, found.error());
+    report = std::move(*found);
   }
   if (flags.json) {
     std::cout << status_json(answer_of("status", flags.json, 0, "", report.next), report);

@@ -13,6 +13,9 @@ void write_body(Json& to, const IterationRecord& body);
 void write_body(Json& to, const ProfileRecord& body);
 void write_body(Json& to, const RunRecord& body);
 void write_body(Json& to, const SelftestRecord& body);
+void write_body(Json& to, const BatchRecord& body);
+void write_body(Json& to, const CountRecord& body);
+void write_body(Json& to, const TraceRecord& body);
 void write_body(Json& to, const KnownGoodRecord& body);
 void write_body(Json& to, const ReproduceRecord& body);
 
@@ -23,6 +26,9 @@ void read_body(const Json& from, IterationRecord& body);
 void read_body(const Json& from, ProfileRecord& body);
 void read_body(const Json& from, RunRecord& body);
 void read_body(const Json& from, SelftestRecord& body);
+void read_body(const Json& from, BatchRecord& body);
+void read_body(const Json& from, CountRecord& body);
+void read_body(const Json& from, TraceRecord& body);
 void read_body(const Json& from, KnownGoodRecord& body);
 void read_body(const Json& from, ReproduceRecord& body);
 

@@ -8,27 +8,22 @@
 
 #include "support/sha256.hpp"
 #include "support/text.hpp"
-#include "workflow/journal/record.hpp"
+#include "workflow/journal/heading.hpp"
 
 namespace flashmoe::workflow {
 namespace {
 
 const std::string by_writer = "by writer ";
 
-struct Link {
-  Record* record = nullptr;
-  std::string sha256{};
-};
-
 // Of one writer: several records may claim one place.
 struct WriterLinks {
-  std::map<std::uint64_t, std::vector<Link>> places{};
+  std::map<std::uint64_t, std::vector<Heading*>> places{};
   std::set<std::uint64_t> changed{};  // places whose record does not hold: they are not missing too
 };
 
-void mark(Record& record, Standing standing, std::string why) {
-  record.standing = standing;
-  record.standing_why = std::move(why);
+void mark(Heading& heading, Standing standing, std::string why) {
+  heading.standing = standing;
+  heading.standing_why = std::move(why);
 }
 
 std::string gap_text(std::uint64_t first, std::uint64_t last, const std::string& whose) {
@@ -52,21 +47,21 @@ std::uint64_t walk_back(WriterLinks& links, const std::optional<ChainEnd>& end, 
   for (auto place = links.places.rbegin(); place != links.places.rend(); ++place) {
     auto& [sequence, claims] = *place;
     if (below != 0 && sequence >= below) {
-      for (const Link& claim : claims) mark(*claim.record, Standing::foreign, "this writer never wrote it");
+      for (Heading* claim : claims) mark(*claim, Standing::foreign, "this writer never wrote it");
       continue;
     }
     if (below != 0 && sequence + 1 < below) {
       gap(sequence + 1, below - 1);
       expected.clear();
     }
-    const Link* held = nullptr;
-    for (const Link& claim : claims) {
-      const bool fits = held != nullptr ? claim.sha256 == held->sha256 : expected.empty() || claim.sha256 == expected;
-      if (!fits) mark(*claim.record, Standing::foreign, "another record has its place in the chain");
-      if (fits && held == nullptr) held = &claim;
+    const Heading* held = nullptr;
+    for (Heading* claim : claims) {
+      const bool fits = held != nullptr ? claim->sha256 == held->sha256 : expected.empty() || claim->sha256 == expected;
+      if (!fits) mark(*claim, Standing::foreign, "another record has its place in the chain");
+      if (fits && held == nullptr) held = claim;
     }
     if (held == nullptr) gap(sequence, sequence);
-    expected = held != nullptr ? held->record->chain->previous : "";
+    expected = held != nullptr ? held->chain->previous : "";
     below = sequence;
   }
   if (below > 1) gap(1, below - 1);
@@ -99,28 +94,32 @@ std::string content_sha256(const std::string& line) {
   return sha256_hex(line.substr(0, comma + 1) + line.substr(id_begin + id_digits + 2));
 }
 
-ChainCheck check_chains(std::vector<Record>& records, const std::string& this_writer,
+bool is_usable(Standing standing, const std::string& why) {
+  return standing == Standing::chained || standing == Standing::unchained ||
+         (standing == Standing::foreign && why.starts_with(by_writer));
+}
+
+ChainCheck check_chains(std::vector<Heading>& headings, const std::string& this_writer,
                         const std::optional<ChainEnd>& end) {
   ChainCheck check;
   std::map<std::string, WriterLinks> writers;
   bool chains_began = false;
-  for (Record& record : records) {
-    const std::string sha256 = content_sha256(record.line);
-    const bool holds = !sha256.empty() && sha256.substr(0, id_digits) == record.id;
+  for (Heading& heading : headings) {
+    const bool holds = !heading.sha256.empty() && heading.sha256.compare(0, id_digits, heading.id) == 0;
     if (!holds) {
-      mark(record, Standing::changed, "its content is not what its id was made of");
-      if (record.chain) writers[record.chain->writer].changed.insert(record.chain->sequence);
-    } else if (record.chain && record.chain->sequence == 0) {
-      mark(record, Standing::foreign, "its place in the chain is none");
-    } else if (record.chain) {
+      mark(heading, Standing::changed, "its content is not what its id was made of");
+      if (heading.chain) writers[heading.chain->writer].changed.insert(heading.chain->sequence);
+    } else if (heading.chain && heading.chain->sequence == 0) {
+      mark(heading, Standing::foreign, "its place in the chain is none");
+    } else if (heading.chain) {
       chains_began = true;
-      const bool ours = record.chain->writer == this_writer;
-      mark(record, ours ? Standing::chained : Standing::foreign, ours ? "" : by_writer + record.chain->writer);
-      writers[record.chain->writer].places[record.chain->sequence].push_back({&record, sha256});
+      const bool ours = heading.chain->writer == this_writer;
+      mark(heading, ours ? Standing::chained : Standing::foreign, ours ? "" : by_writer + heading.chain->writer);
+      writers[heading.chain->writer].places[heading.chain->sequence].push_back(&heading);
     } else if (chains_began) {
-      mark(record, Standing::foreign, "it has no chain, but stands behind records that have one");
+      mark(heading, Standing::foreign, "it has no chain, but stands behind records that have one");
     } else {
-      mark(record, Standing::unchained, "from before records were chained");
+      mark(heading, Standing::unchained, "from before records were chained");
     }
   }
   if (end && end->sequence > 0) writers[this_writer];  // all of its records may be gone
@@ -132,12 +131,10 @@ ChainCheck check_chains(std::vector<Record>& records, const std::string& this_wr
     // Merged journals: one sentence for all that came along.
     if (!ours) check.notes.push_back(fmt::format("{} records are foreign: by {}", links.places.size(), whose));
   }
-  for (const Record& record : records) {
-    const bool named = record.standing == Standing::changed ||
-                       (record.standing == Standing::foreign && !record.standing_why.starts_with(by_writer));
-    if (!named) continue;
-    check.problems.push_back(printable(fmt::format("record {} ({}) is {}: {}", record.id, record.verdict,
-                                                   name_of(record.standing), record.standing_why)));
+  for (const Heading& heading : headings) {
+    if (is_usable(heading.standing, heading.standing_why)) continue;
+    check.problems.push_back(printable(fmt::format("record {} ({}) is {}: {}", heading.id, heading.verdict,
+                                                   name_of(heading.standing), heading.standing_why)));
   }
   return check;
 }

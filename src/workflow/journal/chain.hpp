@@ -10,7 +10,7 @@
 
 namespace flashmoe::workflow {
 
-struct Record;
+struct Heading;
 
 // The place of a record among those of its writer.
 struct Chain {
@@ -45,7 +45,9 @@ struct ChainCheck {
   std::uint64_t missing = 0;            // records of this writer
 };
 // Sets the standing of each record. `end` is unset when this writer does not remember.
-[[nodiscard]] ChainCheck check_chains(std::vector<Record>& records, const std::string& this_writer,
+[[nodiscard]] ChainCheck check_chains(std::vector<Heading>& headings, const std::string& this_writer,
                                       const std::optional<ChainEnd>& end);
+// Whether decisions may build on a record of this standing: unchanged, and not put there under this writer's name.
+[[nodiscard]] bool is_usable(Standing standing, const std::string& why);
 
 }  // namespace flashmoe::workflow

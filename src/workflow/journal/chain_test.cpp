@@ -150,7 +150,7 @@ TEST_F(ChainTest, ARecordWithoutAChainBehindOthersIsForeign) {
 TEST_F(ChainTest, ARecordInThisWritersNameIsForeign) {
   append("a");
   const std::string previous = content_sha256(lines()[0]);
-  const Json chain = {{"writer", this_writer()}, {"sequence", 2}, {"previous", previous}};
+  const Json chain = {{"writer", writer_of(journal().path())}, {"sequence", 2}, {"previous", previous}};
   const std::string forged = with_id({{"version", 1}, {"chain", chain}, {"kind", "gate"}, {"verdict", "holds"}});
   rewrite({lines()[0], forged});
   const auto records = read();

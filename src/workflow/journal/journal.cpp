@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
+#include <utility>
 
 #include "support/confinement.hpp"
 #include "support/json_fields.hpp"
@@ -15,7 +18,11 @@
 #include "support/sha256.hpp"
 #include "workflow/journal/chain.hpp"
 #include "workflow/journal/facts.hpp"
+#include "workflow/journal/heading.hpp"
+#include "workflow/journal/index.hpp"
 #include "workflow/journal/line_file.hpp"
+#include "workflow/journal/lines_as_records.hpp"
+#include "workflow/journal/read_headings.hpp"
 #include "workflow/journal/record.hpp"
 #include "workflow/journal/record_json.hpp"
 #include "workflow/journal/writer.hpp"
@@ -81,32 +88,51 @@ void complete(Record& record, const std::string& directory) {
   record.process = ::getpid();
 }
 
+// ---- chains -------------------------------------------------------------------------------------------------------
+
 // Where the chain ends: what was announced and is in the file has been written, whoever was killed before he could
 // confirm it.
-ChainEnd end_of(const ChainMemory& memory, const std::vector<std::string>& lines) {
-  if (memory.announced == memory.written) return memory.written;
-  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    if (content_sha256(*line) == memory.announced.sha256) return memory.announced;
-  }
-  return memory.written;
+ChainEnd end_of(const ChainMemory& memory, const std::vector<Heading>& headings) {
+  const bool written = std::any_of(headings.rbegin(), headings.rend(),
+                                   [&](const Heading& heading) { return heading.sha256 == memory.announced.sha256; });
+  return written ? memory.announced : memory.written;
 }
 
-// What the next record of this writer follows; the caller holds the lock. Where nothing is remembered, the file tells.
-ChainEnd last_written(const std::string& path) {
+// Sets the standing of each.
+void judge(const std::string& path, std::vector<Heading>& headings, JournalState& state) {
   const auto memory = remembered(path);
-  if (memory && memory->announced == memory->written) return memory->written;
-  const auto lines = read_lines(path);
-  if (!lines) return {};
-  if (memory) return end_of(*memory, lines->whole);
+  ChainCheck check =
+      check_chains(headings, writer_of(path), memory ? std::optional(end_of(*memory, headings)) : std::nullopt);
+  state.problems = std::move(check.problems);
+  state.notes = std::move(check.notes);
+  state.missing = check.missing;
+}
+
+// The end of this writer's chain as the file tells, where nothing is remembered.
+ChainEnd last_in(const std::vector<Heading>& headings, const std::string& writer) {
   ChainEnd last;
-  for (const std::string& line : lines->whole) {
-    const Record record = record_from(bounded_json(line));
-    if (!record.chain || record.chain->writer != this_writer() || record.chain->sequence <= last.sequence) continue;
-    const std::string sha256 = content_sha256(line);
-    if (!sha256.empty() && sha256.substr(0, id_digits) == record.id)
-      last = {.sequence = record.chain->sequence, .sha256 = sha256};
+  for (const Heading& heading : headings) {
+    const bool ours = heading.chain && heading.chain->writer == writer && heading.chain->sequence > last.sequence;
+    if (ours && heading.standing != Standing::changed)
+      last = {.sequence = heading.chain->sequence, .sha256 = heading.sha256};
   }
   return last;
+}
+
+// Only for the very file that was read, which nobody else may change meanwhile. Who appends right now may be this very
+// process: it is not waited for.
+void store_index(const std::string& path, const Index& index, const FileStamp& read) {
+  const auto lines = LockedLines::open_if_free(path);
+  if (lines && lines->stamp() == read && index.covered == read.size) seal_index(path, index, read);
+}
+
+// What the next record of this writer follows; the caller holds the lock.
+ChainEnd last_written(const Journal& journal) {
+  const auto memory = remembered(journal.path());
+  if (memory && memory->announced == memory->written) return memory->written;
+  const auto headings = journal.headings();
+  if (!headings) return {};
+  return memory ? end_of(*memory, *headings) : last_in(*headings, writer_of(journal.path()));
 }
 
 }  // namespace
@@ -150,8 +176,8 @@ Result<Record> Journal::append(Record record) {
   complete(record, directory_);
   const auto lines = LockedLines::open(path_);
   if (!lines) return lines.error();
-  const ChainEnd before = last_written(path_);
-  record.chain = Chain{.writer = this_writer(), .sequence = before.sequence + 1, .previous = before.sha256};
+  const ChainEnd before = last_written(*this);
+  record.chain = Chain{.writer = writer_of(path_), .sequence = before.sequence + 1, .previous = before.sha256};
   const Json full = complete_json(record);
   const ChainEnd now{.sequence = record.chain->sequence, .sha256 = sha256_hex(one_line(full))};
   record.id = now.sha256.substr(0, id_digits);
@@ -159,59 +185,105 @@ Result<Record> Journal::append(Record record) {
   for (const auto& [key, value] : full.items()) identified[key] = value;
   record.line = one_line(identified);
   remember(path_, {.written = before, .announced = now});
+  const FileStamp found = lines->stamp();
   const auto written = lines->append(record.line);
   if (!written) return written.error();
+  move_seal(path_, found, lines->stamp());
   remember(path_, {.written = now, .announced = now});
   return record;
 }
 
 Result<std::vector<Record>> Journal::read(JournalState* state) const {
-  const auto lines = read_lines(path_);
-  if (!lines) return lines.error();
-  JournalState found{.damaged = lines->torn_end ? 1 : 0};
+  const auto all = read_from(path_, 0);
+  if (!all) return all.error();
+  const std::vector<std::string_view> lines = lines_in(*all);
+  JournalState found{.damaged = all->torn_end ? 1 : 0};
   std::vector<Record> records;
-  for (const std::string& line : lines->whole) {
-    const Json json = bounded_json(line);
-    const bool reads = json.is_object() && json.contains("id") && json["id"].is_string() && json.contains("version") &&
-                       json["version"].is_number_integer() && json.contains("kind") && json["kind"].is_string();
-    if (!reads) {
+  std::vector<Heading> headings;
+  for (auto& made : of_each_line(lines, [](std::string_view line) {
+         auto record = record_in(line);
+         return std::pair(record ? heading_of(*record) : Heading{}, std::move(record));
+       })) {
+    if (!made.second) {
       ++found.damaged;
       continue;
     }
-    records.push_back(record_from(json));
-    records.back().line = line;  // byte for byte: its hash is checked
+    headings.push_back(std::move(made.first));
+    records.push_back(std::move(*made.second));
   }
-  const auto memory = remembered(path_);
-  ChainCheck check =
-      check_chains(records, this_writer(), memory ? std::optional(end_of(*memory, lines->whole)) : std::nullopt);
-  found.problems = std::move(check.problems);
-  found.notes = std::move(check.notes);
-  found.missing = check.missing;
+  judge(path_, headings, found);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    records[i].standing = headings[i].standing;
+    records[i].standing_why = std::move(headings[i].standing_why);
+  }
   if (state != nullptr) *state = std::move(found);
   return records;
 }
 
+Result<std::vector<Heading>> Journal::headings(JournalState* state) const {
+  const FileStamp before = stamp_of(path_);
+  return headings_beyond(sealed_index(path_, before).value_or(Index{}), before, state);
+}
+
+Result<std::vector<Heading>> Journal::verified_headings(JournalState* state) const {
+  return headings_beyond({}, stamp_of(path_), state);
+}
+
+// What the index covers and what stands behind it, which is read from the lines.
+Result<std::vector<Heading>> Journal::headings_beyond(Index index, const FileStamp& before, JournalState* state) const {
+  const auto rest = read_from(path_, index.covered);
+  if (!rest) return rest.error();
+  HeadingsRead read = read_headings(*rest);
+  constexpr std::size_t worth_storing = 500;  // lines that every reader would parse again
+  const bool is_long = read.headings.size() >= worth_storing;
+  index.headings.insert(index.headings.end(), std::make_move_iterator(read.headings.begin()),
+                        std::make_move_iterator(read.headings.end()));
+  index.damaged += read.damaged;
+  index.covered += rest->text.size();
+  if (is_long) store_index(path_, index, before);
+  JournalState found{.damaged = index.damaged + (rest->torn_end ? 1 : 0)};
+  judge(path_, index.headings, found);
+  if (state != nullptr) *state = std::move(found);
+  return std::move(index.headings);
+}
+
+Result<Record> Journal::load(const Heading& heading) const {
+  const auto line = read_part(path_, heading.offset, heading.length);
+  if (!line) return line.error();
+  auto record = record_in(*line);
+  if (!record || content_sha256(record->line) != heading.sha256) {
+    break_seal(path_);
+    return Diagnostic{.message = "record " + heading.id + " is not what it was when it was last read",
+                      .fix = "cudadent journal --check names what was changed",
+                      .file = path_,
+                      .code = codes::journal_changed};
+  }
+  record->standing = heading.standing;
+  record->standing_why = heading.standing_why;
+  return std::move(*record);
+}
+
 Result<Record> Journal::find(const std::string& id_prefix) const {
-  auto records = read();
-  if (!records) return records.error();
-  const Record* found = nullptr;
-  for (const Record& record : *records) {
-    if (id_prefix.empty() || !record.id.starts_with(id_prefix)) continue;
-    if (found != nullptr && found->id != record.id) {
-      return Diagnostic{.message = "record id '" + id_prefix + "' is ambiguous: " + found->id + " and " + record.id,
+  const auto all = headings();
+  if (!all) return all.error();
+  const Heading* found = nullptr;
+  for (const Heading& heading : *all) {
+    if (id_prefix.empty() || !heading.id.starts_with(id_prefix)) continue;
+    if (found != nullptr && found->id != heading.id) {
+      return Diagnostic{.message = "record id '" + id_prefix + "' is ambiguous: " + found->id + " and " + heading.id,
                         .fix = "give more digits",
                         .file = path_,
                         .code = codes::usage_record};
     }
-    found = &record;
+    found = &heading;
   }
   if (found == nullptr) {
-    return Diagnostic{.message = "no record '" + id_prefix + "' among " + std::to_string(records->size()),
+    return Diagnostic{.message = "no record '" + id_prefix + "' among " + std::to_string(all->size()),
                       .fix = "cudadent journal lists them",
                       .file = path_,
                       .code = codes::usage_record};
   }
-  return *found;
+  return load(*found);
 }
 
 Record unwritten(Record record) {
@@ -222,8 +294,7 @@ Record unwritten(Record record) {
 }
 
 bool is_usable(const Record& record) {
-  return record.standing == Standing::chained || record.standing == Standing::unchained ||
-         (record.standing == Standing::foreign && record.chain && record.chain->writer != this_writer());
+  return is_usable(record.standing, record.standing_why);
 }
 
 Result<Record> parse_record(const std::string& text) {

@@ -12,6 +12,9 @@
 
 namespace flashmoe::workflow {
 
+struct FileStamp;
+struct Heading;
+struct Index;
 struct Record;
 
 // What is not as it was written.
@@ -29,10 +32,18 @@ class Journal {
   [[nodiscard]] Result<Record> append(Record record);
   // All records that read, oldest first, each with its standing.
   [[nodiscard]] Result<std::vector<Record>> read(JournalState* state = nullptr) const;
+  // Their headings alone, from the index as far as it is good (index.hpp): quick also where there are many.
+  [[nodiscard]] Result<std::vector<Heading>> headings(JournalState* state = nullptr) const;
+  // The same from the lines alone; the index is made anew.
+  [[nodiscard]] Result<std::vector<Heading>> verified_headings(JournalState* state = nullptr) const;
+  // A record from its line, which has to be the one that the heading was made of.
+  [[nodiscard]] Result<Record> load(const Heading& heading) const;
   [[nodiscard]] Result<Record> find(const std::string& id_prefix) const;
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
+  [[nodiscard]] Result<std::vector<Heading>> headings_beyond(Index index, const FileStamp& before,
+                                                             JournalState* state) const;
   std::string directory_;
   std::string path_;
 };

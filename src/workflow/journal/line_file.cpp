@@ -5,10 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "workflow/verdict/codes.hpp"
@@ -59,6 +60,18 @@ Diagnostic refused_link(const std::string& path, const std::string& link) {
           .code = codes::journal_unreadable};
 }
 
+std::uint64_t nanoseconds(const timespec& time) {
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+FileStamp stamp_from(const struct stat& status) {
+  return {.device = status.st_dev,
+          .inode = status.st_ino,
+          .size = static_cast<std::uint64_t>(status.st_size),
+          .modified_ns = nanoseconds(status.st_mtim),
+          .changed_ns = nanoseconds(status.st_ctim)};
+}
+
 bool is_file(int fd) {
   struct stat status {};
   return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
@@ -95,20 +108,36 @@ void sync_directory(const std::filesystem::path& directory) {
 
 }  // namespace
 
+FileStamp stamp_of(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 ? stamp_from(status) : FileStamp{};
+}
+
 Result<LockedLines> LockedLines::open(const std::string& path) {
+  return open(path, LOCK_EX);
+}
+
+Result<LockedLines> LockedLines::open_if_free(const std::string& path) {
+  return open(path, LOCK_EX | LOCK_NB);
+}
+
+Result<LockedLines> LockedLines::open(const std::string& path, int lock) {
   if (const auto link = linked_part(path); !link.empty()) return refused_link(path, link);
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  const bool existed = std::filesystem::exists(path, error);
-  // O_NONBLOCK: a pipe in its place must not be waited for.
-  const int fd = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
-  if (fd < 0) return problem(path, "cannot open");
-  LockedLines lines(path, fd, existed);
-  if (!is_file(fd)) return not_a_file(path);
-  while (::flock(fd, LOCK_EX) != 0) {
-    if (errno != EINTR) return problem(path, "cannot lock");
+  for (;;) {
+    const bool existed = std::filesystem::exists(path, error);
+    // O_NONBLOCK: a pipe in its place must not be waited for.
+    const int fd = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+    if (fd < 0) return problem(path, "cannot open");
+    LockedLines lines(path, fd, existed);
+    if (!is_file(fd)) return not_a_file(path);
+    while (::flock(fd, lock) != 0) {
+      if (errno != EINTR) return problem(path, "cannot lock");
+    }
+    // Whoever had the lock may have put another file in its place.
+    if (lines.stamp().inode == stamp_of(path).inode) return lines;
   }
-  return lines;
 }
 
 LockedLines::LockedLines(LockedLines&& other) noexcept
@@ -130,37 +159,80 @@ Result<Done> LockedLines::append(const std::string& line) const {
   return Done{};
 }
 
+FileStamp LockedLines::stamp() const {
+  struct stat status {};
+  return ::fstat(fd_, &status) == 0 ? stamp_from(status) : FileStamp{};
+}
+
+Result<Done> LockedLines::replace(const std::string& lines) const {
+  const std::string next = path_ + ".next";
+  static_cast<void>(::unlink(next.c_str()));  // of a process that was killed: nobody else is here
+  {
+    const File file(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (file.fd() < 0) return problem(next, "cannot open");
+    if (!write_all(file.fd(), lines)) return problem(next, "cannot write to");
+    if (::fsync(file.fd()) != 0) return problem(next, "cannot sync");
+  }
+  if (::rename(next.c_str(), path_.c_str()) != 0) return problem(path_, "cannot replace");
+  sync_directory(std::filesystem::path(path_).parent_path());
+  return Done{};
+}
+
 Result<Done> append_line(const std::string& path, const std::string& line) {
   const auto lines = LockedLines::open(path);
   if (!lines) return lines.error();
   return lines->append(line);
 }
 
-Result<Lines> read_lines(const std::string& path) {
-  Lines lines;
+Result<std::string> read_part(const std::string& path, std::uint64_t offset, std::uint64_t length) {
+  std::string text;
   if (const auto link = linked_part(path); !link.empty()) return refused_link(path, link);
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.fd() < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return lines;
+    if (errno == ENOENT || errno == ENOTDIR) return text;
     return problem(path, "cannot read");
   }
-  if (!is_file(file.fd())) return not_a_file(path);
-  std::string text;
-  std::array<char, 65536> part{};
-  for (;;) {
-    const ssize_t n = ::read(file.fd(), part.data(), part.size());
+  struct stat status {};
+  if (::fstat(file.fd(), &status) != 0 || !S_ISREG(status.st_mode)) return not_a_file(path);
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  text.resize(offset < size ? std::min(length, size - offset) : 0);
+  std::size_t got = 0;
+  while (got < text.size()) {
+    const ssize_t n = ::pread(file.fd(), text.data() + got, text.size() - got, static_cast<off_t>(offset + got));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return problem(path, "cannot read");
     if (n == 0) break;
-    text.append(part.data(), static_cast<std::size_t>(n));
+    got += static_cast<std::size_t>(n);
   }
-  std::size_t begin = 0;
-  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-    lines.whole.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
+  text.resize(got);
+  return text;
+}
+
+Result<FileEnd> read_from(const std::string& path, std::uint64_t offset) {
+  auto text = read_part(path, offset, std::numeric_limits<std::uint64_t>::max());
+  if (!text) return text.error();
+  FileEnd end{.offset = offset, .text = std::move(*text)};
+  const std::size_t whole = end.text.rfind('\n') + 1;  // 0 where there is none
+  end.torn_end = whole < end.text.size();
+  end.text.resize(whole);
+  return end;
+}
+
+std::vector<std::string_view> lines_in(const FileEnd& end) {
+  std::vector<std::string_view> lines;
+  std::string_view rest = end.text;
+  for (std::size_t newline = rest.find('\n'); newline != std::string_view::npos; newline = rest.find('\n')) {
+    lines.push_back(rest.substr(0, newline));
+    rest.remove_prefix(newline + 1);
   }
-  lines.torn_end = begin < text.size();
   return lines;
+}
+
+Result<Lines> read_lines(const std::string& path) {
+  const auto all = read_from(path, 0);
+  if (!all) return all.error();
+  const std::vector<std::string_view> lines = lines_in(*all);
+  return Lines{.whole = {lines.begin(), lines.end()}, .torn_end = all->torn_end};
 }
 
 }  // namespace flashmoe::workflow

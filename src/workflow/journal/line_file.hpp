@@ -3,18 +3,31 @@
 // A symbolic link in its place, or in place of one of the directories from .cudadent on, is refused.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/result.hpp"
 
 namespace flashmoe::workflow {
 
+// Which file it is, and in which state: equal stamps are the same bytes, as far as the file system tells.
+struct FileStamp {
+  std::uint64_t device = 0, inode = 0, size = 0;
+  std::uint64_t modified_ns = 0, changed_ns = 0;  // the second is set by the kernel alone
+  bool operator==(const FileStamp&) const = default;
+};
+// All zero for a file that is not there.
+[[nodiscard]] FileStamp stamp_of(const std::string& path);
+
 // Held open and locked: nobody else appends while it lives.
 class LockedLines {
  public:
   // Makes file and directory when they are missing.
   [[nodiscard]] static Result<LockedLines> open(const std::string& path);
+  // An error where somebody else holds the lock.
+  [[nodiscard]] static Result<LockedLines> open_if_free(const std::string& path);
   LockedLines(const LockedLines&) = delete;
   LockedLines& operator=(const LockedLines&) = delete;
   LockedLines(LockedLines&& other) noexcept;
@@ -22,8 +35,12 @@ class LockedLines {
   ~LockedLines();
   // `line` without its end and without any newline in it.
   [[nodiscard]] Result<Done> append(const std::string& line) const;
+  // Puts a file of these lines in its place, each with its end: whole or not at all. The lock goes with the old one.
+  [[nodiscard]] Result<Done> replace(const std::string& lines) const;
+  [[nodiscard]] FileStamp stamp() const;
 
  private:
+  [[nodiscard]] static Result<LockedLines> open(const std::string& path, int lock);
   LockedLines(std::string path, int fd, bool existed) : path_(std::move(path)), fd_(fd), existed_(existed) {}
   std::string path_;
   int fd_;
@@ -39,5 +56,16 @@ struct Lines {
 };
 // A file that does not exist has no lines.
 [[nodiscard]] Result<Lines> read_lines(const std::string& path);
+
+// The end of a file, from where a line begins.
+struct FileEnd {
+  std::uint64_t offset = 0;
+  std::string text{};  // whole lines with their ends
+  bool torn_end = false;
+};
+[[nodiscard]] Result<FileEnd> read_from(const std::string& path, std::uint64_t offset);
+[[nodiscard]] std::vector<std::string_view> lines_in(const FileEnd& end);
+// So many bytes from there; fewer where the file ends.
+[[nodiscard]] Result<std::string> read_part(const std::string& path, std::uint64_t offset, std::uint64_t length);
 
 }  // namespace flashmoe::workflow

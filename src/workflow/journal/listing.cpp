@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "support/text.hpp"
+#include "workflow/journal/heading.hpp"
 #include "workflow/journal/record.hpp"
 #include "workflow/verdict/codes.hpp"
 
@@ -29,6 +30,18 @@ std::string detail(const ProfileRecord& record) {
 }
 
 std::string detail(const RunRecord& record) {
+  return record.summary;
+}
+
+std::string detail(const BatchRecord& record) {
+  return record.summary;
+}
+
+std::string detail(const CountRecord& record) {
+  return record.summary;
+}
+
+std::string detail(const TraceRecord& record) {
   return record.summary;
 }
 
@@ -76,14 +89,18 @@ std::string list_header() {
                      "kind", "verdict", "commit", "seconds", "$", "what");
 }
 
+std::string list_line(const Heading& heading) {
+  std::string commit = heading.commit.value_or("").substr(0, 12);
+  if (heading.dirty) commit += "+";
+  const bool whole = heading.standing == Standing::chained;
+  return printable(fmt::format("{:<12}  {:<19}  {:<10}  {:<10}  {:<17}  {:<13}  {:>8.1f}  {:>8.4f}  {}{}", heading.id,
+                               heading.time.substr(0, 19), heading.run, heading.kind, heading.verdict,
+                               commit.empty() ? "-" : commit, heading.seconds, heading.dollars,
+                               whole ? "" : fmt::format("[{}] ", name_of(heading.standing)), heading.detail));
+}
+
 std::string list_line(const Record& record) {
-  std::string commit = record.commit.value_or("").substr(0, 12);
-  if (record.dirty.value_or(false)) commit += "+";
-  const bool whole = record.standing == Standing::chained;
-  return printable(fmt::format("{:<12}  {:<19}  {:<10}  {:<10}  {:<17}  {:<13}  {:>8.1f}  {:>8.4f}  {}{}", record.id,
-                               record.time.substr(0, 19), record.run, record.kind, record.verdict,
-                               commit.empty() ? "-" : commit, record.seconds, record.cost.total,
-                               whole ? "" : fmt::format("[{}] ", name_of(record.standing)), detail_of(record)));
+  return list_line(heading_of(record));
 }
 
 Result<Record> known_good_of(const Record& record) {

@@ -9,12 +9,14 @@
 namespace flashmoe::workflow {
 
 struct Gain;
+struct Heading;
 struct Record;
 
 // "+5.21 % [+3.10 %, +7.40 %] softmax: HEAD~1 -> ." for a comparison, the gates and their outcomes for a gate run.
 [[nodiscard]] std::string detail_of(const Record& record);
 // A fixed-width line; `list_header` is the line above the first.
 [[nodiscard]] std::string list_header();
+[[nodiscard]] std::string list_line(const Heading& heading);
 [[nodiscard]] std::string list_line(const Record& record);
 
 // A gain as people read it: "+5.21 %"; one that is not finite is "unbounded".

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "workflow/journal/batch_record.hpp"
 #include "workflow/journal/chain.hpp"
 #include "workflow/journal/compare_record.hpp"
 #include "workflow/journal/difference.hpp"
@@ -16,6 +17,7 @@
 #include "workflow/journal/profile_record.hpp"
 #include "workflow/journal/run_record.hpp"
 #include "workflow/journal/selftest_record.hpp"
+#include "workflow/journal/trace_record.hpp"
 #include "workflow/verdict/evidence.hpp"
 #include "workflow/verdict/named.hpp"
 
@@ -50,8 +52,9 @@ struct OtherRecord {
 };
 
 // A kind of record is one alternative, which names itself (`kind`), and its list of fields in a *_json.cpp.
-using AnyRecordBody = std::variant<OtherRecord, GateRecord, CompareRecord, IterationRecord, ProfileRecord, RunRecord,
-                                   SelftestRecord, KnownGoodRecord, ReproduceRecord>;
+using AnyRecordBody =
+    std::variant<OtherRecord, GateRecord, CompareRecord, IterationRecord, ProfileRecord, RunRecord, SelftestRecord,
+                 KnownGoodRecord, ReproduceRecord, BatchRecord, CountRecord, TraceRecord>;
 
 // Copied and destroyed in record.cpp alone, as GateFacts are; a whole Record too.
 struct RecordBody : AnyRecordBody {

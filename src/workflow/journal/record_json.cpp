@@ -197,6 +197,10 @@ Json complete_json(const Record& record) {
 }
 
 Record record_from(const Json& json) {
+  return record_from(json, json.is_object() ? one_line(json) : "");
+}
+
+Record record_from(const Json& json, std::string line) {
   Record record;
   record.device.clear();
   record.verdict.clear();
@@ -204,7 +208,7 @@ Record record_from(const Json& json) {
   journal_json::read_fields(json, record);
   static_cast<void>(journal_json::read(json.value("id", Json()), record.id));
   journal_json::read_kind(json, record.kind, record.body);
-  record.line = one_line(json);
+  record.line = std::move(line);
   return record;
 }
 

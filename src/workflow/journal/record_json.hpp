@@ -12,5 +12,7 @@ inline constexpr int record_version = 1;
 [[nodiscard]] Json complete_json(const Record& record);
 // Lenient: what is missing stays as a new record has it.
 [[nodiscard]] Record record_from(const Json& json);
+// The same of a line that it was parsed from.
+[[nodiscard]] Record record_from(const Json& json, std::string line);
 
 }  // namespace flashmoe::workflow

@@ -210,6 +210,33 @@ TEST(RecordJson, ARunSurvives) {
   EXPECT_TRUE(*again.as<RunRecord>() == body);
 }
 
+template <class Body>
+void expect_survives(const Body& body) {
+  Record record;
+  record.kind = Body::kind;
+  record.body = body;
+  const Record again = record_from(Json::parse(one_line(complete_json(record))));
+  ASSERT_NE(again.as<Body>(), nullptr);
+  EXPECT_TRUE(*again.as<Body>() == body);
+}
+
+// Counts decide: they come back to the last bit.
+TEST(RecordJson, WhatShardsShareSurvives) {
+  expect_survives(BatchRecord{.parent = "p",
+                              .seed = std::uint64_t{1} << 63,
+                              .candidates = {{.commit = "c", .hypothesis = "h", .files = {{"a", "x\n"}, {"b", {}}}}},
+                              .summary = "s"});
+  expect_survives(CountRecord{.candidate = "c",
+                              .hypothesis = "h",
+                              .seed = 7,
+                              .cycles = 0.1 + 0.2,
+                              .predicted = 1.0 / 3,
+                              .counters = {{"waves", 1e-300}, {"sectors", 1e17 + 2}},
+                              .summary = "s"});
+  expect_survives(CountRecord{});
+  expect_survives(TraceRecord{.format = "f", .definition = "d", .solution = "s", .hardware = "h", .trace = "{}"});
+}
+
 TEST(RecordJson, FactsOfEveryKindSurvive) {
   GateRecord run{.summary = "s", .seed = 7, .threads = 2, .point = {{"stages", 2}}};
   GateResult environment{.gate = EnvironmentFacts::gate, .outcome = Outcome::inconclusive, .summary = "x"};

@@ -18,10 +18,12 @@
 #include "workflow/compare/versions.hpp"
 #include "workflow/device/capabilities.hpp"
 #include "workflow/gates/gates.hpp"
+#include "workflow/journal/heading.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
 #include "workflow/optimize/candidates.hpp"
 #include "workflow/optimize/decision.hpp"
+#include "workflow/optimize/shard.hpp"
 #include "workflow/optimize/stop.hpp"
 #include "workflow/predict/prediction.hpp"
 #include "workflow/project/point.hpp"
@@ -33,8 +35,7 @@
 namespace flashmoe::workflow {
 namespace {
 
-constexpr std::size_t screened_at_once = 12;  // proposals of one bottleneck that are counted before one is tried
-constexpr int most_failures_in_a_row = 3;     // of a proposer or the machine, before the loop gives up on it
+constexpr int most_failures_in_a_row = 3;  // of a proposer or the machine, before the loop gives up on it
 constexpr const char* advance = "advance";
 
 // Launch after launch, on the SM that executes most of it.
@@ -92,18 +93,26 @@ class Loop {
       const auto going = request_.propose ? ask() : search();
       if (!going) return going.error();
     }
-    return finish();
+    return report_.waiting > 0 ? wait() : finish();
   }
 
  private:
   // What an earlier process of this run decided. A candidate's commit follows from its parent and its files, so that
   // what was tried is known by it; what a clock could not decide is not paid for twice, whichever run it was.
   Result<Done> restore() {
-    const auto records = journal_.read();
-    if (!records) return records.error();
-    for (const Record& record : *records) {
+    if (request_.shard) {
+      auto counts = recorded_counts(journal_, request_, report_.device);
+      if (!counts) return counts.error();
+      counted_ = std::move(*counts);
+    }
+    const auto headings = journal_.headings();
+    if (!headings) return headings.error();
+    for (const Heading& heading : *headings) {
+      if (heading.kind != IterationRecord::kind || !is_usable(heading)) continue;
+      const auto loaded = journal_.load(heading);
+      if (!loaded) return loaded.error();
+      const Record& record = *loaded;
       const auto* iteration = record.as<IterationRecord>();
-      if (iteration == nullptr || !is_usable(record)) continue;
       const bool undecided = record.verdict == name_of(Decision::inconclusive) && !iteration->comparison.empty() &&
                              record.device == report_.device;
       if (undecided || record.run == report_.run) tried_.insert(iteration->candidate);
@@ -274,7 +283,7 @@ class Loop {
   // The next proposals of one bottleneck that nobody has tried yet, as commits.
   std::vector<Candidate> untried(std::vector<Proposal>& proposals) {
     std::vector<Candidate> candidates;
-    const std::size_t most = has_clock(device_) ? 1 : screened_at_once;
+    const std::size_t most = has_clock(device_) ? 1 : static_cast<std::size_t>(request_.batch);
     while (!proposals.empty() && candidates.size() < most) {
       if (!candidates.empty() && proposals.front().rule != candidates.front().proposal.rule) break;
       Proposal proposal = std::move(proposals.front());
@@ -312,9 +321,21 @@ class Loop {
     return gain * prior_.chance(candidate.proposal.rule, move_in(candidate.proposal.hypothesis));
   }
 
+  // Here, or by those who share the run: then it waits for them.
+  Result<Done> count_all(const std::vector<Candidate>& candidates) {
+    if (!request_.shard) {
+      count_candidates(counting(), candidates, counted_);
+      return Done{};
+    }
+    report_.waiting = static_cast<std::size_t>(std::ranges::count_if(
+        candidates, [this](const Candidate& candidate) { return !counted_.contains(candidate.change.commit); }));
+    if (report_.waiting == 0) return Done{};
+    report_.stopped = fmt::format("{} candidates wait for the shards that count them", report_.waiting);
+    return record_batch(journal_, record_of_this_run(), candidates, current_, request_.seed);
+  }
+
   // Those that promise something, the most promising first. A neighbour foretells what was counted of it.
   void screen(std::vector<Candidate>& candidates) {
-    count_candidates(counting(), candidates, counted_);
     std::erase_if(candidates, [this](const Candidate& candidate) {
       const Counted& counted = counted_[candidate.change.commit];
       const auto& foretold = candidate.proposal.predicted;
@@ -334,8 +355,11 @@ class Loop {
     while (!proposals.empty()) {
       std::vector<Candidate> candidates = untried(proposals);
       if (candidates.empty()) continue;
-      if (!has_clock(device_)) screen(candidates);
-      if (interrupted()) return Done{};
+      if (!has_clock(device_)) {
+        if (const auto counted = count_all(candidates); !counted) return counted.error();
+        if (interrupted() || report_.waiting > 0) return Done{};
+        screen(candidates);
+      }
       if (candidates.empty()) continue;
       tried_.insert(candidates.front().change.commit);
       return attempt(candidates.front());
@@ -381,6 +405,15 @@ class Loop {
   }
 
   // ---- the end --------------------------------------------------------------------------------------------------
+
+  Result<OptimizeReport> wait() {
+    report_.end = current_;
+    report_.seconds = seconds_since(began_);
+    const int count = request_.shard->count;
+    report_.next = fmt::format("cudadent optimize --shard 1/{} --run {} --seed {} --device {}", count, report_.run,
+                               request_.seed, report_.device);
+    return std::move(report_);
+  }
 
   Result<OptimizeReport> finish() {
     report_.end = current_;
@@ -444,6 +477,9 @@ Result<OptimizeReport> run_optimize(const OptimizeRequest& request) {
   auto device = select_device(request.device);
   if (!device) return device.error();
   if (const auto available = device_available(*device); !available) return available.error();
+  if (request.shard) {
+    if (const auto shared = check_shared(request, *device); !shared) return shared.error();
+  }
   auto rules = rules_for(*project);
   if (!rules) return rules.error();
   const auto patterns = request.patterns ? patterns_of(*project) : std::vector<PatternTrial>{};

@@ -14,6 +14,13 @@
 
 namespace flashmoe::workflow {
 
+// One of several processes that share a run (shard.hpp).
+struct Shard {
+  int index = 0;  // 0: it decides; from 1: it counts its part
+  int count = 1;  // of those that count
+};
+inline constexpr int usual_batch = 12;
+
 struct OptimizeRequest {
   std::string project = ".";
   std::string device{};                        // empty: FLASHMOE_DEVICE, else cpu
@@ -25,8 +32,10 @@ struct OptimizeRequest {
   std::optional<double> dollars_a_per_cent{};  // what a gain of 1 % is worth: stop when the next iteration costs more
   std::uint64_t seed = 0;
   bool quiet = false;
-  bool patterns = true;  // what was learned (advise/patterns.hpp) ranks what is tried
-  Propose propose{};     // unset: the rules, then a search, over the project's tunables
+  bool patterns = true;          // what was learned (advise/patterns.hpp) ranks what is tried
+  int batch = usual_batch;       // proposals of one bottleneck that are counted before one is tried
+  std::optional<Shard> shard{};  // unset: this process does everything
+  Propose propose{};             // unset: the rules, then a search, over the project's tunables
 };
 
 struct Iteration {
@@ -60,11 +69,14 @@ struct OptimizeReport {
   std::string baseline{};                                          // its name; empty: none, or no clock
   std::optional<double> ratio_at_start{}, ratio_at_end{};  // measured: times the baseline's speed, target workload
   std::vector<Elsewhere> elsewhere{};                      // when something was kept
+  std::size_t waiting = 0;  // candidates that other shards have to count before it goes on
   double seconds = 0;
   std::string next{};
 };
 
 [[nodiscard]] Result<OptimizeReport> run_optimize(const OptimizeRequest& request);
+// "IMPROVED", "NOTHING KEPT", "WAITING"
+[[nodiscard]] const char* verdict_of(const OptimizeReport& report);
 [[nodiscard]] std::string optimize_text(const OptimizeReport& report);
 
 }  // namespace flashmoe::workflow

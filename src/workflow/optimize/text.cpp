@@ -6,6 +6,11 @@
 
 namespace flashmoe::workflow {
 
+const char* verdict_of(const OptimizeReport& report) {
+  if (report.waiting > 0) return "WAITING";
+  return report.end == report.start ? "NOTHING KEPT" : "IMPROVED";
+}
+
 std::string optimize_text(const OptimizeReport& report) {
   std::string text = fmt::format("{} on {}\n", report.run, report.device);
   int kept = 0;

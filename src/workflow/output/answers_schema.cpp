@@ -74,7 +74,11 @@ constexpr std::array shapes{
         "run:string device:string start:string end:string iterations?:array bottlenecks?:array cycles_at_start?:number "
         "cycles_at_end?:number predicted_at_start?:number|null predicted_at_end?:number|null "
         "busiest_sm_at_start?:number busiest_sm_at_end?:number baseline?:string ratio_at_start?:number|null "
-        "ratio_at_end?:number|null elsewhere?:array stopped?:string seconds?:number verdict:string left_out?:integer"},
+        "ratio_at_end?:number|null elsewhere?:array stopped?:string seconds?:number waiting?:integer verdict:string "
+        "left_out?:integer"},
+    Shape{"shard", "optimize",
+          "run:string device:string shard:string batch:integer counted:integer open:integer seconds:number "
+          "left_out?:integer"},
     Shape{"run", "run",
           "device:string clock:string evidence:evidence outcome:string program_exit_code:integer findings:integer "
           "launches:array"},
@@ -105,6 +109,11 @@ constexpr std::array shapes{
     Shape{"record check", "journal",
           "holds:boolean records:integer standing:object missing:integer damaged:integer problems:array notes:array "
           "left_out?:integer"},
+    Shape{"merged journals", "journal",
+          "holds:boolean journals:integer records:integer added:integer duplicates:integer conflicts:array "
+          "refused:array problems:array notes:array left_out?:integer"},
+    Shape{"exported traces", "journal", "format:string schema:string traces:array not_told:integer left_out?:integer"},
+    Shape{"imported traces", "journal", "format:string read:integer added:integer"},
     Shape{"records side by side", "journal",
           "a:string|null b:string|null same:integer differs:array left_out?:integer"},
     Shape{"summary of a run", "journal",

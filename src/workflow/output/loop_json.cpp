@@ -1,7 +1,10 @@
 #include "workflow/output/loop_json.hpp"
 
+#include <fmt/format.h>
+
 #include "support/json.hpp"
 #include "workflow/optimize/optimize.hpp"
+#include "workflow/optimize/shard.hpp"
 #include "workflow/output/brief.hpp"
 #include "workflow/output/output.hpp"
 
@@ -63,6 +66,16 @@ std::string advice_json(const Answer& answer, const ProfileRun& run, const std::
                           {"advice", list_of(advice)}});
 }
 
+std::string shard_json(const Answer& answer, const ShardReport& report) {
+  return written(answer, {{"run", report.run},
+                          {"device", report.device},
+                          {"shard", fmt::format("{}/{}", report.shard.index, report.shard.count)},
+                          {"batch", report.batch},
+                          {"counted", report.counted},
+                          {"open", report.open},
+                          {"seconds", report.seconds}});
+}
+
 std::string optimize_json(const Answer& answer, const OptimizeReport& report) {
   Json elsewhere = Json::array();
   for (const Elsewhere& other : report.elsewhere) {
@@ -87,7 +100,8 @@ std::string optimize_json(const Answer& answer, const OptimizeReport& report) {
                           {"elsewhere", elsewhere},
                           {"stopped", report.stopped},
                           {"seconds", report.seconds},
-                          {"verdict", report.end == report.start ? "NOTHING KEPT" : "IMPROVED"}});
+                          {"waiting", report.waiting},
+                          {"verdict", verdict_of(report)}});
 }
 
 }  // namespace flashmoe::workflow

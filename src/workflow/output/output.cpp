@@ -10,9 +10,12 @@
 #include "workflow/gates/profile_gate.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/gpu/program.hpp"
+#include "workflow/journal/flashinfer_trace.hpp"
 #include "workflow/journal/gpu_json.hpp"
+#include "workflow/journal/heading.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/json.hpp"
+#include "workflow/journal/merge.hpp"
 #include "workflow/output/brief.hpp"
 #include "workflow/trial/trial.hpp"
 #include "workflow/verdict/codes.hpp"
@@ -184,14 +187,39 @@ std::string records_json(const Answer& answer, const std::vector<Record>& record
   return written(answer, {{"records", std::move(list)}});
 }
 
-std::string journal_state_json(const Answer& answer, const JournalState& state, const std::vector<Record>& records) {
+std::string merge_json(const Answer& answer, const MergeReport& report) {
+  return written(answer, {{"holds", report.holds()},
+                          {"journals", report.journals},
+                          {"records", report.records},
+                          {"added", report.added},
+                          {"duplicates", report.duplicates},
+                          {"conflicts", report.conflicts},
+                          {"refused", report.left_out},
+                          {"problems", report.state.problems},
+                          {"notes", report.state.notes}});
+}
+
+std::string traces_json(const Answer& answer, const ExportedTraces& exported) {
+  Json traces = Json::array();
+  for (const std::string& line : exported.lines) traces.push_back(bounded_json(line));
+  return written(answer, {{"format", flashinfer_trace_format},
+                          {"schema", flashinfer_trace_schema},
+                          {"traces", std::move(traces)},
+                          {"not_told", exported.not_told}});
+}
+
+std::string imported_json(const Answer& answer, std::size_t read, std::size_t added) {
+  return written(answer, {{"format", flashinfer_trace_format}, {"read", read}, {"added", added}});
+}
+
+std::string journal_state_json(const Answer& answer, const JournalState& state, const std::vector<Heading>& headings) {
   Json standing = Json::object();
   for (const Standing one : {Standing::chained, Standing::unchained, Standing::foreign, Standing::changed}) {
-    standing[name_of(one)] =
-        std::count_if(records.begin(), records.end(), [&](const Record& record) { return record.standing == one; });
+    standing[name_of(one)] = std::count_if(headings.begin(), headings.end(),
+                                           [&](const Heading& heading) { return heading.standing == one; });
   }
   return written(answer, {{"holds", state.problems.empty()},
-                          {"records", records.size()},
+                          {"records", headings.size()},
                           {"standing", std::move(standing)},
                           {"missing", state.missing},
                           {"damaged", state.damaged},

@@ -15,9 +15,12 @@ struct Briefing;
 struct BundleCheck;
 struct CompareReport;
 struct DoctorReport;
+struct ExportedTraces;
 struct FirstLightReport;
 struct GateRun;
+struct Heading;
 struct JournalState;
+struct MergeReport;
 struct OptimizeReport;
 struct PatternCount;
 struct PatternTrial;
@@ -29,6 +32,7 @@ struct Record;
 struct ReportedFile;
 struct RunReport;
 struct RunSummary;
+struct ShardReport;
 struct SideBySide;
 struct StatusReport;
 struct TrialReport;
@@ -57,7 +61,14 @@ struct TrialReport;
 [[nodiscard]] std::string records_json(const Answer& answer, const std::vector<Record>& records);
 // {"holds", "records", "standing", "missing", "damaged", "problems", "notes"}
 [[nodiscard]] std::string journal_state_json(const Answer& answer, const JournalState& state,
-                                             const std::vector<Record>& records);
+                                             const std::vector<Heading>& headings);
+// {"holds", "journals", "records", "added", "duplicates", "conflicts", "refused", "problems", "notes"}
+[[nodiscard]] std::string merge_json(const Answer& answer, const MergeReport& report);
+[[nodiscard]] std::string shard_json(const Answer& answer, const ShardReport& report);
+// {"format", "schema", "traces", "not_told"}
+[[nodiscard]] std::string traces_json(const Answer& answer, const ExportedTraces& exported);
+// {"format", "read", "added"}
+[[nodiscard]] std::string imported_json(const Answer& answer, std::size_t read, std::size_t added);
 [[nodiscard]] std::string side_by_side_json(const Answer& answer, const SideBySide& difference);
 [[nodiscard]] std::string summary_json(const Answer& answer, const RunSummary& summary);
 [[nodiscard]] std::string runs_json(const Answer& answer, const std::vector<RunSummary>& runs);

@@ -7,6 +7,7 @@
 #include "support/text.hpp"
 #include "workflow/gates/gate.hpp"
 #include "workflow/gates/next.hpp"
+#include "workflow/journal/heading.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
 #include "workflow/journal/record.hpp"
@@ -69,21 +70,32 @@ Severity severity_of(Outcome outcome) {
 
 }  // namespace
 
-StatusReport status_of(const Project& project, const std::vector<Record>& records) {
-  StatusReport report{.directory = project.directory, .project = project.name, .records = records.size()};
-  for (auto record = records.rbegin(); record != records.rend(); ++record) {
-    if (!is_usable(*record)) continue;
-    if (record->as<CompareRecord>() != nullptr && report.comparison.empty()) {
-      report.comparison = record->verdict + "  " + detail_of(*record);
-    }
-    const auto* run = record->as<GateRecord>();
+Result<StatusReport> status_of(const Project& project, const std::vector<Heading>& headings, const LoadRecord& load) {
+  StatusReport report{.directory = project.directory, .project = project.name, .records = headings.size()};
+  for (auto heading = headings.rbegin(); heading != headings.rend(); ++heading) {
+    if (!is_usable(*heading)) continue;
+    if (heading->kind == CompareRecord::kind && report.comparison.empty())
+      report.comparison = heading->verdict + "  " + heading->detail;
     const bool is_known = std::any_of(report.devices.begin(), report.devices.end(),
-                                      [&](const DeviceStatus& one) { return one.device == record->device; });
-    if (run != nullptr && !is_known) report.devices.push_back(device_status(project, *record, *run));
+                                      [&](const DeviceStatus& one) { return one.device == heading->device; });
+    if (heading->kind != GateRecord::kind || is_known) continue;
+    const auto record = load(*heading);
+    if (!record) return record.error();
+    if (const auto* run = record->as<GateRecord>()) report.devices.push_back(device_status(project, *record, *run));
   }
   report.next =
       report.devices.empty() ? "cudadent gate" + project_argument(project.directory) : report.devices.front().next;
   return report;
+}
+
+StatusReport status_of(const Project& project, const std::vector<Record>& records) {
+  std::vector<Heading> headings;
+  for (const Record& record : records) {
+    headings.push_back(heading_of(record));
+    headings.back().offset = headings.size() - 1;
+  }
+  auto report = status_of(project, headings, [&](const Heading& heading) { return records[heading.offset]; });
+  return std::move(*report);
 }
 
 StatusReport nothing_here(const std::string& directory) {

@@ -1,16 +1,19 @@
 // Where a project stands: the last verdict on each device, and what to type next.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "support/result.hpp"
 #include "workflow/project/project.hpp"
 #include "workflow/verdict/performance_facts.hpp"
 #include "workflow/verdict/verdict.hpp"
 
 namespace flashmoe::workflow {
 
+struct Heading;
 struct Record;
 
 // The last gate run on a device, as its record says.
@@ -36,6 +39,10 @@ struct StatusReport {
 
 // Records that are not as they were written, or somebody else's, do not count.
 [[nodiscard]] StatusReport status_of(const Project& project, const std::vector<Record>& records);
+// The same of a journal that may be long: only the records that are told of are loaded.
+using LoadRecord = std::function<Result<Record>(const Heading& heading)>;
+[[nodiscard]] Result<StatusReport> status_of(const Project& project, const std::vector<Heading>& headings,
+                                             const LoadRecord& load);
 // Where there is no project.
 [[nodiscard]] StatusReport nothing_here(const std::string& directory);
 // For people, without the last line; `colour` as may_colour says.

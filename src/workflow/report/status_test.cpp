@@ -13,6 +13,7 @@ namespace {
 Record gated(const std::string& id, const std::string& device, Outcome outcome, const std::string& code = "") {
   Record record;
   record.id = id;
+  record.kind = GateRecord::kind;
   record.device = device;
   record.verdict = name_of(outcome);
   record.time = "2026-11-16T06:15:55Z";
