@@ -44,8 +44,8 @@ PairOutcome failed(const ContestError& error, bool swap) {
 
 }  // namespace
 
-PairOutcome measure_pair(const PairSetup& setup, int pair_index) {
-  if (interrupted()) return stopped();
+MeasuredPair measure_blocks(const PairSetup& setup, int pair_index) {
+  if (interrupted()) return {stopped()};
   const bool swap = pair_index % 2 == 1;
   const bool judge_this =
       setup.reference && (setup.reference->kind != CallableKind::python || pair_index % python_reference_every == 0);
@@ -59,18 +59,22 @@ PairOutcome measure_pair(const PairSetup& setup, int pair_index) {
                                      judge_this ? setup.reference : std::nullopt);
   if (error.ok()) error = contest.open(setup.workload);
   if (error.ok() && pair_index == 0) error = contest.audit();
-  if (!error.ok()) return failed(error, swap);
+  if (!error.ok()) return {failed(error, swap)};
   std::vector<AbbaBlock> blocks;
   for (int i = 0; i < setup.blocks; ++i) {
     const Contest::Measured measured = contest.next();
-    if (!measured.error.ok()) return failed(measured.error, swap);
+    if (!measured.error.ok()) return {failed(measured.error, swap)};
     blocks.push_back(swap ? swapped(measured.block) : measured.block);
   }
   PairOutcome outcome;
   outcome.sample = pair_of(blocks);
   outcome.sample.before = state_before;
   outcome.sample.after = cpu_state();
-  return outcome;
+  return {std::move(outcome), std::move(blocks)};
+}
+
+PairOutcome measure_pair(const PairSetup& setup, int pair_index) {
+  return measure_blocks(setup, pair_index).outcome;
 }
 
 PairSource pair_source(PairSetup setup) {

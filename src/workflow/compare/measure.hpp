@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "workflow/project/project.hpp"
 #include "workflow/runner/runner.hpp"
@@ -21,7 +22,14 @@ struct PairSetup {
   int blocks = 5;
 };
 
+// Raw: what a pair was made of, too.
+struct MeasuredPair {
+  PairOutcome outcome{};
+  std::vector<AbbaBlock> blocks{};
+};
+
 // Every other pair starts and runs in the opposite order (BAAB), so that no side is the first one more often.
+[[nodiscard]] MeasuredPair measure_blocks(const PairSetup& setup, int pair_index);
 [[nodiscard]] PairOutcome measure_pair(const PairSetup& setup, int pair_index);
 
 // The same, and between pairs the user's status command whenever a minute has passed: a machine that is gone is a

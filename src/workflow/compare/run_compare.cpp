@@ -31,7 +31,6 @@
 namespace flashmoe::workflow {
 namespace {
 
-constexpr double run_alpha = 0.05;  // false keeps in a whole run
 constexpr double typical_pair_seconds = 0.7;
 constexpr const char* rehearsal_word = "REHEARSAL";
 

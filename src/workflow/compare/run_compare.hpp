@@ -47,6 +47,7 @@ struct CompareReport {
 };
 
 inline constexpr int compare_steps = 7;
+inline constexpr double run_alpha = 0.05;  // false keeps in a whole run
 
 [[nodiscard]] Result<CompareReport> run_compare(const CompareRequest& request, Progress& progress);
 

@@ -196,19 +196,23 @@ const std::vector<Cheat>& all_cheats() {
 Result<std::map<std::string, std::string>> project_files(const Cheat& cheat) {
   const Task* task = find_task(cheat.task);
   if (task == nullptr) return Diagnostic{.message = fmt::format("there is no task '{}'", cheat.task)};
-  const std::string before = includes + task->prelude + entry_macro;
+  return project_files(*task, cheat);
+}
+
+std::map<std::string, std::string> project_files(const Task& task, const Cheat& cheat) {
+  const std::string before = includes + task.prelude + entry_macro;
   std::map<std::string, std::string> files = cheat.files;
   files["kernel.cpp"] = before + cheat.source + "\n";
-  if (task->python) {
-    files["judges.py"] = task->reference;
+  if (task.python) {
+    files["judges.py"] = task.reference;
   } else {
-    files["reference.cpp"] = before + task->reference + "\n";
-    files["baseline.cpp"] = before + task->baseline + "\n";
+    files["reference.cpp"] = before + task.reference + "\n";
+    files["baseline.cpp"] = before + task.baseline + "\n";
   }
   files["cudadent.toml"] =
       fmt::format("name = \"corpus\"\nkernel = \"kernel.cpp:kernel\"\nreference = \"{}\"\nbaseline = \"{}\"\n{}",
-                  task->python ? "judges.py:reference" : "reference.cpp:kernel",
-                  task->python ? "judges.py:baseline" : "baseline.cpp:kernel", task->toml);
+                  task.python ? "judges.py:reference" : "reference.cpp:kernel",
+                  task.python ? "judges.py:baseline" : "baseline.cpp:kernel", task.toml);
   return files;
 }
 

@@ -1,6 +1,7 @@
 // The parts of the corpus: what there is to compute, and the kernels by kind.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct Task {
 };
 
 [[nodiscard]] const std::vector<Task>& all_tasks();
+// The same as project_files(cheat), for a task that is not in the corpus.
+[[nodiscard]] std::map<std::string, std::string> project_files(const Task& task, const Cheat& cheat);
 
 [[nodiscard]] std::vector<Cheat> timing_cheats();
 [[nodiscard]] std::vector<Cheat> memory_cheats();

@@ -56,6 +56,10 @@ double SimulatedMachine::pair_log_ratio(double log_gain) {
 }
 
 double SimulatedMachine::single_run_log_time(int launches) {
+  return median_of(single_run_log_times(launches));
+}
+
+std::vector<double> SimulatedMachine::single_run_log_times(int launches) {
   const double offset = process_offset();
   advance(0.2);
   std::vector<double> times;
@@ -63,7 +67,7 @@ double SimulatedMachine::single_run_log_time(int launches) {
     if (i % model_.launches_per_slot == 0) advance(slot_seconds());
     times.push_back(offset + launch_noise());
   }
-  return median_of(times);
+  return times;
 }
 
 double heavy_tailed_pair(std::mt19937_64& random, double log_gain, double spread) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <random>
+#include <vector>
 
 namespace flashmoe::workflow {
 
@@ -34,6 +35,7 @@ class SimulatedMachine {
   // One process that runs `launches` times: its median log time around that of a perfect machine. What the rules that
   // compare two runs one after the other look at.
   [[nodiscard]] double single_run_log_time(int launches);
+  [[nodiscard]] std::vector<double> single_run_log_times(int launches);  // of every launch
 
  private:
   void advance(double seconds);
