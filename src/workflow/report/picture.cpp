@@ -14,6 +14,7 @@ namespace flashmoe::workflow {
 namespace {
 
 constexpr double width = 1200, height = 630, margin = 64;
+constexpr double widest_digit = 0.72;  // of a bold font, in its size
 
 struct Headline {
   std::string figure{};
@@ -116,7 +117,7 @@ std::string picture_of(const RunReport& report) {
   const bool has_way = chart != charts.end() && chart->points.size() > 1;
   const double room = (has_way ? 540 : width) - margin;
   const double size =
-      std::min(124.0, room / (0.56 * static_cast<double>(std::max<std::size_t>(headline.figure.size(), 4))));
+      std::min(124.0, room / (widest_digit * static_cast<double>(std::max<std::size_t>(headline.figure.size(), 4))));
   drawing.text(margin, 270, headline.figure, {.css = "strong", .size = size});
   drawing.text(margin, 326, fitted(headline.says, 30, room), {.css = "label", .size = 30});
   drawing.circle(margin + 10, 384, 10, "dot " + kind);

@@ -66,7 +66,6 @@ void add_predicted(const std::vector<ChangeSummary>& changes, std::vector<StepCh
                               .mark = mark_of(changes[i].fate),
                               .hint = hint_of(changes[i], i + 1)});
     }
-    add_refused(changes, chart);
     charts.push_back(std::move(chart));
   }
 }
@@ -90,7 +89,6 @@ void add_gains(const std::vector<ChangeSummary>& changes, std::vector<StepChart>
                               .mark = mark_of(changes[i].fate),
                               .hint = hint_of(changes[i], i + 1)});
     }
-    add_refused(changes, chart);
     charts.push_back(std::move(chart));
   }
 }
@@ -124,7 +122,6 @@ void add_counters(const RunSummary& summary, std::vector<StepChart>& charts) {
          .hint = fmt::format("{}: {}, {:.0f} -> {:.0f}", i + 1, changes[i].change, counter->from, counter->to)});
   }
   if (chart.points.empty()) return;
-  add_refused(changes, chart);
   charts.push_back(std::move(chart));
 }
 
@@ -172,8 +169,9 @@ std::vector<StepChart> speed_charts(const RunReport& report) {
   std::vector<StepChart> charts;
   add_gains(report.summary.changes, charts);
   add_predicted(report.summary.changes, charts);
-  add_gate_speeds(report, charts);
   add_counters(report.summary, charts);
+  if (!charts.empty()) add_refused(report.summary.changes, charts.front());  // they are of no kind of evidence
+  add_gate_speeds(report, charts);
   return charts;
 }
 

@@ -48,7 +48,10 @@ std::string roofline_html(const RunReport& report) {
          table_html({"version", "FLOP per byte", "TFLOP/s"}, rows) +
          paragraph(
              "Additions and multiplications counted in the executed PTX (a fused multiply-add is 2, an mma 2 m n k), "
-             "bytes of DRAM as the virtual GPU models them, the predicted time; the roofs are data-sheet figures.",
+             "bytes of DRAM as the virtual GPU models them, the predicted time; the roofs are data-sheet figures. "
+             "Bytes are those of a call on empty caches, while the predicted time is one with everything in L2 that "
+             "fits "
+             "there: such a point may lie above the roof of DRAM, which does not limit it then.",
              "note");
 }
 

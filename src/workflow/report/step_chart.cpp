@@ -37,7 +37,13 @@ void draw_mark(Drawing& drawing, double x, double y, Mark mark, const std::strin
     return;
   }
   const bool is_full = mark == Mark::kept || mark == Mark::plain;
-  drawing.circle(x, y, is_full ? 5 : 4, fmt::format("{} {}", is_full ? "dot" : "ring", evidence), hint);
+  drawing.circle(x, y, is_full ? 5 : 4,
+                 fmt::format("{} {}",
+                             is_full              ? "dot"
+                             : mark == Mark::open ? "ring undecided"
+                                                  : "ring",
+                             evidence),
+                 hint);
 }
 
 Span values_of(const StepChart& chart) {

@@ -20,6 +20,7 @@ svg .clear{fill:transparent}
 svg .step,svg .whisker{fill:none;stroke-width:2.2;stroke:var(--kind)}
 svg .dot,svg .bar{fill:var(--kind)}
 svg .ring{fill:var(--card);stroke:var(--kind);stroke-width:1.8}
+svg .undecided{stroke-dasharray:2.5 2}
 svg .sample{fill:var(--kind);opacity:.55}
 svg .half{fill:var(--kind);opacity:.3}
 svg .before{fill:var(--faint)}
