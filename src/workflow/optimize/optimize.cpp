@@ -10,6 +10,7 @@
 
 #include "support/clock.hpp"
 #include "support/process.hpp"
+#include "support/text.hpp"
 #include "workflow/advise/counters.hpp"
 #include "workflow/compare/git.hpp"
 #include "workflow/compare/run_compare.hpp"
@@ -401,8 +402,8 @@ class Loop {
     report_.end = current_;
     report_.seconds = seconds_since(began_);
     const int count = request_.shard->count;
-    report_.next = fmt::format("cudadent optimize --shard 1/{} --run {} --seed {} --device {}", count, report_.run,
-                               request_.seed, report_.device);
+    report_.next = fmt::format("cudadent optimize --shard 1/{} --run {} --seed {} --device {}", count,
+                               shell_word(report_.run), request_.seed, report_.device);
     return std::move(report_);
   }
 
