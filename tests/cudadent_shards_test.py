@@ -105,6 +105,23 @@ def refusals(cudadent: str, project: Path) -> None:
             fail(f"{words}: {ran.returncode} {ran.stdout}")
 
 
+def without_ray(cudadent: str, repository: Repository) -> None:
+    broken = repository.project.parent.parent / "packages"
+    broken.mkdir()
+    (broken / "ray.py").write_text("raise ImportError('there is none')\n")
+    ran = subprocess.run(
+        [cudadent, "optimize", *RUN, "--workers", "ray", "--quiet", "--json"],
+        cwd=clone_of(repository, "lonely"),
+        env={**os.environ, "CUDADENT_PYTHON": sys.executable, "PYTHONPATH": str(broken)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    said = json.loads(ran.stdout)
+    if (ran.returncode, said["code"]) != (4, "environment.no_ray") or "pip install ray" not in said["error"]["fix"]:
+        fail(f"without ray: {ran.returncode} {ran.stdout}")
+
+
 def listening(processes: set[int]) -> list[str]:
     """Addresses on which processes of these listen."""
     sockets = set()
@@ -200,6 +217,7 @@ def main() -> int:
             check_ray(cudadent, repository, one, python)
         else:
             refusals(cudadent, repository.project)
+            without_ray(cudadent, repository)
             check_shards(cudadent, repository, one)
     print("1 passed, 0 failed")
     return 0

@@ -11,6 +11,7 @@
 
 #include "support/clock.hpp"
 #include "support/process.hpp"
+#include "support/text.hpp"
 #include "workflow/advise/counters.hpp"
 #include "workflow/advise/patterns.hpp"
 #include "workflow/compare/git.hpp"
@@ -410,8 +411,8 @@ class Loop {
     report_.end = current_;
     report_.seconds = seconds_since(began_);
     const int count = request_.shard->count;
-    report_.next = fmt::format("cudadent optimize --shard 1/{} --run {} --seed {} --device {}", count, report_.run,
-                               request_.seed, report_.device);
+    report_.next = fmt::format("cudadent optimize --shard 1/{} --run {} --seed {} --device {}", count,
+                               shell_word(report_.run), request_.seed, report_.device);
     return std::move(report_);
   }
 

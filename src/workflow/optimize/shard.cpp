@@ -10,6 +10,7 @@
 
 #include "support/clock.hpp"
 #include "support/process.hpp"
+#include "support/text.hpp"
 #include "workflow/compare/git.hpp"
 #include "workflow/journal/heading.hpp"
 #include "workflow/journal/record.hpp"
@@ -205,7 +206,7 @@ Result<ShardReport> count_share(const OptimizeRequest& request) {
   const auto known = recorded_counts(journal, request, report.device);
   if (!known) return known.error();
   report.next = fmt::format("cudadent optimize --shard 0/{} --run {} --seed {} --device {}", report.shard.count,
-                            request.run, request.seed, report.device);
+                            shell_word(request.run), request.seed, report.device);
   if (batches->empty()) return report;
   const BatchRecord& batch = *batches->back().as<BatchRecord>();
   report.batch = batch.candidates.size();
