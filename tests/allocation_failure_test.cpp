@@ -11,6 +11,7 @@
 #include "support/allocation_failure.hpp"
 #include "support/every_call.hpp"
 #include "support/simple_case.hpp"
+#include "support/tree_for_test.hpp"
 
 namespace flashmoe::testing {
 namespace {
@@ -83,8 +84,8 @@ TEST(AllocationFailure, OnTheCpu) {
 class AllocationFailureOnAGpu : public ::testing::Test {
  protected:
   void SetUp() override {
-    setenv("FLASHMOE_DRIVER", FMS_COUNTING_DRIVER, 1);
-    setenv("FLASHMOE_NVRTC", FMS_INSTANT_NVRTC, 1);
+    setenv("FLASHMOE_DRIVER", in_build("tests/cuda/libcounting_driver.so").c_str(), 1);
+    setenv("FLASHMOE_NVRTC", in_build("tests/cuda/libinstant_nvrtc.so").c_str(), 1);
     cache_ = std::filesystem::temp_directory_path() / ("flashmoe-allocation-" + std::to_string(getpid()));
     setenv("FLASHMOE_CACHE_DIR", cache_.c_str(), 1);
     stage_.options.struct_size = sizeof stage_.options;
@@ -94,13 +95,14 @@ class AllocationFailureOnAGpu : public ::testing::Test {
 
   // Kernels are loaded once for a driver, which the library knows by its name: every attempt gets another name of it.
   void rename_driver() {
-    const std::filesystem::path file = FMS_COUNTING_DRIVER;
+    const std::filesystem::path file = in_build("tests/cuda/libcounting_driver.so");
     folder_ += "/.";
     setenv("FLASHMOE_DRIVER", (folder_ + "/" + file.filename().string()).c_str(), 1);
   }
 
   std::filesystem::path cache_;
-  static inline std::string folder_ = std::filesystem::path(FMS_COUNTING_DRIVER).parent_path().string();
+  static inline std::string folder_ =
+      std::filesystem::path(in_build("tests/cuda/libcounting_driver.so")).parent_path().string();
   Stage stage_;
 };
 

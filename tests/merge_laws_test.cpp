@@ -16,8 +16,8 @@
 namespace flashmoe::testing {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kFloatRoundoff = 0x1p-24;
+constexpr float kNothingSeen = -std::numeric_limits<float>::infinity();  // the LSE of no key
+constexpr double kMergeRoundoff = 0x1p-24;
 
 class MergeLaws : public ::testing::TestWithParam<std::tuple<fms_cpu_isa, fms_dtype>> {
  protected:
@@ -70,7 +70,7 @@ TEST_P(MergeLaws, SplitAndMergeIsTheWhole) {
         const double score_error = score_error_bound(dtype(), shape.head_dim, oracle.score_magnitude[row], 0);
         for (int64_t d = 0; d < shape.head_dim; ++d) {
           const int64_t element = row * shape.head_dim + d;
-          const double accumulation = static_cast<double>(shape.kv_len + 16) * kFloatRoundoff;
+          const double accumulation = static_cast<double>(shape.kv_len + 16) * kMergeRoundoff;
           // Two roundings of o instead of one: each part was stored in the dtype before it was merged.
           const double bound =
               spacing_at(dtype(), oracle.o[element]) / 2 +
@@ -106,7 +106,7 @@ States random_states(Random& random, fms_dtype dtype, const fms_merge_problem& p
     store(states.o.data(), dtype, static_cast<int64_t>(at), random.normal());
   }
   for (float& value : states.lse) {
-    value = random.chance(0.2) ? -static_cast<float>(kInfinity) : static_cast<float>(20 * random.normal());
+    value = random.chance(0.2) ? kNothingSeen : static_cast<float>(20 * random.normal());
   }
   return states;
 }
@@ -142,7 +142,7 @@ TEST_P(MergeLaws, AgreesWithTheOracleForAnyStrides) {
       for (int64_t d = 0; d < head_dim; ++d) {
         const auto element = static_cast<int64_t>(row) * head_dim + d;
         // The weights come from differences of log-sum-exps up to 100, in fp32.
-        const double bound = spacing_at(dtype(), o[element]) / 2 + 100 * 8 * kFloatRoundoff;
+        const double bound = spacing_at(dtype(), o[element]) / 2 + 100 * 8 * kMergeRoundoff;
         EXPECT_NEAR(load(out.o.data(), dtype(), element), o[element], bound) << "row " << row << " d " << d;
       }
     }
@@ -193,7 +193,7 @@ TEST_P(MergeLaws, APartWithoutWeightMayHoldAnything) {
   States b = random_states(random, dtype(), problem, problem.o, problem.lse);
   States out = a;
   std::fill(b.o.begin(), b.o.end(), uint8_t{0xff});  // NaN
-  std::fill(b.lse.begin(), b.lse.end(), -static_cast<float>(kInfinity));
+  std::fill(b.lse.begin(), b.lse.end(), kNothingSeen);
   std::fill(a.lse.begin(), a.lse.end(), 1.25f);
   for (const bool swapped : {false, true}) {
     const States &x = swapped ? b : a, &y = swapped ? a : b;
@@ -210,13 +210,13 @@ TEST_P(MergeLaws, APartWithoutWeightMayHoldAnything) {
   EXPECT_EQ(out.o, std::vector<uint8_t>(out.o.size(), 0)) << "nothing merged with nothing is zero";
 }
 
-std::string law_name(const ::testing::TestParamInfo<std::tuple<fms_cpu_isa, fms_dtype>>& param_info) {
+std::string merge_law_name(const ::testing::TestParamInfo<std::tuple<fms_cpu_isa, fms_dtype>>& param_info) {
   return std::string(fms_cpu_isa_name(std::get<0>(param_info.param))) + "_" + dtype_name(std::get<1>(param_info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, MergeLaws,
                          ::testing::Combine(::testing::ValuesIn(available_isas()), ::testing::ValuesIn(kAllDtypes)),
-                         law_name);
+                         merge_law_name);
 
 }  // namespace
 }  // namespace flashmoe::testing

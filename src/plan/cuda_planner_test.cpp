@@ -7,6 +7,7 @@
 #include <string>
 
 #include "plan/cuda_cost.hpp"
+#include "plan/explained_for_test.hpp"
 #include "plan/planner.hpp"
 
 namespace flashmoe::plan {
@@ -84,12 +85,6 @@ fms_attention_plan plan_of(const fms_attention_problem& p, int32_t splits = 0, i
 }
 fms_attention_plan plan_of(const Shape& shape, int32_t splits = 0, int32_t q_tile = 0) {
   return plan_of(problem_of(shape), splits, q_tile);
-}
-
-std::string explained(const fms_attention_plan& plan) {
-  std::string text(explain(plan, nullptr, 0), '\0');
-  explain(plan, text.data(), text.size() + 1);
-  return text;
 }
 
 void expect_said(const fms_attention_plan& plan, std::initializer_list<std::string> parts) {

@@ -1,5 +1,6 @@
 // The planner's choices, and that a plan explains them.
 #include "plan/planner.hpp"
+#include "plan/explained_for_test.hpp"
 
 #include <gtest/gtest.h>
 
@@ -36,12 +37,6 @@ fms_attention_plan plan_for(const fms_attention_problem& p, fms_cpu_isa isa, int
   fms_error error{};
   EXPECT_EQ(make_plan({FMS_DEVICE_CPU, isa, threads}, p, &options, &plan, &error), FMS_OK) << error.message;
   return plan;
-}
-
-std::string explained(const fms_attention_plan& plan) {
-  std::string text(explain(plan, nullptr, 0), '\0');
-  explain(plan, text.data(), text.size() + 1);
-  return text;
 }
 
 TEST(Planner, DecodeReadsKeysOnceAsVectors) {

@@ -10,6 +10,7 @@
 
 #include "runtime/counter_access.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/tree_for_test.hpp"
 
 namespace flashmoe::runtime {
 namespace {
@@ -73,9 +74,13 @@ TEST(Cupti, ALibraryThatIsNoneIsRefusedInWords) {
 }
 
 // Libraries of the build that answer as the CUPTI of other toolkits would.
+std::string cupti_of(const std::string& toolkit) {
+  return in_build("src/runtime/libcupti_of_" + toolkit + ".so");
+}
+
 TEST(Cupti, AnotherGenerationIsRefusedInWords) {
-  for (const char* library : {CUPTI_OF_12_6, CUPTI_OF_14_0}) {
-    const auto opened = Cupti::open(library);
+  for (const char* toolkit : {"12_6", "14_0"}) {
+    const auto opened = Cupti::open(cupti_of(toolkit));
     ASSERT_FALSE(opened);
     EXPECT_NE(opened.error().message.find("only those of CUDA 12.8 to 13"), std::string::npos)
         << opened.error().message;
@@ -144,10 +149,10 @@ TEST(RangeProfiler, WithoutACardIsRefusedInWords) {
 class PretendedCupti : public testing::Test {
  protected:
   void SetUp() override {
-    const auto opened = Cupti::open(CUPTI_OF_13_0);
+    const auto opened = Cupti::open(cupti_of("13_0"));
     ASSERT_TRUE(opened) << opened.error().to_string();
     library_ = *opened;
-    handle_ = dlopen(CUPTI_OF_13_0, RTLD_NOW);
+    handle_ = dlopen(cupti_of("13_0").c_str(), RTLD_NOW);
     *static_cast<char*>(dlsym(handle_, "pretended_calls")) = '\0';
     context_ = virtual_context();
     ASSERT_NE(context_, nullptr);

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+#include "support/tree_for_test.hpp"
 
 #define FMS_COUNTING_DRIVER_API extern "C" __attribute__((visibility("default")))
 
@@ -15,3 +18,11 @@ FMS_COUNTING_DRIVER_API void counting_driver_reset();
 // What this thread launched last: steady_clock nanoseconds when cuLaunchKernel was entered, and its CTAs.
 FMS_COUNTING_DRIVER_API std::int64_t counting_driver_launch_time();
 FMS_COUNTING_DRIVER_API std::int64_t counting_driver_launch_ctas();
+
+namespace flashmoe {
+
+[[nodiscard]] inline std::string counting_driver_path() {
+  return in_build("tests/cuda/libcounting_driver.so");
+}
+
+}  // namespace flashmoe

@@ -36,7 +36,7 @@ const std::string& log_path() {
   return file.path;
 }
 
-const Gpu& gpu() {
+const Gpu& contract_gpu() {
   static const Gpu only = [] {
     setenv("VGPU_PTXAS", "off", 0);  // no test here asks what the planner chooses
     setenv("VGPU_LOG", log_path().c_str(), 1);
@@ -49,11 +49,11 @@ const Gpu& gpu() {
 void expect_right(AttentionCase& one, const fms_plan_options& options) {
   const OracleAnswer oracle(one);
   one.reset_outputs();
-  const RunResult result = gpu().run(one, &options);
+  const RunResult result = contract_gpu().run(one, &options);
   ASSERT_EQ(result.status, FMS_OK) << to_string(result.error) << "\n  " << one.describe();
   EXPECT_EQ(judge(one, oracle).complaint, "") << one.describe();
   EXPECT_FALSE(one.stray_write().has_value()) << *one.stray_write();
-  const auto findings = gpu().findings();
+  const auto findings = contract_gpu().findings();
   EXPECT_TRUE(findings.empty()) << findings.front().substr(0, 600) << "\n  " << one.describe();
 }
 
@@ -95,21 +95,23 @@ TEST(GpuContract, OMayBeQ) {
       expect_right(one, options);
       const std::span<const uint8_t> expected = one.buffers()[AttentionCase::kOutputBuffer];
       fms_attention_plan plan;
-      ASSERT_EQ(fms_attention_plan_make(gpu().context(), &one.problem(), &options, &plan, nullptr), FMS_OK);
-      const DeviceCase there(gpu(), one);
+      ASSERT_EQ(fms_attention_plan_make(contract_gpu().context(), &one.problem(), &options, &plan, nullptr), FMS_OK);
+      const DeviceCase there(contract_gpu(), one);
       fms_attention_args args = there.args();
       args.o = const_cast<void*>(args.q);
       const runtime::Buffer workspace =
-          must(runtime::Buffer::create(gpu().device(), std::max<std::size_t>(plan.workspace_bytes, 1)));
+          must(runtime::Buffer::create(contract_gpu().device(), std::max<std::size_t>(plan.workspace_bytes, 1)));
       void* memory = plan.workspace_bytes == 0 ? nullptr : reinterpret_cast<void*>(workspace.address());
       fms_error error{};
-      ASSERT_EQ(fms_attention_run(gpu().context(), &plan, &args, memory, plan.workspace_bytes, nullptr, &error), FMS_OK)
+      ASSERT_EQ(
+          fms_attention_run(contract_gpu().context(), &plan, &args, memory, plan.workspace_bytes, nullptr, &error),
+          FMS_OK)
           << to_string(error);
-      must(gpu().device()->synchronize());
+      must(contract_gpu().device()->synchronize());
       AttentionCase back = normal_case(one.problem());
       there.copy_back(back);
       EXPECT_TRUE(std::ranges::equal(back.buffers().front(), expected)) << q_tile << " rows, " << splits << " splits";
-      EXPECT_TRUE(gpu().findings().empty());
+      EXPECT_TRUE(contract_gpu().findings().empty());
     }
   }
 }
@@ -210,21 +212,23 @@ TEST(GpuContract, ScalesOfZeroBelowAndFarAboveOne) {
 
 TEST(GpuContract, NothingToDoIsDoneOnAnyStream) {
   runtime::cuda::StreamHandle stream = nullptr;
-  ASSERT_EQ(gpu().driver().call().stream_create(&stream, 0), runtime::cuda::success);
-  static_cast<void>(gpu().reports());
+  ASSERT_EQ(contract_gpu().driver().call().stream_create(&stream, 0), runtime::cuda::success);
+  static_cast<void>(contract_gpu().reports());
   for (const Shape& shape : {Shape{0, 4, 2, 5, 9, 64}, Shape{2, 4, 2, 0, 9, 64}, Shape{0, 1, 1, 0, 0, 1}}) {
     const fms_attention_problem problem = simple_problem(FMS_BF16, shape);
     fms_attention_plan plan;
     fms_error error{};
-    ASSERT_EQ(fms_attention_plan_make(gpu().context(), &problem, nullptr, &plan, &error), FMS_OK) << to_string(error);
+    ASSERT_EQ(fms_attention_plan_make(contract_gpu().context(), &problem, nullptr, &plan, &error), FMS_OK)
+        << to_string(error);
     EXPECT_EQ(plan.family, FMS_KERNEL_EMPTY);
     fms_attention_args args{};
     args.struct_size = sizeof args;
     for (fms_stream each : {static_cast<fms_stream>(nullptr), static_cast<fms_stream>(stream)})
-      EXPECT_EQ(fms_attention_run(gpu().context(), &plan, &args, nullptr, 0, each, &error), FMS_OK) << to_string(error);
+      EXPECT_EQ(fms_attention_run(contract_gpu().context(), &plan, &args, nullptr, 0, each, &error), FMS_OK)
+          << to_string(error);
   }
-  EXPECT_TRUE(gpu().reports().empty()) << "nothing was launched";
-  EXPECT_EQ(gpu().driver().call().stream_destroy(stream), runtime::cuda::success);
+  EXPECT_TRUE(contract_gpu().reports().empty()) << "nothing was launched";
+  EXPECT_EQ(contract_gpu().driver().call().stream_destroy(stream), runtime::cuda::success);
 }
 
 // The tile goes round, so that each class meets every remainder of its own head sizes. Those that no listed kernel
@@ -270,19 +274,21 @@ struct Prepared {
   fms_error error{};
 
   explicit Prepared(const fms_plan_options& options)
-      : one(normal_case(simple_problem(FMS_F16, {1, 2, 1, 20, 100, 64}))), there(gpu(), one), args(there.args()) {
-    EXPECT_EQ(fms_attention_plan_make(gpu().context(), &one.problem(), &options, &plan, &error), FMS_OK);
+      : one(normal_case(simple_problem(FMS_F16, {1, 2, 1, 20, 100, 64}))),
+        there(contract_gpu(), one),
+        args(there.args()) {
+    EXPECT_EQ(fms_attention_plan_make(contract_gpu().context(), &one.problem(), &options, &plan, &error), FMS_OK);
   }
 };
 
 TEST(GpuContract, AWorkspaceThatDoesNotDoIsRefused) {
   Prepared prepared(plan_options(0, 3, 16));
   ASSERT_GT(prepared.plan.workspace_bytes, 0U);
-  auto made = runtime::Buffer::create(gpu().device(), prepared.plan.workspace_bytes + 64);
+  auto made = runtime::Buffer::create(contract_gpu().device(), prepared.plan.workspace_bytes + 64);
   ASSERT_TRUE(made);
   auto* const memory = reinterpret_cast<char*>(made->address());
   const auto run = [&](void* workspace, std::size_t bytes) {
-    return fms_attention_run(gpu().context(), &prepared.plan, &prepared.args, workspace, bytes, nullptr,
+    return fms_attention_run(contract_gpu().context(), &prepared.plan, &prepared.args, workspace, bytes, nullptr,
                              &prepared.error);
   };
   EXPECT_EQ(run(memory, prepared.plan.workspace_bytes - 1), FMS_INVALID_ARGUMENT);
@@ -296,7 +302,7 @@ TEST(GpuContract, Fp32IsRefused) {
   const fms_attention_problem problem = simple_problem(FMS_F32, {1, 1, 1, 8, 8, 64});
   fms_attention_plan plan;
   fms_error error{};
-  EXPECT_EQ(fms_attention_plan_make(gpu().context(), &problem, nullptr, &plan, &error), FMS_NOT_SUPPORTED);
+  EXPECT_EQ(fms_attention_plan_make(contract_gpu().context(), &problem, nullptr, &plan, &error), FMS_NOT_SUPPORTED);
   EXPECT_STREQ(error.argument, "problem.dtype");
   EXPECT_NE(std::string(error.message).find("fp16"), std::string::npos) << error.message;
 }
@@ -310,7 +316,7 @@ TEST(GpuContract, APlanOfAnotherDeviceIsRefused) {
   EXPECT_STREQ(error.argument, "plan.device_kind");
   fms_attention_plan of_cpu;
   ASSERT_EQ(fms_attention_plan_make(cpu.get(), &prepared.one.problem(), nullptr, &of_cpu, nullptr), FMS_OK);
-  EXPECT_EQ(fms_attention_run(gpu().context(), &of_cpu, &prepared.args, nullptr, 0, nullptr, &error),
+  EXPECT_EQ(fms_attention_run(contract_gpu().context(), &of_cpu, &prepared.args, nullptr, 0, nullptr, &error),
             FMS_INVALID_ARGUMENT);
   EXPECT_STREQ(error.argument, "plan.device_kind");
 }
@@ -319,8 +325,9 @@ TEST(GpuContract, APlanOfALargerGpuIsRefused) {
   Prepared prepared(plan_options(0, 1, 16));
   prepared.plan.sm_count = 132;
   prepared.plan.fingerprint = plan::fingerprint_of(prepared.plan);
-  EXPECT_EQ(fms_attention_run(gpu().context(), &prepared.plan, &prepared.args, nullptr, 0, nullptr, &prepared.error),
-            FMS_INVALID_ARGUMENT);
+  EXPECT_EQ(
+      fms_attention_run(contract_gpu().context(), &prepared.plan, &prepared.args, nullptr, 0, nullptr, &prepared.error),
+      FMS_INVALID_ARGUMENT);
   EXPECT_STREQ(prepared.error.argument, "plan.sm_count");
 }
 
@@ -332,7 +339,7 @@ TEST(GpuContract, ATamperedPlanIsRefused) {
         +[](fms_attention_plan& p) { p.threads = 1024; }}) {
     fms_attention_plan plan = prepared.plan;
     tamper(plan);
-    EXPECT_EQ(fms_attention_run(gpu().context(), &plan, &prepared.args, nullptr, 0, nullptr, &prepared.error),
+    EXPECT_EQ(fms_attention_run(contract_gpu().context(), &plan, &prepared.args, nullptr, 0, nullptr, &prepared.error),
               FMS_INVALID_ARGUMENT);
     EXPECT_STREQ(prepared.error.argument, "plan.fingerprint");
   }
@@ -341,16 +348,17 @@ TEST(GpuContract, ATamperedPlanIsRefused) {
 // Both where a kernel is there already and where it has yet to be loaded.
 TEST(GpuContract, WithoutACurrentContextTheErrorSaysSo) {
   const Prepared prepared(plan_options(0, 1, 16));
-  const runtime::cuda::Functions& call = gpu().driver().call();
+  const runtime::cuda::Functions& call = contract_gpu().driver().call();
   runtime::cuda::ContextHandle mine = nullptr;
   ASSERT_EQ(call.context_pop(&mine), runtime::cuda::success);
   fms_error error{};
   const fms_status status =
-      fms_attention_run(gpu().context(), &prepared.plan, &prepared.args, nullptr, 0, nullptr, &error);
+      fms_attention_run(contract_gpu().context(), &prepared.plan, &prepared.args, nullptr, 0, nullptr, &error);
   fms_error plan_error{};
   fms_attention_plan plan;
   const fms_attention_problem never_seen = simple_problem(FMS_BF16, {1, 1, 1, 8, 8, 192});
-  const fms_status plan_status = fms_attention_plan_make(gpu().context(), &never_seen, nullptr, &plan, &plan_error);
+  const fms_status plan_status =
+      fms_attention_plan_make(contract_gpu().context(), &never_seen, nullptr, &plan, &plan_error);
   ASSERT_EQ(call.context_push(mine), runtime::cuda::success);
   EXPECT_EQ(status, FMS_DEVICE_ERROR);
   EXPECT_NE(std::string(error.message).find("CONTEXT"), std::string::npos) << error.message;
@@ -378,7 +386,7 @@ TEST(GpuContract, WhatRanIsWhatThePlanSays) {
   for (const int32_t q_tile : tiles) {
     AttentionCase one = normal_case(simple_problem(FMS_F16, {1, 1, 1, 40, 100, 64}));
     const fms_plan_options options = plan_options(0, 2, q_tile);
-    const RunResult result = gpu().run(one, &options);
+    const RunResult result = contract_gpu().run(one, &options);
     ASSERT_EQ(result.status, FMS_OK) << to_string(result.error);
     EXPECT_EQ(result.info.family, FMS_KERNEL_CUDA_FORWARD);
     EXPECT_EQ(result.info.threads, result.plan.threads);

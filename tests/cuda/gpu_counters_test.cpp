@@ -18,7 +18,7 @@ namespace {
 using cuda::InstanceAxes;
 using cuda::Tile;
 
-const Gpu& gpu() {
+const Gpu& counters_gpu() {
   static const Gpu only = [] {
     setenv("VGPU_PTXAS", "off", 0);  // tiles and splits are forced
     return Gpu({.device = "l4", .checks = "none"});
@@ -41,10 +41,10 @@ CoreProblem aligned_problem(const InstanceAxes& axes) {
 }
 
 nlohmann::json report_of(const CoreProblem& core, AttentionCase& one) {
-  static_cast<void>(gpu().reports());
-  const RunResult result = gpu().run(one, &core.options);
+  static_cast<void>(counters_gpu().reports());
+  const RunResult result = counters_gpu().run(one, &core.options);
   if (result.status != FMS_OK) throw std::runtime_error(core.name + ": " + to_string(result.error));
-  const auto reports = gpu().reports();
+  const auto reports = counters_gpu().reports();
   if (reports.size() != 1) throw std::runtime_error(core.name + ": " + std::to_string(reports.size()) + " launches");
   return nlohmann::json::parse(reports.front());
 }

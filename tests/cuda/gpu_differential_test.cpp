@@ -19,7 +19,7 @@
 namespace flashmoe::testing {
 namespace {
 
-const Gpu& gpu() {
+const Gpu& differential_gpu() {
   static const Gpu only;
   return only;
 }
@@ -52,7 +52,7 @@ void run_random(fms_dtype dtype, uint64_t problems, bool (*is_wanted)(const fms_
     const OracleAnswer oracle(one);
     const fms_plan_options options = random_options(seed, one.problem());
     one.reset_outputs();
-    const RunResult result = gpu().run(one, &options);
+    const RunResult result = differential_gpu().run(one, &options);
     const std::string name = "seed " + std::to_string(seed) + " kv_splits=" + std::to_string(options.kv_splits) +
                              " q_tile=" + std::to_string(options.q_tile) + "\n  " + one.describe();
     if (result.status != FMS_OK) {
@@ -62,7 +62,7 @@ void run_random(fms_dtype dtype, uint64_t problems, bool (*is_wanted)(const fms_
     }
     const Judgement judgement = judge(one, oracle);
     const std::string stray = one.stray_write().value_or("");
-    const auto findings = gpu().findings();
+    const auto findings = differential_gpu().findings();
     if (!judgement.complaint.empty() || !stray.empty() || !findings.empty()) {
       ADD_FAILURE() << judgement.complaint << stray << (findings.empty() ? "" : findings.front().substr(0, 600))
                     << "\n  " << name;

@@ -27,7 +27,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr double float_roundoff = 0x1p-24;
 constexpr fms_dtype dtypes[] = {FMS_F16, FMS_BF16, FMS_F32};
 
-const Gpu& gpu() {
+const Gpu& merge_gpu() {
   static const Gpu only = [] {
     setenv("VGPU_PTXAS", "off", 0);
     setenv("VGPU_SCHEDULE", "adversarial", 0);
@@ -46,7 +46,7 @@ class Rows {
         (p.batch - 1) * strides.batch + (p.heads - 1) * strides.head + (p.len - 1) * strides.seq + width;
     const auto bytes = static_cast<std::size_t>(offset + elements) * element_bytes(dtype) + 32;
     host_.assign(bytes, std::byte{0xa5});
-    buffer_.emplace(must(runtime::Buffer::create(gpu().device(), bytes)));
+    buffer_.emplace(must(runtime::Buffer::create(merge_gpu().device(), bytes)));
   }
   int64_t at(int64_t b, int64_t h, int64_t i) const {
     return offset_ + b * strides_.batch + h * strides_.head + i * strides_.seq;
@@ -119,11 +119,11 @@ struct Merge {
   }
   fms_status start(fms_error* error, fms_stream stream = nullptr) const { return start_into(o, lse, error, stream); }
   fms_status start_into(const Rows& to_o, const Rows& to_lse, fms_error* error, fms_stream stream = nullptr) const {
-    return fms_merge_states(gpu().context(), &problem, o_a.there(), lse_a.there<float>(), o_b.there(),
+    return fms_merge_states(merge_gpu().context(), &problem, o_a.there(), lse_a.there<float>(), o_b.there(),
                             lse_b.there<float>(), to_o.there(), to_lse.there<float>(), stream, error);
   }
   void finish() {
-    must(gpu().device()->synchronize());
+    must(merge_gpu().device()->synchronize());
     o.from_device();
     lse.from_device();
   }
@@ -177,7 +177,7 @@ Merge random_merge(Random& random, fms_dtype dtype) {
 }
 
 void expect_no_findings() {
-  const auto findings = gpu().findings();
+  const auto findings = merge_gpu().findings();
   EXPECT_TRUE(findings.empty()) << findings.front().substr(0, 600);
 }
 
@@ -245,7 +245,7 @@ TEST(GpuMerge, TheOutputMayBeAnInput) {
       merge.to_device();
       fms_error error{};
       ASSERT_EQ(merge.start_into(*o, *lse, &error), FMS_OK) << to_string(error);
-      must(gpu().device()->synchronize());
+      must(merge_gpu().device()->synchronize());
       EXPECT_EQ(o->on_device(), merge.o.bytes());
       EXPECT_EQ(lse->on_device(), merge.lse.bytes());
     }
@@ -315,7 +315,7 @@ TEST(GpuMerge, StatesInARowAreTheirUnion) {
       if (state == 0) continue;
       fms_error error{};
       ASSERT_EQ(merge.start_into(merge.o_a, merge.lse_a, &error), FMS_OK) << to_string(error);
-      must(gpu().device()->synchronize());
+      must(merge_gpu().device()->synchronize());
     }
     merge.o_a.from_device();
     merge.lse_a.from_device();
@@ -336,8 +336,8 @@ TEST(GpuMerge, StatesInARowAreTheirUnion) {
 
 // The first merge of this process is a captured one when this test runs alone; a capture of any mode survives it.
 TEST(GpuMerge, IsCapturedAndReplayed) {
-  const Graphs graphs(gpu().driver());
-  const runtime::cuda::Functions& call = gpu().driver().call();
+  const Graphs graphs(merge_gpu().driver());
+  const runtime::cuda::Functions& call = merge_gpu().driver().call();
   runtime::cuda::StreamHandle stream = nullptr;
   ASSERT_EQ(call.stream_create(&stream, 1), runtime::cuda::success);
   Random random(5);
@@ -371,7 +371,7 @@ TEST(GpuMerge, HalvesOfTheKeysAreTheWhole) {
   Merge merge(p);
   const Shape shape{1, 2, 1, 40, 96, 64};
   AttentionCase whole = normal_case(simple_problem(FMS_F16, shape));
-  ASSERT_EQ(gpu().run(whole).status, FMS_OK);
+  ASSERT_EQ(merge_gpu().run(whole).status, FMS_OK);
   const auto part = [&](int64_t first, int64_t keys, Rows& o, Rows& lse) {
     fms_attention_problem problem = whole.problem();
     problem.kv_len = keys;
@@ -383,7 +383,7 @@ TEST(GpuMerge, HalvesOfTheKeysAreTheWhole) {
         half.set(Tensor::kV, half.v_offset(0, 0, j) + d, load(args.v, FMS_F16, whole.v_offset(0, 0, first + j) + d));
       }
     ASSERT_EQ(half.q_value(3), whole.q_value(3));
-    ASSERT_EQ(gpu().run(half).status, FMS_OK);
+    ASSERT_EQ(merge_gpu().run(half).status, FMS_OK);
     for (int64_t element = 0; element < 2 * 40 * 64; ++element) o.set(element, half.o_value(element));
     for (int64_t row = 0; row < 2 * 40; ++row) lse.set(row, half.lse_value(row));
   };
@@ -410,7 +410,7 @@ TEST(GpuMerge, MistakesAreNamed) {
   merge.fill(random);
   const auto complaint = [&](const fms_merge_problem& problem, const void* o_a, void* o, fms_status wanted) {
     fms_error error{};
-    EXPECT_EQ(fms_merge_states(gpu().context(), &problem, o_a, merge.lse_a.there<float>(), merge.o_b.there(),
+    EXPECT_EQ(fms_merge_states(merge_gpu().context(), &problem, o_a, merge.lse_a.there<float>(), merge.o_b.there(),
                                merge.lse_b.there<float>(), o, merge.lse.there<float>(), nullptr, &error),
               wanted);
     return std::string(error.argument) + ": " + error.message;
@@ -429,8 +429,8 @@ TEST(GpuMerge, MistakesAreNamed) {
   for (fms_strides* strides : {&large.lse_a, &large.lse_b, &large.lse}) *strides = {64 * 64, 64, 1};
   auto* const far = reinterpret_cast<char*>(std::uintptr_t{1} << 50);
   fms_error error{};
-  EXPECT_EQ(fms_merge_states(gpu().context(), &large, far, reinterpret_cast<float*>(far + (int64_t{1} << 45)), far,
-                             reinterpret_cast<float*>(far + (int64_t{1} << 45)), far + (int64_t{1} << 46),
+  EXPECT_EQ(fms_merge_states(merge_gpu().context(), &large, far, reinterpret_cast<float*>(far + (int64_t{1} << 45)),
+                             far, reinterpret_cast<float*>(far + (int64_t{1} << 45)), far + (int64_t{1} << 46),
                              reinterpret_cast<float*>(far + (int64_t{1} << 47)), nullptr, &error),
             FMS_NOT_SUPPORTED);
   EXPECT_NE(std::string(error.message).find("1048576 x 64 x 64 rows; allowed on a GPU: 1073741824"), std::string::npos)
@@ -441,14 +441,14 @@ TEST(GpuMerge, MistakesAreNamed) {
 }
 
 // The kernel with one thing taken out, on a merge into its own input.
-struct Noticed {
+struct MergeNoticed {
   bool finding, wrong;
 };
-Noticed noticed(const Mutation& mutation) {
+MergeNoticed merge_noticed(const Mutation& mutation) {
   const std::vector<char> image = mutated_image(
       "kernels/cuda/merge.cu", {"--std=c++20", "--device-as-default-execution-space", "--gpu-architecture=compute_80"},
       {&mutation, 1});
-  const auto module = must(runtime::Module::load(gpu().device(), std::as_bytes(std::span(image))));
+  const auto module = must(runtime::Module::load(merge_gpu().device(), std::as_bytes(std::span(image))));
   const runtime::Function kernel = must(module->function(cuda::merge_name));
   Random random(3);
   fms_merge_problem p;
@@ -465,20 +465,20 @@ Noticed noticed(const Mutation& mutation) {
   geometry.grid = {launch.ctas, 1, 1};
   geometry.block = {cuda::merge_threads, 1, 1};
   void* arguments[] = {&launch.params};
-  static_cast<void>(gpu().reports());
+  static_cast<void>(merge_gpu().reports());
   must(kernel.launch(geometry, arguments));
-  must(gpu().device()->synchronize());
+  must(merge_gpu().device()->synchronize());
   merge.o.from_device();
   // The oracle wants the inputs as they were.
   const std::vector<std::byte> sums = merge.lse_a.on_device();
   for (int64_t row = 0; row < 2 * 3 * 7; ++row) merge.lse.set(row, load(sums.data(), FMS_F32, row));
-  return {!gpu().findings().empty(), !merge.complaint().empty()};
+  return {!merge_gpu().findings().empty(), !merge.complaint().empty()};
 }
 
 TEST(GpuMerge, MutationsAreNoticed) {
-  const Noticed none = noticed({"nothing", nullptr, nullptr, nullptr});
+  const MergeNoticed none = merge_noticed({"nothing", nullptr, nullptr, nullptr});
   EXPECT_FALSE(none.finding || none.wrong);
-  EXPECT_TRUE(noticed({"the barrier before lse is written", "attention/merge.cuh", "__syncwarp();", ""}).finding);
+  EXPECT_TRUE(merge_noticed({"the barrier before lse is written", "attention/merge.cuh", "__syncwarp();", ""}).finding);
   constexpr Mutation rules[] = {
       {"a part without weight is read", "attention/merge.cuh", "if (weights.has_b) ", ""},
       {"weights the wrong way round", "attention/merge.cuh", "b = __fdiv_rn(of_b, sum);", "b = __fdiv_rn(of_a, sum);"},
@@ -486,7 +486,7 @@ TEST(GpuMerge, MutationsAreNoticed) {
       {"the head's stride", "attention/merge.cuh", "of_head - batch * p.heads", "0"},
       {"both parts empty", "attention/merge.cuh", "if (!has_a && !has_b) return;", ""},
   };
-  for (const Mutation& mutation : rules) EXPECT_TRUE(noticed(mutation).wrong) << mutation.name;
+  for (const Mutation& mutation : rules) EXPECT_TRUE(merge_noticed(mutation).wrong) << mutation.name;
 }
 
 }  // namespace

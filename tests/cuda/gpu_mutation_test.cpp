@@ -16,7 +16,7 @@
 namespace flashmoe::testing {
 namespace {
 
-const Gpu& gpu() {
+const Gpu& mutation_gpu() {
   static const Gpu only = [] {
     setenv("VGPU_PTXAS", "off", 0);
     setenv("VGPU_SCHEDULE", "adversarial", 0);
@@ -28,16 +28,16 @@ const Gpu& gpu() {
 // Runs the case on the kernel of its plan, with texts replaced. Results are in the case then.
 nlohmann::json report_of(AttentionCase& one, const fms_plan_options& options, std::span<const Mutation> mutations) {
   fms_attention_plan plan{};
-  if (fms_attention_plan_make(gpu().context(), &one.problem(), &options, &plan, nullptr) != FMS_OK)
+  if (fms_attention_plan_make(mutation_gpu().context(), &one.problem(), &options, &plan, nullptr) != FMS_OK)
     throw std::runtime_error("no plan");
   const cuda::InstanceAxes axes = cuda::axes_of(plan.instance);
   const std::vector<char> image = mutated_kernel(axes, mutations);
-  const auto module = must(runtime::Module::load(gpu().device(), std::as_bytes(std::span(image))));
+  const auto module = must(runtime::Module::load(mutation_gpu().device(), std::as_bytes(std::span(image))));
   const runtime::Function kernel = must(module->function(axes.name()));
 
-  const DeviceCase there(gpu(), one);
+  const DeviceCase there(mutation_gpu(), one);
   runtime::Buffer workspace =
-      must(runtime::Buffer::create(gpu().device(), std::max<std::size_t>(plan.workspace_bytes, 4)));
+      must(runtime::Buffer::create(mutation_gpu().device(), std::max<std::size_t>(plan.workspace_bytes, 4)));
   must(workspace.write(std::vector<std::byte>(workspace.bytes())));
   cuda::ExtendedParams params =
       cuda::forward_params(plan, axes, there.args(), reinterpret_cast<std::byte*>(workspace.address()));
@@ -47,11 +47,11 @@ nlohmann::json report_of(AttentionCase& one, const fms_plan_options& options, st
   geometry.block = {static_cast<unsigned>(plan.threads), 1, 1};
   geometry.dynamic_shared_bytes = static_cast<unsigned>(axes.shared_bytes());
   void* arguments[] = {&params};
-  static_cast<void>(gpu().reports());
+  static_cast<void>(mutation_gpu().reports());
   must(kernel.launch(geometry, arguments));
-  must(gpu().device()->synchronize());
+  must(mutation_gpu().device()->synchronize());
   there.copy_back(one);
-  return nlohmann::json::parse(gpu().reports().at(0));
+  return nlohmann::json::parse(mutation_gpu().reports().at(0));
 }
 
 struct Noticed {

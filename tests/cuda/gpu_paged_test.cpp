@@ -15,7 +15,7 @@
 namespace flashmoe::testing {
 namespace {
 
-const Gpu& gpu() {
+const Gpu& paged_gpu() {
   static const Gpu only = [] {
     setenv("VGPU_PTXAS", "off", 0);
     return Gpu();
@@ -64,7 +64,7 @@ TEST_P(Paged, AgreesWithTheOracleWithoutNvrtc) {
     constexpr int32_t tiles[] = {0, 16, 64}, splits[] = {0, 1, 3};
     for (const auto& options : {plan_options(0, 0, 0), plan_options(0, splits[seed % 3], tiles[seed / 3 % 3])}) {
       one.reset_outputs();
-      const RunResult result = gpu().run(one, &options);
+      const RunResult result = paged_gpu().run(one, &options);
       ASSERT_EQ(result.status, FMS_OK) << to_string(result.error) << "\n  seed " << seed << ' ' << one.describe();
       EXPECT_EQ(judge(one, oracle).complaint, "") << "seed " << seed << ' ' << one.describe();
       EXPECT_EQ(one.stray_write().value_or(""), "");
@@ -74,7 +74,7 @@ TEST_P(Paged, AgreesWithTheOracleWithoutNvrtc) {
       }
     }
   }
-  const auto findings = gpu().findings();
+  const auto findings = paged_gpu().findings();
   EXPECT_TRUE(findings.empty()) << findings.front().substr(0, 600);
 }
 

@@ -20,7 +20,7 @@
 namespace flashmoe::testing {
 namespace {
 
-const Gpu& gpu() {
+const Gpu& paths_gpu() {
   static const Gpu only = [] {
     setenv("VGPU_PTXAS", "off", 0);  // tiles and splits are forced
     setenv("VGPU_PATHS", "1", 1);
@@ -57,11 +57,11 @@ predict::SassKernel lined_sass(const std::string& kernel) {
 }
 
 predict::PtxRun report_of(const CoreProblem& core) {
-  static_cast<void>(gpu().reports());
+  static_cast<void>(paths_gpu().reports());
   AttentionCase one = core.with_data();
-  const RunResult result = gpu().run(one, &core.options);
+  const RunResult result = paths_gpu().run(one, &core.options);
   if (result.status != FMS_OK) throw std::runtime_error(core.name + ": " + to_string(result.error));
-  return must(workflow::ptx_run_from(gpu().reports().front()));
+  return must(workflow::ptx_run_from(paths_gpu().reports().front()));
 }
 
 struct Problem {

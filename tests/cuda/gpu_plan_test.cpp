@@ -13,11 +13,12 @@
 #include "images/fatbin.hpp"
 #include "support/judge.hpp"
 #include "support/simple_case.hpp"
+#include "support/tree_for_test.hpp"
 
 namespace flashmoe::testing {
 namespace {
 
-const Gpu& gpu() {
+const Gpu& plan_gpu() {
   static const Gpu only;
   return only;
 }
@@ -51,13 +52,13 @@ AttentionCase many_values(const fms_attention_problem& problem) {
 
 // Runs it, holds it against the oracle, and the launch against the plan.
 Launched launched(const Shape& shape, int32_t splits = 0, int32_t q_tile = 0) {
-  static_cast<void>(gpu().reports());
+  static_cast<void>(plan_gpu().reports());
   AttentionCase one = many_values(simple_problem(FMS_F16, shape));
   const fms_plan_options options = plan_options(0, splits, q_tile);
-  const RunResult result = gpu().run(one, &options);
+  const RunResult result = plan_gpu().run(one, &options);
   if (result.status != FMS_OK) throw std::runtime_error(to_string(result.error));
   EXPECT_EQ(judge(one, OracleAnswer(one)).complaint, "") << one.describe();
-  const auto reports = gpu().reports();
+  const auto reports = plan_gpu().reports();
   if (reports.size() != 1) throw std::runtime_error(std::to_string(reports.size()) + " launches");
   Launched done{result.plan, nlohmann::json::parse(reports.front())};
   EXPECT_TRUE(done.report.at("findings").empty()) << done.report.at("findings").dump();
@@ -77,10 +78,11 @@ TEST(Image, IsTheOneOfTheLibraryThatHoldsThePlansKernel) {
   const fms_plan_options options = plan_options(0, 1, 64);
   fms_attention_plan plan{};
   fms_error error{};
-  ASSERT_EQ(fms_attention_plan_make(gpu().context(), &problem, &options, &plan, &error), FMS_OK) << to_string(error);
+  ASSERT_EQ(fms_attention_plan_make(plan_gpu().context(), &problem, &options, &plan, &error), FMS_OK)
+      << to_string(error);
   fms_kernel_image image{};
   image.struct_size = sizeof image;
-  ASSERT_EQ(fms_attention_image(gpu().context(), &plan, &image, &error), FMS_OK) << to_string(error);
+  ASSERT_EQ(fms_attention_image(plan_gpu().context(), &plan, &image, &error), FMS_OK) << to_string(error);
   EXPECT_EQ(image.kind, FMS_IMAGE_FATBIN);
   EXPECT_STREQ(image.kernel, "forward_f16_d64_large");
   const auto entries = read_fatbin({static_cast<const std::byte*>(image.image), image.bytes});
@@ -90,13 +92,13 @@ TEST(Image, IsTheOneOfTheLibraryThatHoldsThePlansKernel) {
   });
   EXPECT_TRUE(has_ptx);
   image.struct_size = 3;
-  EXPECT_EQ(fms_attention_image(gpu().context(), &plan, &image, &error), FMS_INVALID_ARGUMENT);
+  EXPECT_EQ(fms_attention_image(plan_gpu().context(), &plan, &image, &error), FMS_INVALID_ARGUMENT);
   EXPECT_STREQ(error.argument, "image.struct_size");
 }
 
 // examples/attention_naive gives 64 query rows to a CTA.
 int64_t naive_ctas(int64_t q_len) {
-  std::ifstream file(FMS_NAIVE_PROJECT "/cudadent.toml");
+  std::ifstream file(in_sources("examples/attention_naive/cudadent.toml"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   EXPECT_NE(text.find("ceil_div(S, 64)"), std::string::npos) << "the naive kernel has another grid now";
   return (q_len + 63) / 64;
@@ -137,7 +139,8 @@ TEST(Decode, OneQueryOf32768KeysOccupiesEverySmThatItsHeadsCan) {
     const fms_attention_problem problem = simple_problem(FMS_F16, {1, q_heads, heads, 1, 32768, 128});
     fms_attention_plan plan{};
     fms_error error{};
-    ASSERT_EQ(fms_attention_plan_make(gpu().context(), &problem, nullptr, &plan, &error), FMS_OK) << to_string(error);
+    ASSERT_EQ(fms_attention_plan_make(plan_gpu().context(), &problem, nullptr, &plan, &error), FMS_OK)
+        << to_string(error);
     EXPECT_GE(plan.work_items, sms / heads * heads) << explained(plan);
     EXPECT_LE(plan.work_items % sms == 0 ? 0 : sms - plan.work_items % sms, sms % heads)
         << "the last wave is as good as full: " << explained(plan);

@@ -17,7 +17,7 @@
 namespace flashmoe::testing {
 namespace {
 
-const Gpu& gpu() {
+const Gpu& splits_gpu() {
   static const Gpu only = [] {
     setenv("VGPU_PTXAS", "off", 0);  // tiles and splits are forced
     return Gpu();
@@ -30,8 +30,10 @@ class Launch {
  public:
   Launch(const fms_attention_problem& problem, const fms_plan_options& options, IndexArrays indices = {},
          uint64_t seed = 1)
-      : one_(normal_case(problem, seed, std::move(indices))), plan_(planned(problem, options)), there_(gpu(), one_) {
-    workspace_ = must(runtime::Buffer::create(gpu().device(), std::max<std::size_t>(plan_.workspace_bytes, 4)));
+      : one_(normal_case(problem, seed, std::move(indices))),
+        plan_(planned(problem, options)),
+        there_(splits_gpu(), one_) {
+    workspace_ = must(runtime::Buffer::create(splits_gpu().device(), std::max<std::size_t>(plan_.workspace_bytes, 4)));
     must(workspace_->write(std::vector<std::byte>(workspace_->bytes(), std::byte{0xff})));
   }
 
@@ -41,7 +43,7 @@ class Launch {
     fms_attention_args args = there_.args();
     args.flags = flags;
     fms_error error{};
-    ASSERT_EQ(fms_attention_run(gpu().context(), &plan_, &args, reinterpret_cast<void*>(workspace_->address()),
+    ASSERT_EQ(fms_attention_run(splits_gpu().context(), &plan_, &args, reinterpret_cast<void*>(workspace_->address()),
                                 plan_.workspace_bytes, stream, &error),
               FMS_OK)
         << to_string(error);
@@ -55,12 +57,12 @@ class Launch {
 
   // Right, no finding, every counter zero. Returns the bits.
   std::vector<uint8_t> checked() {
-    must(gpu().device()->synchronize());
+    must(splits_gpu().device()->synchronize());
     one_.reset_outputs();
     there_.copy_back(one_);
     EXPECT_EQ(judge(one_, OracleAnswer(one_)).complaint, "") << one_.describe();
     EXPECT_FALSE(one_.stray_write().has_value()) << *one_.stray_write();
-    const auto findings = gpu().findings();
+    const auto findings = splits_gpu().findings();
     EXPECT_TRUE(findings.empty()) << findings.front().substr(0, 600);
     EXPECT_EQ(counters(), std::vector<uint32_t>(counters().size(), 0U)) << one_.describe();
     return one_.output_bytes();
@@ -72,7 +74,7 @@ class Launch {
   static fms_attention_plan planned(const fms_attention_problem& problem, const fms_plan_options& options) {
     fms_attention_plan plan{};
     fms_error error{};
-    if (fms_attention_plan_make(gpu().context(), &problem, &options, &plan, &error) != FMS_OK)
+    if (fms_attention_plan_make(splits_gpu().context(), &problem, &options, &plan, &error) != FMS_OK)
       throw std::runtime_error(to_string(error));
     return plan;
   }
@@ -102,8 +104,8 @@ fms_attention_problem causal(const Shape& shape) {
 // A run is captured, which does nothing yet, and replayed: with the counters cleared by the graph, and without where
 // the workspace is ready.
 TEST(Splits, AGraphReplaysTheSameBits) {
-  const Graphs graphs(gpu().driver());
-  const runtime::cuda::Functions& call = gpu().driver().call();
+  const Graphs graphs(splits_gpu().driver());
+  const runtime::cuda::Functions& call = splits_gpu().driver().call();
   for (const uint32_t flags : {uint32_t{0}, uint32_t{FMS_WORKSPACE_READY}}) {
     SCOPED_TRACE(flags);
     Launch launch(causal({1, 2, 1, 40, 300, 64}), plan_options(0, 4, 16));
@@ -115,7 +117,7 @@ TEST(Splits, AGraphReplaysTheSameBits) {
     void* exec = nullptr;
     ASSERT_EQ(graphs.begin(stream, runtime::cuda::CaptureMode::global), 0);
     launch.run(flags, stream);
-    EXPECT_TRUE(gpu().reports().empty()) << "a capturing stream ran something";
+    EXPECT_TRUE(splits_gpu().reports().empty()) << "a capturing stream ran something";
     ASSERT_EQ(graphs.end(stream, &graph), 0);
     ASSERT_EQ(graphs.instantiate(&exec, graph, 0), 0);
     for (int replay = 0; replay < 3; ++replay) {
@@ -157,7 +159,7 @@ TEST(Splits, AWorkspaceOfZerosIsReady) {
 }
 
 TEST(Splits, TwoStreamsWithTwoWorkspacesDoNotMeet) {
-  const runtime::cuda::Functions& call = gpu().driver().call();
+  const runtime::cuda::Functions& call = splits_gpu().driver().call();
   runtime::cuda::StreamHandle streams[2] = {};
   constexpr unsigned non_blocking = 1;
   for (auto& stream : streams) ASSERT_EQ(call.stream_create(&stream, non_blocking), runtime::cuda::success);

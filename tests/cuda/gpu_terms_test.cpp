@@ -15,9 +15,10 @@
 namespace flashmoe::testing {
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinity_f32 = std::numeric_limits<float>::infinity(),
+                nan_f32 = std::numeric_limits<float>::quiet_NaN();
 
-const Gpu& gpu() {
+const Gpu& terms_gpu() {
   static const Gpu only;
   return only;
 }
@@ -25,12 +26,12 @@ const Gpu& gpu() {
 // Runs and judges; the kernel's name.
 std::string run(AttentionCase& one, const fms_plan_options& options) {
   one.reset_outputs();
-  const RunResult result = gpu().run(one, &options);
+  const RunResult result = terms_gpu().run(one, &options);
   EXPECT_EQ(result.status, FMS_OK) << to_string(result.error);
   if (result.status != FMS_OK) return "";
   EXPECT_EQ(judge(one, OracleAnswer(one)).complaint, "");
   EXPECT_EQ(one.stray_write().value_or(""), "");
-  const auto findings = gpu().findings();
+  const auto findings = terms_gpu().findings();
   EXPECT_TRUE(findings.empty()) << findings.front().substr(0, 600);
   return cuda::axes_of(result.plan.instance).name();
 }
@@ -97,7 +98,8 @@ TEST(GpuValues, ThatNobodyMaySeeMayBeNaN) {
   core.problem.window_right = 0;
   set_value_dim(core, 128);
   AttentionCase one = core.with_data();
-  for (const int64_t key : {45, 70, 89}) one.set(Tensor::kV, one.v_offset(0, 0, key) + key, key == 70 ? nan : infinity);
+  for (const int64_t key : {45, 70, 89})
+    one.set(Tensor::kV, one.v_offset(0, 0, key) + key, key == 70 ? nan_f32 : infinity_f32);
   run(one, core.options);
 }
 
@@ -141,7 +143,7 @@ TEST(GpuBiases, GroupsThatDoNotDivideTheBatchAndASecondTermAlone) {
 
 TEST(GpuBiases, NaNAndInfinityInEitherTerm) {
   for (const Tensor tensor : {Tensor::kBias, Tensor::kBias2})
-    for (const float wild : {-infinity, infinity, nan}) {
+    for (const float wild : {-infinity_f32, infinity_f32, nan_f32}) {
       SCOPED_TRACE(wild);
       CoreProblem core = two_terms(FMS_BF16, {2, 2, 1, 20, 150, 64}, FMS_F32, FMS_F16, 2);
       AttentionCase one = core.with_data();
@@ -151,7 +153,8 @@ TEST(GpuBiases, NaNAndInfinityInEitherTerm) {
       };
       one.set(tensor, at(7, 100), wild);
       // A whole row of -inf sees nothing.
-      for (int64_t key = 0; wild == -infinity && key < core.problem.kv_len; ++key) one.set(tensor, at(11, key), wild);
+      for (int64_t key = 0; wild == -infinity_f32 && key < core.problem.kv_len; ++key)
+        one.set(tensor, at(11, key), wild);
       run(one, plan_options(0, 2, 32));
     }
 }

@@ -25,7 +25,7 @@
 namespace flashmoe::testing {
 namespace {
 
-const Gpu& gpu() {
+const Gpu& unequal_gpu() {
   static const Gpu only = [] {
     setenv("VGPU_PTXAS", "off", 0);  // what an SM holds does not matter here
     return Gpu();
@@ -36,7 +36,7 @@ const Gpu& gpu() {
 fms_attention_plan planned(const CoreProblem& one) {
   fms_attention_plan plan{};
   fms_error error{};
-  if (fms_attention_plan_make(gpu().context(), &one.problem, &one.options, &plan, &error) != FMS_OK)
+  if (fms_attention_plan_make(unequal_gpu().context(), &one.problem, &one.options, &plan, &error) != FMS_OK)
     throw std::runtime_error(to_string(error));
   return plan;
 }
@@ -91,12 +91,12 @@ TEST(Unequal, RandomBatchesAreRight) {
     const CoreProblem core = random_batch(random);
     AttentionCase one = normal_case(core.problem, static_cast<uint64_t>(i) + 1, core.indices);
     SCOPED_TRACE(one.describe());
-    const RunResult result = gpu().run(one, &core.options);
+    const RunResult result = unequal_gpu().run(one, &core.options);
     ASSERT_EQ(result.status, FMS_OK) << to_string(result.error);
     EXPECT_EQ(result.plan.kv_splits, 0);
     EXPECT_EQ(judge(one, OracleAnswer(one)).complaint, "");
     EXPECT_FALSE(one.stray_write().has_value()) << *one.stray_write();
-    const auto findings = gpu().findings();
+    const auto findings = unequal_gpu().findings();
     EXPECT_TRUE(findings.empty()) << findings.front().substr(0, 600);
     split += result.plan.workspace_bytes > 0 ? 1 : 0;
   }
@@ -108,7 +108,7 @@ TEST(Unequal, RandomBatchesAreRight) {
 // The functions of graphs, which the library itself does not call.
 template <class Function>
 Function* graph_function(const char* name) {
-  void* const library = dlopen(gpu().driver().library().c_str(), RTLD_NOW | RTLD_NOLOAD);
+  void* const library = dlopen(unequal_gpu().driver().library().c_str(), RTLD_NOW | RTLD_NOLOAD);
   void* const found = dlsym(library, name);
   if (found == nullptr) throw std::runtime_error(name);
   return reinterpret_cast<Function*>(found);
@@ -133,21 +133,21 @@ TEST(Unequal, ACapturedLaunchServesLengthsThatChange) {
   const fms_attention_plan plan = planned(core);
   ASSERT_EQ(plan.kv_splits, 0);
   ASSERT_GT(plan.workspace_bytes, 0U);
-  DeviceCase there(gpu(), one);
-  runtime::Buffer workspace = must(runtime::Buffer::create(gpu().device(), plan.workspace_bytes));
+  DeviceCase there(unequal_gpu(), one);
+  runtime::Buffer workspace = must(runtime::Buffer::create(unequal_gpu().device(), plan.workspace_bytes));
   must(workspace.write(std::vector<std::byte>(workspace.bytes())));
-  runtime::Buffer on_device = must(runtime::Buffer::create(gpu().device(), 4 * sizeof(int32_t)));
+  runtime::Buffer on_device = must(runtime::Buffer::create(unequal_gpu().device(), 4 * sizeof(int32_t)));
   fms_attention_args args = there.args();
   args.kv_lengths = reinterpret_cast<const int32_t*>(on_device.address());
   args.flags = FMS_WORKSPACE_READY;
 
-  const runtime::cuda::Functions& call = gpu().driver().call();
+  const runtime::cuda::Functions& call = unequal_gpu().driver().call();
   Stream stream = nullptr;
   void *graph = nullptr, *exec = nullptr;
   ASSERT_EQ(call.stream_create(&stream, 1), 0);
   ASSERT_EQ(graph_function<Code(Stream, int)>("cuStreamBeginCapture_v2")(stream, 0), 0);
   fms_error error{};
-  ASSERT_EQ(fms_attention_run(gpu().context(), &plan, &args, reinterpret_cast<void*>(workspace.address()),
+  ASSERT_EQ(fms_attention_run(unequal_gpu().context(), &plan, &args, reinterpret_cast<void*>(workspace.address()),
                               plan.workspace_bytes, stream, &error),
             FMS_OK)
       << to_string(error);
@@ -159,16 +159,16 @@ TEST(Unequal, ACapturedLaunchServesLengthsThatChange) {
     one.reset_outputs();
     there.copy_outputs_to_device(one);
     ASSERT_EQ(graph_function<Code(void*, Stream)>("cuGraphLaunch")(exec, stream), 0);
-    must(gpu().device()->synchronize());
+    must(unequal_gpu().device()->synchronize());
     there.copy_back(one);
     set_lengths(one, now);
     EXPECT_EQ(judge(one, OracleAnswer(one)).complaint, "") << one.describe();
     const std::vector<uint8_t> replayed = one.output_bytes();
     // The same bits as those of a plan and a run of now.
     one.reset_outputs();
-    ASSERT_EQ(gpu().run(one, &core.options).status, FMS_OK);
+    ASSERT_EQ(unequal_gpu().run(one, &core.options).status, FMS_OK);
     EXPECT_EQ(one.output_bytes(), replayed) << one.describe();
-    const auto findings = gpu().findings();
+    const auto findings = unequal_gpu().findings();
     EXPECT_TRUE(findings.empty()) << findings.front().substr(0, 600);
   }
   EXPECT_EQ(graph_function<Code(void*)>("cuGraphExecDestroy")(exec), 0);
@@ -197,15 +197,15 @@ Listed listed(const CoreProblem& core, const Mutation& wrong = {"nothing", nullp
       {"items handed out", "attention/forward.cuh", "if (listed.sequence < 0) return;",
        "if (threadIdx.x == 0) reinterpret_cast<Item*>(params.o)[blockIdx.x] = listed; return;"}};
   const std::vector<char> image = mutated_kernel(axes, mutations);
-  const auto module = must(runtime::Module::load(gpu().device(), std::as_bytes(std::span(image))));
+  const auto module = must(runtime::Module::load(unequal_gpu().device(), std::as_bytes(std::span(image))));
   const runtime::Function kernel = must(module->function(axes.name()));
   const auto ctas = static_cast<std::size_t>(made.plan.work_items);
-  runtime::Buffer items = must(runtime::Buffer::create(gpu().device(), ctas * sizeof(Item)));
+  runtime::Buffer items = must(runtime::Buffer::create(unequal_gpu().device(), ctas * sizeof(Item)));
   std::vector<runtime::Buffer> arrays;
   const auto to_device = [&](const std::vector<int32_t>& values) -> const int32_t* {
     if (values.empty()) return nullptr;
     const auto bytes = std::as_bytes(std::span(values));
-    arrays.push_back(must(runtime::Buffer::create(gpu().device(), bytes.size())));
+    arrays.push_back(must(runtime::Buffer::create(unequal_gpu().device(), bytes.size())));
     must(arrays.back().write(std::vector<std::byte>(bytes.begin(), bytes.end())));
     return reinterpret_cast<const int32_t*>(arrays.back().address());
   };
@@ -221,8 +221,8 @@ Listed listed(const CoreProblem& core, const Mutation& wrong = {"nothing", nullp
   geometry.dynamic_shared_bytes = static_cast<unsigned>(axes.shared_bytes());
   void* arguments[] = {&params};
   must(kernel.launch(geometry, arguments));
-  must(gpu().device()->synchronize());
-  static_cast<void>(gpu().reports());
+  must(unequal_gpu().device()->synchronize());
+  static_cast<void>(unequal_gpu().reports());
   std::vector<std::byte> bytes(ctas * sizeof(Item));
   must(items.read(bytes));
   made.items.resize(ctas);

@@ -10,6 +10,7 @@
 #include "launch_times.hpp"
 #include "support/allocation_count.hpp"
 #include "support/simple_case.hpp"
+#include "support/tree_for_test.hpp"
 
 namespace flashmoe::testing {
 namespace {
@@ -187,7 +188,7 @@ TEST_F(HotPath, AKernelIsLoadedOnce) {
 
 // A kernel that has to be compiled is compiled by prepare, so that run launches and nothing else.
 TEST_F(HotPath, AfterPrepareARunIsOneLaunch) {
-  setenv("FLASHMOE_NVRTC", FMS_INSTANT_NVRTC, 1);
+  setenv("FLASHMOE_NVRTC", in_build("tests/cuda/libinstant_nvrtc.so").c_str(), 1);
   setenv("FLASHMOE_CACHE_DIR", "/no/such/folder", 1);
   fms_attention_problem problem = simple_problem(FMS_BF16, {64, 8, 8, 128, 128, 144});
   problem.softcap = 20;

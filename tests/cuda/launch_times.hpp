@@ -15,7 +15,7 @@ namespace flashmoe::testing {
 
 // A context on the counting driver. Null: the library says why.
 inline Context counting_context(fms_error& error) {
-  setenv("FLASHMOE_DRIVER", FMS_COUNTING_DRIVER, 1);
+  setenv("FLASHMOE_DRIVER", counting_driver_path().c_str(), 1);
   fms_context_options options{};
   options.struct_size = sizeof options;
   options.device_kind = FMS_DEVICE_CUDA;

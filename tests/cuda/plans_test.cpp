@@ -22,6 +22,7 @@
 #include "kernels/cuda/launch/instances.hpp"
 #include "plan/planner.hpp"
 #include "support/simple_case.hpp"
+#include "support/tree_for_test.hpp"
 
 namespace flashmoe::testing {
 namespace {
@@ -124,7 +125,7 @@ TEST(Images, HaveEveryListedKernelAsPtx) {
 }
 
 TEST(Plans, StayAsTheyAreUnlessMeant) {
-  const std::string golden = FMS_PLANS_GOLDEN;
+  const std::string golden = in_sources("tests/cuda/plans_test.golden");
   const std::string made = plans();
   if (std::getenv("FMS_REBASE") != nullptr) std::ofstream(golden) << made;
   std::ifstream file(golden);

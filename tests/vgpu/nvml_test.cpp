@@ -11,6 +11,7 @@
 #include <string>
 
 #include "runtime/device.hpp"
+#include "support/tree_for_test.hpp"
 
 namespace flashmoe::runtime {
 namespace {
@@ -25,14 +26,14 @@ class NvmlTest : public ::testing::Test {
   }
   static Result<CardState> state(const char* settings) {
     ::setenv("VGPU_NVML", settings, 1);
-    const auto nvml = Nvml::open(nvml_library(VGPU_LIBRARY));
+    const auto nvml = Nvml::open(nvml_library(in_build("vgpu/libcuda.so.1")));
     if (!nvml) return nvml.error();
     return (*nvml)->state(bus);
   }
 };
 
 TEST_F(NvmlTest, TheCardIsTheDriversAndSaysThatItIsVirtual) {
-  const auto driver = Driver::open(VGPU_LIBRARY);
+  const auto driver = Driver::open(in_build("vgpu/libcuda.so.1"));
   ASSERT_TRUE(driver) << driver.error().to_string();
   const auto context = Context::create(*driver);
   ASSERT_TRUE(context) << context.error().to_string();
@@ -103,7 +104,7 @@ TEST_F(NvmlTest, AFileChangesTheCardWhileTheProgramRuns) {
   const auto path = std::filesystem::temp_directory_path() / ("vgpu_nvml_" + std::to_string(getpid()));
   std::ofstream(path) << "temperature=50\n";
   ::setenv("VGPU_NVML", ("@" + path.string()).c_str(), 1);
-  const auto nvml = Nvml::open(nvml_library(VGPU_LIBRARY));
+  const auto nvml = Nvml::open(nvml_library(in_build("vgpu/libcuda.so.1")));
   ASSERT_TRUE(nvml) << nvml.error().to_string();
   EXPECT_EQ((*nvml)->state(bus)->temperature_celsius, 50U);
   std::ofstream(path) << "temperature=91\nthrottle=thermal\n";
@@ -133,7 +134,7 @@ TEST_F(NvmlTest, EveryAbsenceIsADiagnosticWithAFix) {
   const auto wrong = state("colour=blue");
   ASSERT_FALSE(wrong);
   ::unsetenv("VGPU_NVML");
-  const auto nvml = Nvml::open(nvml_library(VGPU_LIBRARY));
+  const auto nvml = Nvml::open(nvml_library(in_build("vgpu/libcuda.so.1")));
   ASSERT_TRUE(nvml);
   const auto absent = (*nvml)->state("0000:09:00.0");
   ASSERT_FALSE(absent);
@@ -144,10 +145,10 @@ TEST_F(NvmlTest, EveryAbsenceIsADiagnosticWithAFix) {
 TEST_F(NvmlTest, TheLibraryIsTheVariablesThenTheDriversThenTheSystems) {
   EXPECT_EQ(nvml_library("libcuda.so.1"), "libnvidia-ml.so.1");
   EXPECT_EQ(nvml_library("/nowhere/libcuda.so.1"), "libnvidia-ml.so.1");
-  const auto beside = std::filesystem::path(VGPU_LIBRARY).parent_path() / "libnvidia-ml.so.1";
-  EXPECT_EQ(nvml_library(VGPU_LIBRARY), beside.string());
+  const auto beside = std::filesystem::path(in_build("vgpu/libcuda.so.1")).parent_path() / "libnvidia-ml.so.1";
+  EXPECT_EQ(nvml_library(in_build("vgpu/libcuda.so.1")), beside.string());
   ::setenv("FLASHMOE_NVML", "/own/nvml.so", 1);
-  EXPECT_EQ(nvml_library(VGPU_LIBRARY), "/own/nvml.so");
+  EXPECT_EQ(nvml_library(in_build("vgpu/libcuda.so.1")), "/own/nvml.so");
 }
 
 TEST(ClockReasons, OnlyIdleAndSetClocksLeaveATimeTheCards) {

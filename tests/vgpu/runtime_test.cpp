@@ -10,15 +10,16 @@
 
 #include "runtime/driver.hpp"
 #include "runtime/timing.hpp"
+#include "support/tree_for_test.hpp"
 
 namespace flashmoe::runtime {
 namespace {
 
 TEST(VirtualDriver, IsToldFromACard) {
-  EXPECT_TRUE(is_virtual_driver(VGPU_LIBRARY));
+  EXPECT_TRUE(is_virtual_driver(in_build("vgpu/libcuda.so.1")));
   EXPECT_FALSE(is_virtual_driver("libm.so.6")) << "a library that is no driver at all";
   EXPECT_FALSE(is_virtual_driver("/nowhere/libcuda.so.1"));
-  const auto driver = Driver::open(VGPU_LIBRARY);
+  const auto driver = Driver::open(in_build("vgpu/libcuda.so.1"));
   ASSERT_TRUE(driver) << driver.error().to_string();
   EXPECT_TRUE((*driver)->is_virtual());
 }
@@ -26,11 +27,11 @@ TEST(VirtualDriver, IsToldFromACard) {
 TEST(VirtualDriver, IsAnOlderOneOnRequest) {
   const auto version = [](const char* asked) {
     ::setenv("VGPU_DRIVER_VERSION", asked, 1);
-    auto driver = Driver::open(VGPU_LIBRARY);
+    auto driver = Driver::open(in_build("vgpu/libcuda.so.1"));
     ::unsetenv("VGPU_DRIVER_VERSION");
     return driver;
   };
-  EXPECT_EQ((*Driver::open(VGPU_LIBRARY))->version(), 13000);
+  EXPECT_EQ((*Driver::open(in_build("vgpu/libcuda.so.1")))->version(), 13000);
   EXPECT_EQ((*version("12000"))->version(), 12000);
   const auto old = version("11080");
   ASSERT_FALSE(old);
@@ -53,7 +54,7 @@ constexpr const char* step = R"(
 class Timing : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto driver = Driver::open(VGPU_LIBRARY);
+    const auto driver = Driver::open(in_build("vgpu/libcuda.so.1"));
     ASSERT_TRUE(driver) << driver.error().to_string();
     auto context = Context::create(*driver);
     ASSERT_TRUE(context) << context.error().to_string();

@@ -3,6 +3,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/tree_for_test.hpp"
 #include "vgpu/driver/loaded_driver.hpp"
 
 namespace flashmoe::vgpu::driver {
@@ -25,8 +26,8 @@ TEST_F(Driver, TellsWhatItIs) {
 // Programs open it by either name, and link editors follow libcuda.so to the name that it gives itself.
 TEST_F(Driver, IsFoundUnderTheNamesOfARealOne) {
   EXPECT_EQ(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), library_) << "its SONAME is another";
-  for (const char* name : {"/libcuda.so", "/libcuda.so.1"})
-    EXPECT_EQ(dlopen((std::string(VGPU_DIRECTORY) + name).c_str(), RTLD_NOW | RTLD_NOLOAD), library_) << name;
+  for (const char* name : {"vgpu/libcuda.so", "vgpu/libcuda.so.1"})
+    EXPECT_EQ(dlopen(in_build(name).c_str(), RTLD_NOW | RTLD_NOLOAD), library_) << name;
 }
 
 TEST_F(Driver, FindsFunctionsByNameAndVersion) {

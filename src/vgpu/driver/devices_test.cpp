@@ -13,6 +13,7 @@
 
 #include "devices/device.hpp"
 #include "devices/occupancy.hpp"
+#include "support/tree_for_test.hpp"
 #include "vgpu/driver/cuda_abi.hpp"
 
 namespace flashmoe::vgpu::driver {
@@ -25,7 +26,7 @@ class Child {
     setenv("VGPU_DEVICE", std::string(gpu.id).c_str(), 1);
     setenv("VGPU_REPORT", report_.c_str(), 1);
     setenv("VGPU_CHECK", "none", 1);
-    library_ = dlopen(VGPU_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    library_ = dlopen(in_build("src/vgpu/libvgpu.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     expect(library_ != nullptr, "the driver does not load");
     must("cuInit", 0U);
     must("cuDevicePrimaryCtxRetain", &context_, 0);

@@ -50,20 +50,20 @@ if(FLASHMOE_BUILD_TESTS)
   find_path(FLASHMOE_CUDA_INCLUDE cuda_occupancy.h HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda
             PATH_SUFFIXES include)
   if(FLASHMOE_CUDA_INCLUDE)
-    target_include_directories(vgpu_abi_test SYSTEM PRIVATE ${FLASHMOE_CUDA_INCLUDE})
+    flashmoe_test_flags(vgpu_abi_test COMPILE_OPTIONS -isystem${FLASHMOE_CUDA_INCLUDE})
   endif()
-  target_compile_definitions(vgpu_abi_test
-                             PRIVATE VGPU_STUB_LIBRARY="${FLASHMOE_CUDA_INCLUDE}/../lib64/stubs/libcuda.so")
-  target_compile_definitions(
-    vgpu_nvjitlink_test PRIVATE NVJITLINK_LIBRARY="${vgpu_directory}/libnvJitLink.so.13"
-                                REAL_NVJITLINK="${FLASHMOE_CUDA_INCLUDE}/../lib64/libnvJitLink.so.13")
+  flashmoe_test_flags(vgpu_abi_test COMPILE_DEFINITIONS
+                      VGPU_STUB_LIBRARY="${FLASHMOE_CUDA_INCLUDE}/../lib64/stubs/libcuda.so")
+  flashmoe_test_flags(vgpu_nvjitlink_test COMPILE_DEFINITIONS
+                      REAL_NVJITLINK="${FLASHMOE_CUDA_INCLUDE}/../lib64/libnvJitLink.so.13")
   foreach(test vgpu_api_test vgpu_devices_test vgpu_limits_test vgpu_loading_test vgpu_nvjitlink_test)
-    target_compile_definitions(${test} PRIVATE VGPU_LIBRARY="$<TARGET_FILE:vgpu>" VGPU_DIRECTORY="${vgpu_directory}")
-    target_link_libraries(${test} PRIVATE ${CMAKE_DL_LIBS})
     add_dependencies(${test} vgpu)
-    # They call the driver as a C program does, by types that only look alike to a compiler.
+  endforeach()
+  # They call the driver as a C program does, by types that only look alike to a compiler.
+  foreach(program vgpu_driver_tests vgpu_nvjitlink_tests)
+    target_link_libraries(${program} PRIVATE ${CMAKE_DL_LIBS})
     if(FLASHMOE_SANITIZE)
-      target_compile_options(${test} PRIVATE -fno-sanitize=function)
+      target_compile_options(${program} PRIVATE -fno-sanitize=function)
     endif()
   endforeach()
 endif()

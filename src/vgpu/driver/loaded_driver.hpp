@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "support/tree_for_test.hpp"
 #include "vgpu/driver/cuda_abi.hpp"
 
 namespace flashmoe::vgpu::driver {
@@ -62,7 +63,7 @@ inline constexpr const char* idle =
 class Driver : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    library_ = dlopen(VGPU_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    library_ = dlopen(in_build("src/vgpu/libvgpu.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library_, nullptr) << dlerror();
     setenv("VGPU_DEVICE", "l4", 1);
     ASSERT_EQ(exported<int (*)(unsigned)>("cuInit")(0), 0);

@@ -9,6 +9,7 @@
 
 #include "images/elf.hpp"
 #include "images/image.hpp"
+#include "support/tree_for_test.hpp"
 
 namespace flashmoe {
 namespace {
@@ -18,7 +19,7 @@ constexpr int input_ptx = 2, input_ltoir = 3, input_any = 10;
 class NvJitLink : public ::testing::Test {
  protected:
   void SetUp() override {
-    library_ = dlopen(NVJITLINK_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    library_ = dlopen(in_build("vgpu/libnvJitLink.so.13").c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library_, nullptr) << dlerror();
   }
   template <class... A>

@@ -11,7 +11,6 @@
 #include "support/whole_file.hpp"
 #include "workflow/compare/git.hpp"
 #include "workflow/optimize/optimize.hpp"
-#include "workflow/runner/worker_for_test.hpp"
 #include "workflow/selftest/cheats.hpp"
 
 namespace flashmoe::workflow {
@@ -111,7 +110,3 @@ TEST_F(Proposals, DISABLED_AnHonestGainIs) {
 
 }  // namespace
 }  // namespace flashmoe::workflow
-
-int main(int argc, char** argv) {
-  return flashmoe::workflow::run_tests_or_worker(argc, argv);
-}

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "support/temporary_directory.hpp"
+#include "support/tree_for_test.hpp"
 #include "workflow/card/counters_map.hpp"
 
 namespace flashmoe::workflow {
@@ -176,9 +177,9 @@ TEST_F(Ncu, WithoutThePackageItsInstallationIsNamed) {
   EXPECT_NE(read.error().fix.find("-m pip install ncu-report"), std::string::npos) << read.error().to_string();
 }
 
-#ifdef NCU_REPORT_PYTHON
+#ifdef HAS_NCU_REPORT
 TEST_F(Ncu, TheRealPackageFindsNothingInWhatIsNoReport) {
-  setenv("CUDADENT_PYTHON", NCU_REPORT_PYTHON, 1);
+  setenv("CUDADENT_PYTHON", in_sources("build/venv-clients/bin/python").c_str(), 1);
   std::ofstream(file("garbage.ncu-rep")) << std::string(3000, 'x');
   const auto garbage = read_ncu_report(file("garbage.ncu-rep"));
   const auto missing = read_ncu_report(file("missing.ncu-rep"));

@@ -12,7 +12,6 @@
 
 #include "workflow/compare/versions.hpp"
 #include "workflow/project/project_for_test.hpp"
-#include "workflow/runner/worker_for_test.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -194,7 +193,3 @@ TEST(RunCompare, FilesThatChangeMeanwhileLeaveItOpen) {
 
 }  // namespace
 }  // namespace flashmoe::workflow
-
-int main(int argc, char** argv) {
-  return flashmoe::workflow::run_tests_or_worker(argc, argv);
-}

@@ -8,7 +8,6 @@
 #include "workflow/compile/cpu_build.hpp"
 #include "workflow/gates/runnable.hpp"
 #include "workflow/project/project_for_test.hpp"
-#include "workflow/runner/worker_for_test.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -221,7 +220,3 @@ TEST(CorrectnessGate, NamesACrash) {
 
 }  // namespace
 }  // namespace flashmoe::workflow
-
-int main(int argc, char** argv) {
-  return flashmoe::workflow::run_tests_or_worker(argc, argv);
-}

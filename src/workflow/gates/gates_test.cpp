@@ -16,7 +16,6 @@
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
 #include "workflow/journal/record.hpp"
-#include "workflow/runner/worker_for_test.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
@@ -308,7 +307,3 @@ TEST(Ladder, NamesTheRung) {
 
 }  // namespace
 }  // namespace flashmoe::workflow
-
-int main(int argc, char** argv) {
-  return flashmoe::workflow::run_tests_or_worker(argc, argv);
-}

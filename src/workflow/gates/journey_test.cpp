@@ -9,11 +9,11 @@
 #include <set>
 #include <stdexcept>
 
+#include "support/tree_for_test.hpp"
 #include "workflow/gates/gates.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/journal/gate_record.hpp"
 #include "workflow/project/point.hpp"
-#include "workflow/runner/worker_for_test.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -24,8 +24,8 @@ constexpr const char* device = "virtual:l4";
 
 // In the build tree, where what was compiled stays for the next run.
 Project journey() {
-  const fs::path from = fs::path(JOURNEY_EXAMPLES) / "attention_journey";
-  const fs::path to = fs::path(JOURNEY_SCRATCH) / "attention_journey";
+  const fs::path from = in_sources("examples/attention_journey");
+  const fs::path to = in_build("journey/attention_journey");
   for (const char* name : {"cudadent.toml", "point.toml", "attention.cu", "tile.cuh", "reference.cpp",
                            "torch_baseline.py", "../cudadent/attention/half.hpp"}) {
     const fs::path copy = (to / name).lexically_normal();
@@ -209,7 +209,3 @@ keys = 64
 
 }  // namespace
 }  // namespace flashmoe::workflow
-
-int main(int argc, char** argv) {
-  return flashmoe::workflow::run_tests_or_worker(argc, argv);
-}

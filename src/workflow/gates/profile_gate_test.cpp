@@ -7,7 +7,6 @@
 #include "workflow/gates/sleeping_project_for_test.hpp"
 #include "workflow/journal/journal.hpp"
 #include "workflow/journal/listing.hpp"
-#include "workflow/runner/worker_for_test.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
@@ -111,7 +110,3 @@ TEST(HostProfile, CopyingHasASpeed) {
 
 }  // namespace
 }  // namespace flashmoe::workflow
-
-int main(int argc, char** argv) {
-  return flashmoe::workflow::run_tests_or_worker(argc, argv);
-}

@@ -11,10 +11,10 @@
 
 #include "predict/walk.hpp"
 #include "support/progress.hpp"
+#include "support/tree_for_test.hpp"
 #include "workflow/predict/nvdisasm.hpp"
 #include "workflow/predict/ptx_run_json.hpp"
 #include "workflow/project/point.hpp"
-#include "workflow/runner/worker_for_test.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
@@ -24,14 +24,14 @@ namespace fs = std::filesystem;
 
 // In the build tree, where what was compiled stays for the next run.
 Project example(const std::string& name) {
-  const fs::path to = fs::path(PREDICTION_SCRATCH);
+  const fs::path to = in_build("predicted_examples");
   fs::create_directories(to);
-  fs::copy(PREDICTION_EXAMPLES, to,
+  fs::copy(in_sources("examples"), to,
            fs::copy_options::recursive | fs::copy_options::overwrite_existing | fs::copy_options::skip_symlinks);
   auto project = load_project((to / name).string());
   EXPECT_TRUE(project) << project.error().to_string();
   for (std::string& directory : project->include_directories)  // of this repository, as seen from the original
-    directory = (fs::path(PREDICTION_EXAMPLES) / name / directory).lexically_normal().string();
+    directory = (fs::path(in_sources("examples")) / name / directory).lexically_normal().string();
   return *project;
 }
 
@@ -222,7 +222,3 @@ TEST(PtxRunJson, RefusesWhatItCannotRead) {
 
 }  // namespace
 }  // namespace flashmoe::workflow
-
-int main(int argc, char** argv) {
-  return flashmoe::workflow::run_tests_or_worker(argc, argv);
-}

@@ -13,7 +13,7 @@ namespace {
 constexpr double hot_share = 0.005;
 constexpr double least_file_share = 0.03;  // the toolkit's own headers would bury the kernel
 constexpr int neighbours = 1;
-constexpr std::size_t most_files = 4;
+constexpr std::size_t most_annotated = 4;
 constexpr std::size_t most_line_bytes = 200;
 
 // The compiler may have seen the file in a worktree that is gone, or in a cache's: the longest end of its path that is
@@ -86,7 +86,7 @@ std::vector<AnnotatedFile> annotated_sources(const LaunchPrediction& launch, con
     annotated.push_back(std::move(file));
   }
   std::stable_sort(annotated.begin(), annotated.end(), [](const auto& a, const auto& b) { return a.share > b.share; });
-  if (annotated.size() > most_files) annotated.resize(most_files);
+  if (annotated.size() > most_annotated) annotated.resize(most_annotated);
   return annotated;
 }
 

@@ -13,7 +13,6 @@
 #include "workflow/compile/cpu_build.hpp"
 #include "workflow/project/project_for_test.hpp"
 #include "workflow/runner/session.hpp"
-#include "workflow/runner/worker_for_test.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -209,7 +208,3 @@ TEST(ConfineKernel, APythonKernelLeavesNoProcessesBehind) {
 
 }  // namespace
 }  // namespace flashmoe::workflow
-
-int main(int argc, char** argv) {
-  return flashmoe::workflow::run_tests_or_worker(argc, argv);
-}

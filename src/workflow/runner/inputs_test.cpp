@@ -11,10 +11,10 @@
 namespace flashmoe::workflow {
 namespace {
 
-constexpr std::size_t count = 1500;  // more than are drawn at a time, and not a multiple of it
+constexpr std::size_t drawn_count = 1500;  // more than are drawn at a time, and not a multiple of it
 
 std::vector<std::byte> filled(cudadent_dtype dtype, const std::string& init, std::uint64_t seed) {
-  std::vector<std::byte> bytes(count * bytes_per_element(dtype));
+  std::vector<std::byte> bytes(drawn_count * bytes_per_element(dtype));
   TensorSpec spec;
   spec.dtype = dtype;
   spec.init = init;
@@ -36,7 +36,7 @@ TEST(Inputs, AreTheSameOnEveryMachine) {
     for (const char* init : {"normal", "uniform"}) {
       const std::vector<std::byte> bytes = filled(dtype, init, 42);
       const std::size_t size = bytes_per_element(dtype);
-      for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t i = 0; i < drawn_count; ++i) {
         std::vector<std::byte> one(size);
         store_element(one.data(), dtype, drawn(init, 42, i));
         ASSERT_EQ(std::memcmp(one.data(), bytes.data() + i * size, size), 0) << name_of(dtype) << init << i;

@@ -17,7 +17,6 @@
 #include "workflow/project/project_for_test.hpp"
 #include "workflow/runner/element.hpp"
 #include "workflow/runner/launch_text.hpp"
-#include "workflow/runner/worker_for_test.hpp"
 
 namespace flashmoe::workflow {
 namespace {
@@ -408,7 +407,3 @@ TEST(Session, AWorkerWithAVirtualGpuCannotTouchOthers) {
 
 }  // namespace
 }  // namespace flashmoe::workflow
-
-int main(int argc, char** argv) {
-  return flashmoe::workflow::run_tests_or_worker(argc, argv);
-}

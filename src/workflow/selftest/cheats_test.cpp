@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
+#include "support/tree_for_test.hpp"
 #include "workflow/journal/record.hpp"
-#include "workflow/runner/worker_for_test.hpp"
 #include "workflow/selftest/corpus.hpp"
 #include "workflow/selftest/cuda_corpus.hpp"
 #include "workflow/selftest/selftest.hpp"
@@ -102,7 +102,7 @@ TEST(Corpus, BothCountsAreTold) {
 // under.
 std::map<std::string, std::set<std::string>> names_on_the_page(int& rows) {
   std::map<std::string, std::set<std::string>> names;
-  std::ifstream page(CHEATS_PAGE);
+  std::ifstream page(in_sources("docs/cheats.md"));
   const std::regex code("`([a-z0-9_]+)`");
   std::string heading;
   rows = 0;
@@ -122,7 +122,7 @@ std::map<std::string, std::set<std::string>> names_on_the_page(int& rows) {
 TEST(Corpus, HasTheKernelsThatThePageNames) {
   int rows = 0;
   const auto on_the_page = names_on_the_page(rows);
-  EXPECT_GE(rows, 60) << CHEATS_PAGE;
+  EXPECT_GE(rows, 60) << "docs/cheats.md";
   auto names = names_of_corpus();
   for (const CudaCase& one : all_cuda_cases()) names.insert(one.name);
   for (const auto& [heading, named] : on_the_page) {
@@ -147,7 +147,3 @@ TEST(Corpus, ThePageSaysOfEveryCheatWhatRefusesIt) {
 
 }  // namespace
 }  // namespace flashmoe::workflow
-
-int main(int argc, char** argv) {
-  return flashmoe::workflow::run_tests_or_worker(argc, argv);
-}

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "workflow/runner/worker_for_test.hpp"
-
 namespace flashmoe::workflow {
 namespace {
 
@@ -36,7 +34,3 @@ TEST(CudaCorpus, IsLargeAndItsNamesAreItsOwn) {
 
 }  // namespace
 }  // namespace flashmoe::workflow
-
-int main(int argc, char** argv) {
-  return flashmoe::workflow::run_tests_or_worker(argc, argv);
-}

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/jit/nvrtc.hpp"
 #include "kernels/cuda/jit/sources.hpp"
+#include "support/tree_for_test.hpp"
 
 namespace flashmoe::testing {
 namespace {
@@ -22,7 +23,7 @@ std::vector<char> file_text(const std::string& path) {
 std::vector<char> compiled_now(const std::string& source) {
   const auto nvrtc = cuda::Nvrtc::open();
   if (!nvrtc) throw std::runtime_error(nvrtc.error().to_string());
-  const std::vector<char> text = file_text(FMS_ATOMS_SOURCES "/" + source);
+  const std::vector<char> text = file_text(in_sources("tests/cuda/atoms/" + source));
   std::vector<cuda::Source> sources = {{source.c_str(), text.data()}};
   for (const cuda::Source& one : cuda::device_sources()) sources.push_back(one);
   const std::vector<std::string> options = {"--std=c++20", "--device-as-default-execution-space",
@@ -45,7 +46,7 @@ runtime::Function atom_kernel(Compiler compiler, const std::string& source, cons
   auto& module = modules[{compiler, source}];
   if (module == nullptr) {
     const std::vector<char> image =
-        compiler == Compiler::nvcc ? file_text(FMS_ATOMS_PTX "/" + source + ".ptx") : compiled_now(source);
+        compiler == Compiler::nvcc ? file_text(in_build("tests/cuda/atoms/" + source + ".ptx")) : compiled_now(source);
     auto loaded = runtime::Module::load(gpu.device(), std::as_bytes(std::span(image)));
     if (!loaded) throw std::runtime_error(loaded.error().to_string());
     module = *loaded;

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "support/sanitizers.hpp"
+#include "support/tree_for_test.hpp"
 #include "vgpu/micro/bench.hpp"
 #include "vgpu/micro/forms.hpp"
 #include "vgpu/micro/handwritten.hpp"
@@ -109,7 +110,8 @@ TEST(MicroKernels, FormsThatEndTheGrid) {
 
 TEST(MicroKernels, FormsThatPublishedAttentionKernelsUse) {
   std::vector<std::string> unsupported;
-  const std::vector<FormText> forms = forms_of_the_list(VGPU_FORM_LIST, unsupported);
+  const std::vector<FormText> forms =
+      forms_of_the_list(in_sources("src/vgpu/ir/testdata/attention_forms_sm89.txt"), unsupported);
   EXPECT_EQ(unsupported, std::vector<std::string>{});
   EXPECT_EQ(forms.size(), 148u);
   judge_all(

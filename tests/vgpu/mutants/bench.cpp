@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "support/toolkit.hpp"
+#include "support/tree_for_test.hpp"
 #include "vgpu/exec/handlers.hpp"
 #include "vgpu/ir/lower.hpp"
 #include "vgpu/memory/device_memory.hpp"
@@ -63,7 +64,7 @@ Result<std::string> compile(const std::string& text, const std::string& name) {
 }
 
 Result<std::string> kernel_source(const std::string& kernel) {
-  std::string text = text_of(fs::path(VGPU_KERNELS) / (kernel + ".cu"));
+  std::string text = text_of(in_sources("tests/vgpu/kernels/" + kernel + ".cu"));
   if (text.empty()) return Diagnostic{.message = "no kernel " + kernel};
   return text;
 }

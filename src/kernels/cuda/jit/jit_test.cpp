@@ -11,9 +11,14 @@
 #include "kernels/cuda/jit/jit_testing.hpp"
 #include "kernels/cuda/jit/nvrtc.hpp"
 #include "kernels/cuda/jit/sources.hpp"
+#include "support/tree_for_test.hpp"
 
 namespace flashmoe::cuda {
 namespace {
+
+std::string counting_nvrtc() {
+  return in_build("src/kernels/cuda/jit/libcounting_nvrtc.so");
+}
 
 namespace fs = std::filesystem;
 using testing::ended_well;
@@ -58,7 +63,7 @@ class Jit : public ::testing::Test {
     ASSERT_FALSE(real.empty()) << "no NVRTC: it is part of the CUDA toolkit that development needs";
     setenv("FLASHMOE_TEST_NVRTC", real.c_str(), 1);
     setenv("FLASHMOE_TEST_COUNT", count_.path().c_str(), 1);
-    setenv("FLASHMOE_NVRTC", FMS_COUNTING_NVRTC, 1);
+    setenv("FLASHMOE_NVRTC", counting_nvrtc().c_str(), 1);
     setenv("FLASHMOE_CACHE_DIR", cache().c_str(), 1);
   }
   void TearDown() override { unsetenv("FLASHMOE_NVRTC"); }
@@ -164,7 +169,8 @@ TEST_F(Jit, AnOlderDriverGetsPtxThatItCanCompile) {
 }
 
 TEST_F(Jit, OfSeveralCompilersTheOneThatFitsTheDriver) {
-  setenv("FLASHMOE_NVRTC", FMS_COUNTING_NVRTC ":" FMS_COUNTING_NVRTC_12, 1);
+  setenv("FLASHMOE_NVRTC", (counting_nvrtc() + ":" + in_build("src/kernels/cuda/jit/libcounting_nvrtc_12.so")).c_str(),
+         1);
   const auto newer = Nvrtc::open(13000), older = Nvrtc::open(12040);
   ASSERT_TRUE(newer && older);
   EXPECT_TRUE(newer->version().starts_with("13.")) << newer->version();
@@ -190,7 +196,7 @@ TEST(DeviceSources, AreWholeAndIncludeNothingElse) {
   bool has_main = false;
   for (const Source& source : device_sources()) {
     has_main = has_main || std::strcmp(source.name, main_source_name) == 0;
-    const std::vector<char> file = file_bytes(std::string(FMS_SOURCE_FOLDER "/") + source.name);
+    const std::vector<char> file = file_bytes(in_sources(std::string("src/") + source.name));
     EXPECT_EQ(source.text, std::string(file.begin(), file.end())) << source.name;
     const std::string text = source.text;
     for (std::size_t at = text.find("#include "); at != std::string::npos; at = text.find("#include ", at + 1)) {

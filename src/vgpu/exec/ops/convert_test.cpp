@@ -131,54 +131,56 @@ TEST(Convert, FloatToHalf) {
 
 __extension__ typedef __int128 Whole;  // NOLINT(modernize-use-using): __extension__ wants a declaration
 
-struct IntegerType {
+struct ConvertedType {
   const char* name;
   int width;
   bool is_signed;
 };
-constexpr IntegerType integer_types[] = {{"u8", 8, false},   {"s8", 8, true},   {"u16", 16, false}, {"s16", 16, true},
-                                         {"u32", 32, false}, {"s32", 32, true}, {"u64", 64, false}, {"s64", 64, true}};
+constexpr ConvertedType converted_types[] = {{"u8", 8, false},   {"s8", 8, true},    {"u16", 16, false},
+                                             {"s16", 16, true},  {"u32", 32, false}, {"s32", 32, true},
+                                             {"u64", 64, false}, {"s64", 64, true}};
 
-Whole number(std::uint64_t bits, const IntegerType& t) {
+Whole whole_number(std::uint64_t bits, const ConvertedType& t) {
   const Whole value = static_cast<Whole>(t.width == 64 ? bits : bits & ((1ull << t.width) - 1));
   return t.is_signed && (value >> (t.width - 1) & 1) != 0 ? value - (Whole{1} << t.width) : value;
 }
-Whole clamp(Whole value, const IntegerType& t) {
+Whole clamp(Whole value, const ConvertedType& t) {
   const Whole most = (Whole{1} << (t.is_signed ? t.width - 1 : t.width)) - 1,
               least = t.is_signed ? -most - 1 : Whole{0};
   return value < least ? least : value > most ? most : value;
 }
 // As it lies in a register of the type's own width (8-bit types: 16), zeros above.
-std::uint64_t in_register(Whole value, const IntegerType& t) {
+std::uint64_t in_register(Whole value, const ConvertedType& t) {
   const int width = t.width == 8 && t.is_signed ? 16 : t.width;
-  const auto cut = static_cast<std::uint64_t>(number(static_cast<std::uint64_t>(value), t));
+  const auto cut = static_cast<std::uint64_t>(whole_number(static_cast<std::uint64_t>(value), t));
   return width == 64 ? cut : cut & ((1ull << width) - 1);
 }
-int register_width(const IntegerType& t) {
+int register_width(const ConvertedType& t) {
   return t.width == 64 ? 64 : 32;
 }
 
 TEST(Convert, BetweenIntegers) {
-  for (const IntegerType& from : integer_types) {
-    for (const IntegerType& to : integer_types) {
+  for (const ConvertedType& from : converted_types) {
+    for (const ConvertedType& to : converted_types) {
       const std::string types = std::string(".") + to.name + "." + from.name;
       check_op(
           "cvt" + types, register_width(to), {register_width(from)},
-          [&](auto a, auto, auto, auto) { return in_register(number(a, from), to); }, Equality::exact, 6);
+          [&](auto a, auto, auto, auto) { return in_register(whole_number(a, from), to); }, Equality::exact, 6);
       check_op(
           "cvt.sat" + types, register_width(to), {register_width(from)},
-          [&](auto a, auto, auto, auto) { return in_register(clamp(number(a, from), to), to); }, Equality::exact, 6);
+          [&](auto a, auto, auto, auto) { return in_register(clamp(whole_number(a, from), to), to); }, Equality::exact,
+          6);
     }
   }
 }
 
 TEST(Convert, IntegersAndFloats) {
-  for (const IntegerType& type : integer_types) {
+  for (const ConvertedType& type : converted_types) {
     for (const Direction& direction : directions) {
       check_op(
           std::string("cvt.") + direction.name + ".f32." + type.name, 32, {register_width(type)},
           [&](auto a, auto, auto, auto) {
-            const Whole value = number(a, type);
+            const Whole value = whole_number(a, type);
             return encode(static_cast<Quad>(value), value < 0, reference_f32, direction.toward);
           },
           Equality::exact, 12);
