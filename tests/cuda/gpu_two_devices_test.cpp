@@ -28,7 +28,7 @@ const Machine& machine() {
   return only;
 }
 
-const fms_attention_problem problem = simple_problem(FMS_F16, {1, 2, 1, 16, 64, 32});
+const fms_attention_problem small_problem = simple_problem(FMS_F16, {1, 2, 1, 16, 64, 32});
 
 TEST(TwoDevices, AreThere) {
   int count = 0;
@@ -57,7 +57,7 @@ TEST(TwoDevices, AThreadForEach) {
       try {
         const auto& device = machine().devices[i];
         const runtime::Context::Current current(*device);
-        DeviceRun run(device, i, problem, static_cast<uint64_t>(i) + 1);
+        DeviceRun run(device, i, small_problem, static_cast<uint64_t>(i) + 1);
         run.plan();
         run.allocate();
         for (int turn = 0; turn < 3; ++turn) {
@@ -79,7 +79,7 @@ TEST(TwoDevices, AThreadForEach) {
 // Without a stream, with the device's own stream; and with the other device current.
 TEST(TwoDevices, OneThreadForBoth) {
   const runtime::cuda::Functions& call = machine().driver->call();
-  DeviceRun first(machine().devices[0], 0, problem, 1), second(machine().devices[1], 1, problem, 2);
+  DeviceRun first(machine().devices[0], 0, small_problem, 1), second(machine().devices[1], 1, small_problem, 2);
   DeviceRun* const runs[] = {&first, &second};
   for (DeviceRun* run : runs) {
     run->plan();
