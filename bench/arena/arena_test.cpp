@@ -10,10 +10,11 @@
 #include "recording.hpp"
 #include "replay.hpp"
 #include "rules.hpp"
+#include "support/run_tests_for_test.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/whole_file.hpp"
 #include "table.hpp"
-#include "workflow/runner/worker_for_test.hpp"
+#include "workflow/runner/worker.hpp"
 
 namespace flashmoe::arena {
 namespace {
@@ -332,5 +333,6 @@ TEST(ArenaTable, APageWithoutMarksIsRefused) {
 // Sessions start this program as their worker, and the recorder as its plain process.
 int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "plain") return flashmoe::arena::plain_main(argv[2]);
-  return flashmoe::workflow::run_tests_or_worker(argc, argv);
+  if (flashmoe::workflow::is_worker_call(argc, argv)) return flashmoe::workflow::worker_main();
+  return flashmoe::run_tests(argc, argv);
 }

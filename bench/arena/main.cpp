@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
   app.add_option("--data", options.data, "Folder with families/*.toml, shared.toml, rules.toml and recording.jsonl");
   app.add_option("--recording", options.recording, "Another recording than that of the data");
   CLI::App* record_command =
-      app.add_subcommand("record", "Measure every candidate once: some 15 minutes of this machine");
+      app.add_subcommand("record", "Measure every candidate once: minutes on an idle machine, more on a busy one");
   record_command->add_option("--pairs", options.record.pairs, "Pairs of each honest candidate")
       ->check(CLI::Range(24, 1000));
   CLI::App* replay_command = app.add_subcommand("replay", "Let every rule decide about what was recorded: seconds");

@@ -8,6 +8,10 @@
 
 namespace flashmoe::workflow {
 
+[[nodiscard]] inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 [[nodiscard]] inline Record with_line(Record record) {
   record.line = one_line(complete_json(record));
   return record;

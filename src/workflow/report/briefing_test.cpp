@@ -14,12 +14,12 @@
 namespace flashmoe::workflow {
 namespace {
 
-constexpr const char* device = "virtual:l4";
+constexpr const char* briefed_device = "virtual:l4";
 
 Record profiled(const Project& project, const std::string& file, int line) {
   Record record;
   record.id = "0123456789ab";
-  record.device = device;
+  record.device = briefed_device;
   record.run = "r";
   record.verdict = "holds";
   record.hashes = {{hash_of_sources, sources_hash(project)}};
@@ -37,7 +37,7 @@ Record profiled(const Project& project, const std::string& file, int line) {
 Record tried(const std::string& verdict, const std::string& why, const std::string& hypothesis) {
   Record record;
   record.id = "ba9876543210";
-  record.device = device;
+  record.device = briefed_device;
   record.run = "r";
   record.verdict = verdict;
   record.seconds = 60;
@@ -46,7 +46,7 @@ Record tried(const std::string& verdict, const std::string& why, const std::stri
 }
 
 Briefing brief(const Project& project, const std::vector<Record>& records) {
-  return briefing_of(project, records, {.device = device, .run = "r"});
+  return briefing_of(project, records, {.device = briefed_device, .run = "r"});
 }
 
 TEST(Briefing, CountsTokensConservatively) {
@@ -73,10 +73,10 @@ TEST(Briefing, AProfileOfOtherSourcesIsNone) {
   ProjectForTest test;
   test.write("kernel.cu", "one\n");
   const Record before = profiled(test.project, "kernel.cu", 1);
-  EXPECT_NE(fresh_profile(test.project, {before}, device), nullptr);
+  EXPECT_NE(fresh_profile(test.project, {before}, briefed_device), nullptr);
   EXPECT_EQ(fresh_profile(test.project, {before}, "virtual:h100"), nullptr);
   test.write("kernel.cu", "two\n");
-  EXPECT_EQ(fresh_profile(test.project, {before}, device), nullptr);
+  EXPECT_EQ(fresh_profile(test.project, {before}, briefed_device), nullptr);
   EXPECT_FALSE(brief(test.project, {before}).bottleneck);
 }
 

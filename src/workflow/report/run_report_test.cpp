@@ -17,10 +17,6 @@
 namespace flashmoe::workflow {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 RunReport report_of(const std::vector<Record>& records) {
   Progress progress(1, true);
   auto report = make_report(records, std::nullopt, {}, progress);

@@ -10,11 +10,11 @@
 namespace flashmoe::workflow {
 namespace {
 
-Record gated(const std::string& id, const std::string& device, Outcome outcome, const std::string& code = "") {
+Record gated(const std::string& id, const std::string& on, Outcome outcome, const std::string& code = "") {
   Record record;
   record.id = id;
   record.kind = GateRecord::kind;
-  record.device = device;
+  record.device = on;
   record.verdict = name_of(outcome);
   record.time = "2026-11-16T06:15:55Z";
   GateResult last{.gate = "correctness", .outcome = outcome, .summary = "what was seen"};

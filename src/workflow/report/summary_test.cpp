@@ -16,10 +16,6 @@ Project planned_project() {
   return project;
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(Summary, ARunIsFoundByNameOrByOneOfItsRecords) {
   const std::vector<Record> records{compare_record("aaaabbbbcccc", "KEEP", 0.05)};
   EXPECT_EQ(*find_run(records, "tuesday"), "tuesday");
