@@ -61,18 +61,24 @@ USELESS = {
     "a counter that is none": 'print(json.dumps({"predicted": {"name": "luck", "to": 1}}))',
 }
 # What does harm where nobody takes care. REPOSITORY is the user's own.
-HOSTILE = {
+FLOODS = {
     "floods its output": 'import itertools\nfor _ in itertools.repeat(0): sys.stdout.write("x" * 65536)',
     "floods its errors": 'import itertools\nfor _ in itertools.repeat(0): sys.stderr.write("KEEP " * 10000)',
+}
+HOSTILE = {
     "a thousand files": 'for i in range(1000): pathlib.Path(f"x{i}.h").write_text("x")',
     "a huge file": 'pathlib.Path("huge.h").write_text("x" * (2 << 20))',
-    "garbage": "sys.stdout.buffer.write(os.urandom(100000))",
-    "nested JSON": 'print("[" * 100000)',
     "JSON of other types": 'print(json.dumps({"hypothesis": ["x"], "patch": {"a": 1}, "done": "no"}))',
     "a patch of garbage": 'print("diff --git a/kernel.cu b/kernel.cu\\n" + "\\x00\\xff" * 1000)',
     "a fork that stays": 'os.fork() or time.sleep(600)\nsys.exit(9)',
     "a pipe as a file": 'os.mkfifo("pipe.h")',
 }
+# Words of no meaning are no proposal: the loop ends.
+GARBAGE = {
+    "garbage": "sys.stdout.buffer.write(os.urandom(100000))",
+    "nested JSON": 'print("[" * 100000)',
+}
+MOST_GROUND = 1000  # bytes of what a record says of an agent
 # Outside of the files that it was given: told, and whatever it proposes is not used.
 TRESPASSES = {
     "the user's kernel": 'pathlib.Path("REPOSITORY/kernel.cu").write_text("x")',
@@ -152,6 +158,8 @@ def refuse(repository: Repository, proposals: dict[str, str], *options: str) -> 
         for name, one in zip(some, said["iterations"], strict=True):
             if one["verdict"] != "REFUSED" or one["advanced"]:
                 fail(f"{name}: was not refused: {one}")
+            if len(one["ground"]) > MOST_GROUND:
+                fail(f"{name}: {len(one['ground'])} bytes of ground")
             print(f"{name}: refused: {one['ground']}")
 
 
@@ -167,10 +175,16 @@ def check_refused(repository: Repository) -> None:
 
 
 def check_hostile(repository: Repository) -> None:
-    refuse(repository, HOSTILE, "--agent-minutes", "0.03")
+    refuse(repository, FLOODS, "--agent-minutes", "0.03")
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     if memory > MOST_MEMORY_KIB:
         fail(f"an agent that floods cost {memory} KiB")
+    refuse(repository, HOSTILE, "--agent-minutes", "1")
+    for name, step in GARBAGE.items():
+        said = optimize(repository, name, "--agent", "$AGENT", "--iterations", "2", steps=[step])
+        if said["iterations"] or said["stopped"] != "nothing more was proposed":
+            fail(f"{name}: {json.dumps(said)[:3000]}")
+        print(f"{name}: nothing was proposed")
 
 
 def check_trespasses(repository: Repository) -> None:

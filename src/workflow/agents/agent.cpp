@@ -32,6 +32,12 @@ Diagnostic unreadable(const std::string& message, const std::string& fix) {
   return {.message = message, .fix = fix, .code = codes::proposal_unreadable};
 }
 
+// An agent's words go into records, which others read: bounded, and without control characters.
+std::string cut_short(const std::string& words) {
+  constexpr std::size_t most = 500;
+  return printable(words.substr(0, most)) + (words.size() > most ? "..." : "");
+}
+
 // The current version as plain files: no repository, no hooks, no configuration.
 class Export {
  public:
@@ -202,7 +208,7 @@ Result<Said> read_answer(const std::string& text) {
     return wrong();
   }
   if (!said.counter.empty() && find_counter_name(said.counter) == nullptr)
-    return unreadable(fmt::format("no counter is called '{}'", printable(said.counter)), "cudadent advise --counters");
+    return unreadable(fmt::format("no counter is called '{}'", cut_short(said.counter)), "cudadent advise --counters");
   return said;
 }
 
@@ -213,7 +219,7 @@ Result<Done> apply(const Export& files, const fs::path& to, const std::string& p
   const auto applied = run_git((to / files.prefix()).string(), {"apply", "--whitespace=nowarn", file.string()},
                                {"GIT_CEILING_DIRECTORIES=" + files.scratch().string()});
   if (!applied)
-    return unreadable("the patch does not apply: " + printable(last_line(applied.error().message)),
+    return unreadable("the patch does not apply: " + cut_short(last_line(applied.error().message)),
                       "diff against the files as given");
   return Done{};
 }
@@ -240,7 +246,7 @@ Result<std::optional<Proposal>> propose(const LoopState& state, const AgentOptio
   }
   if (!ran->ok()) {
     return unreadable(fmt::format("the agent failed: {}{}{}", ran->describe(), ran->err.empty() ? "" : ": ",
-                                  printable(last_line(ran->err))),
+                                  cut_short(last_line(ran->err))),
                       "run it by hand with such a request: docs/agents.md");
   }
   auto said = read_answer(trimmed(ran->out));
@@ -257,7 +263,7 @@ Result<std::optional<Proposal>> propose(const LoopState& state, const AgentOptio
   if (!changes) return changes.error();
   if (changes->empty()) return std::optional<Proposal>{};
   Proposal proposal{.proposer = options.command,
-                    .hypothesis = said->hypothesis.empty() ? "the agent does not say why" : printable(said->hypothesis),
+                    .hypothesis = said->hypothesis.empty() ? "the agent does not say why" : cut_short(said->hypothesis),
                     .files = std::move(*changes)};
   if (!said->counter.empty())
     proposal.predicted =

@@ -21,6 +21,8 @@
 namespace flashmoe::workflow {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr double as_fast_as_the_baseline = 1.0;
 constexpr const char* host_estimate = "an estimate from time and bytes";
 
@@ -100,13 +102,26 @@ Result<Done> measure_host(const GateContext& context, const Task& task, Profile&
 
 // ---- what it means -----------------------------------------------------------------------------------------------
 
+// The same source may have been compiled in a worktree before (.cudadent/worktrees/<name>/<path in the repository>),
+// and an image that is there is not made again: its lines are those of the project's own file.
+fs::path out_of_worktree(const Project& project, const fs::path& inside) {
+  std::vector<fs::path> parts(inside.begin(), inside.end());
+  if (parts.size() < 4 || parts[0] != ".cudadent" || parts[1] != "worktrees") return inside;
+  for (std::size_t first = 3; first < parts.size(); ++first) {
+    fs::path file;
+    for (std::size_t i = first; i < parts.size(); ++i) file /= parts[i];
+    std::error_code ignored;
+    if (fs::is_regular_file(fs::path(project.directory) / file, ignored)) return file;
+  }
+  return inside.filename();
+}
+
 // As people see them: inside the project by their path there, else by their name alone.
 std::vector<CountedLine> in_project(const Project& project, std::vector<CountedLine> lines) {
-  namespace fs = std::filesystem;
   for (CountedLine& line : lines) {
     const fs::path inside = fs::path(line.file).lexically_normal().lexically_relative(project.directory);
     const bool is_outside = inside.empty() || *inside.begin() == "..";
-    line.file = (is_outside ? fs::path(line.file).filename() : inside).string();
+    line.file = (is_outside ? fs::path(line.file).filename() : out_of_worktree(project, inside)).string();
   }
   return lines;
 }

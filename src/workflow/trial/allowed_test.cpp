@@ -94,7 +94,7 @@ TEST_F(JudgingChange, RulesOfTheFileJudge) {
   EXPECT_NE(said_of("default = 8", "default = 4"), "");
   EXPECT_NE(said_of("reference.cpp:run", "reference.cpp:other"), "");
   EXPECT_NE(said_of("[cuda]", "[correctness]\nrandom_workloads = 0\n[cuda]"), "");
-  EXPECT_NE(said_of("[cuda]", "[thresholds]\nmax_iterations = 999\n[cuda]"), "");
+  EXPECT_NE(said_of("[cuda]", "[thresholds]\nmax_iterations = 20\n[cuda]"), "");
   EXPECT_NE(said_of("block = 8", "block = 8\nmax_spill_bytes = 999"), "");
 }
 
