@@ -72,7 +72,7 @@ std::string provenance(const RunReport& report) {
                                   report.summary.left_out));
     html += list_html(report.refused_records);
   } else {
-    html += paragraph("Every record of this run is as it was written.");
+    html += paragraph("No record of this run was found changed.");
   }
   return html + paragraph("Made by cudadent report at " + report.made + " from the project's journal.", "note");
 }
