@@ -10,7 +10,6 @@
 namespace flashmoe::workflow {
 namespace {
 
-constexpr double text_size = 12;
 constexpr std::size_t colours = 8;  // of parts, in the style sheet: part0 ...
 
 bool is_narrow(double width) {
@@ -28,8 +27,8 @@ std::string bar_chart(const BarChart& chart, double width) {
   double widest_label = 0;
   for (const ChartBar& bar : chart.bars) {
     if (chart.most == 0) most = std::max(most, bar.value);
-    widest_text = std::max(widest_text, text_width(bar.text, text_size));
-    widest_label = std::max(widest_label, text_width(bar.label, text_size));
+    widest_text = std::max(widest_text, text_width(bar.text, chart_text_size));
+    widest_label = std::max(widest_label, text_width(bar.label, chart_text_size));
   }
   const double left = above ? 4 : std::min(widest_label + 14, 0.45 * width);
   const double full = width - left - widest_text - 14;
@@ -39,9 +38,9 @@ std::string bar_chart(const BarChart& chart, double width) {
     const double bar_y = above ? y + 18 : y + 4;
     const double length = most > 0 ? bar.value / most * full : 0;
     if (above) {
-      drawing.text(left, y + 13, fitted(bar.label, text_size, width - 8));
+      drawing.text(left, y + 13, fitted(bar.label, chart_text_size, width - 8));
     } else {
-      drawing.text(left - 8, y + 17, fitted(bar.label, text_size, left - 12), {.anchor = Anchor::end});
+      drawing.text(left - 8, y + 17, fitted(bar.label, chart_text_size, left - 12), {.anchor = Anchor::end});
     }
     drawing.rect(left, bar_y, length, 16, "bar " + (bar.css.empty() ? chart.evidence : bar.css),
                  bar.label + ": " + bar.text);
@@ -99,7 +98,7 @@ std::string stack_chart(const StackChart& chart, double width) {
   double x = 4;
   double y = row * static_cast<double>(chart.rows.size()) + 12;
   const auto add_entry = [&](const std::string& text, std::size_t colour) {
-    const double room = 22 + text_width(text, text_size) + 14;
+    const double room = 22 + text_width(text, chart_text_size) + 14;
     if (x > 4 && x + room > width) {
       x = 4;
       y += 20;
@@ -112,7 +111,7 @@ std::string stack_chart(const StackChart& chart, double width) {
   Drawing drawing(width, y + 18);
   double row_y = 0;
   for (const auto& [label, parts] : chart.rows) {
-    drawing.text(4, row_y + 14, fitted(label, text_size, width - 8));
+    drawing.text(4, row_y + 14, fitted(label, chart_text_size, width - 8));
     double at = 4;
     double rest = 1;
     const auto draw = [&](const std::string& name, double share, std::size_t colour) {

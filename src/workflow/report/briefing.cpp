@@ -130,7 +130,7 @@ BriefTrial trial_of(const Tried& one) {
 }
 
 // Failures that differ in their figures alone are of one kind.
-std::string kind_of(const BriefTrial& trial) {
+std::string kind_of_trial(const BriefTrial& trial) {
   std::string kind = trial.verdict + ": ";
   for (const char c : trial.why) {
     if (std::isdigit(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '-' && c != '+') kind += c;
@@ -146,7 +146,7 @@ void tell_trials(const std::vector<Tried>& all, Briefing& briefing) {
       briefing.kept.all.push_back(std::move(trial));
       continue;
     }
-    const auto [place, is_new] = places.emplace(kind_of(trial), briefing.failed.all.size());
+    const auto [place, is_new] = places.emplace(kind_of_trial(trial), briefing.failed.all.size());
     if (is_new) {
       briefing.failed.all.push_back(std::move(trial));
     } else {

@@ -8,6 +8,8 @@
 
 namespace flashmoe::workflow {
 
+inline constexpr double chart_text_size = 12;
+
 // What became of a point's change.
 enum class Mark { kept, left, refused, open, plain };
 

@@ -13,7 +13,7 @@
 namespace flashmoe::workflow {
 namespace {
 
-constexpr double width = 1200, height = 630, margin = 64;
+constexpr double picture_width = 1200, picture_height = 630, margin = 64;
 constexpr double widest_digit = 0.72;  // of a bold font, in its size
 
 struct Headline {
@@ -105,17 +105,17 @@ std::string picture_of(const RunReport& report) {
   const RunSummary& summary = report.summary;
   const Headline headline = headline_of(summary);
   const std::string kind = kind_of(headline.evidence);
-  Drawing drawing(width, height);
-  drawing.rect(0, 0, width, height, "page");
-  drawing.rect(0, 0, 14, height, "bar " + kind);
+  Drawing drawing(picture_width, picture_height);
+  drawing.rect(0, 0, picture_width, picture_height, "page");
+  drawing.rect(0, 0, 14, picture_height, "bar " + kind);
   drawing.text(margin, 84, fitted(summary.project.empty() ? "a kernel project" : summary.project, 46, 720),
                {.css = "strong", .size = 46});
-  drawing.text(width - margin, 80, fitted(summary.device, 28, 330), {.anchor = Anchor::end, .size = 28});
+  drawing.text(picture_width - margin, 80, fitted(summary.device, 28, 330), {.anchor = Anchor::end, .size = 28});
   const std::vector<StepChart> charts = speed_charts(report);
   const auto chart =
       std::find_if(charts.begin(), charts.end(), [&](const StepChart& one) { return one.evidence == kind; });
   const bool has_way = chart != charts.end() && chart->points.size() > 1;
-  const double room = (has_way ? 540 : width) - margin;
+  const double room = (has_way ? 540 : picture_width) - margin;
   const double size =
       std::min(124.0, room / (widest_digit * static_cast<double>(std::max<std::size_t>(headline.figure.size(), 4))));
   drawing.text(margin, 270, headline.figure, {.css = "strong", .size = size});
@@ -126,17 +126,17 @@ std::string picture_of(const RunReport& report) {
   if (has_way) {
     const std::string label = chart->title.substr(0, chart->title.find(':'));
     drawing.text(620, 150, fitted(label + (chart->logarithmic ? " (log scale)" : ""), 24, 520), {.size = 24});
-    draw_way(drawing, *chart, {690, width - margin}, {480, 185});
+    draw_way(drawing, *chart, {690, picture_width - margin}, {480, 185});
   }
   const auto kept = std::count_if(summary.changes.begin(), summary.changes.end(),
                                   [](const ChangeSummary& one) { return one.fate == Fate::kept; });
   const std::string money = summary.prices ? fmt::format("${:.2f}", summary.cost.total) : "no price given";
-  drawing.line(margin, 530, width - margin, 530, "grid");
+  drawing.line(margin, 530, picture_width - margin, 530, "grid");
   drawing.text(
       margin, 580,
       fmt::format("{} of {} changes kept · {:.1f} min · {}", kept, summary.changes.size(), summary.seconds / 60, money),
       {.css = "label", .size = 28});
-  drawing.text(width - margin, 580, "cudadent", {.css = "strong", .anchor = Anchor::end, .size = 28});
+  drawing.text(picture_width - margin, 580, "cudadent", {.css = "strong", .anchor = Anchor::end, .size = 28});
   const std::string style = fmt::format(
       ":root{{{}}}@media(prefers-color-scheme:dark){{:root{{{}}}}}{}"
       "svg .page{{fill:var(--card)}}svg .thick{{stroke-width:6}}",

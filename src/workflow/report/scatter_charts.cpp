@@ -11,8 +11,6 @@
 namespace flashmoe::workflow {
 namespace {
 
-constexpr double text_size = 12;
-
 // Of sorted values, between neighbours.
 double quantile(const std::vector<double>& sorted, double share) {
   const double place = share * static_cast<double>(sorted.size() - 1);
@@ -58,7 +56,7 @@ std::string strip_chart(const StripChart& chart, double width) {
   drawing.text(width / 2, foot + 34, chart.x_label, {.anchor = Anchor::middle});
   double y = 0;
   for (const ChartSamples& samples : chart.rows) {
-    drawing.text(4, y + 12, fitted(samples.label, text_size, width - 8), {.css = "label halo"});
+    drawing.text(4, y + 12, fitted(samples.label, chart_text_size, width - 8), {.css = "label halo"});
     if (!samples.values.empty()) draw_samples(drawing, axis, samples.values, y, chart.evidence);
     y += row;
   }

@@ -11,7 +11,7 @@
 namespace flashmoe::workflow {
 namespace {
 
-constexpr double top = 46, bottom = 44, text_size = 12;
+constexpr double top = 46, bottom = 44;
 
 const char* name_of(Mark mark) {
   switch (mark) {
@@ -64,7 +64,8 @@ Span values_of(const StepChart& chart) {
 
 double widest_mark(const Axis& axis, const std::string& unit) {
   double widest = 0;
-  for (const double mark : axis.marks()) widest = std::max(widest, text_width(figure_text(mark) + unit, text_size));
+  for (const double mark : axis.marks())
+    widest = std::max(widest, text_width(figure_text(mark) + unit, chart_text_size));
   return widest;
 }
 
@@ -78,7 +79,7 @@ class StepPlot {
     y_ = chart.logarithmic ? Axis::logarithmic(values, rows) : Axis::linear(values, rows, 5);
     left_ = widest_mark(y_, chart.unit) + 12;
     double label = 0;
-    for (const ChartLine& line : chart.lines) label = std::max(label, text_width(line.label, text_size) + 18);
+    for (const ChartLine& line : chart.lines) label = std::max(label, text_width(line.label, chart_text_size) + 18);
     right_ = width - std::max(14.0, std::min(label, 0.26 * width));
     last_ = 1;
     for (const ChartPoint& point : chart.points) last_ = std::max(last_, point.x);
@@ -126,8 +127,8 @@ class StepPlot {
     double above = -100;
     for (const ChartLine& line : lines) {
       drawing_.line(left_, y_.at(line.value), right_, y_.at(line.value), "threshold");
-      above = std::max(above + text_size + 2, y_.at(line.value) + 4);
-      drawing_.text(right_ + 6, above, fitted(line.label, text_size, drawing_.width() - right_ - 8));
+      above = std::max(above + chart_text_size + 2, y_.at(line.value) + 4);
+      drawing_.text(right_ + 6, above, fitted(line.label, chart_text_size, drawing_.width() - right_ - 8));
     }
   }
 
@@ -203,7 +204,7 @@ class StepPlot {
       if (!is_there) continue;
       draw_mark(drawing_, x + 5, 26, mark, chart_.evidence);
       drawing_.text(x + 14, 30, name_of(mark));
-      x += 26 + text_width(name_of(mark), text_size);
+      x += 26 + text_width(name_of(mark), chart_text_size);
     }
   }
 
