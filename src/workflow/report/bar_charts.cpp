@@ -117,7 +117,7 @@ std::string stack_chart(const StackChart& chart, double width) {
     const auto draw = [&](const std::string& name, double share, std::size_t colour) {
       const double length = share * (width - 8);
       const std::string figure = fmt::format("{:.0f} %", 100 * share);
-      drawing.rect(at, row_y + 20, length, 22, fmt::format("part{}", colour), name + ": " + figure);
+      drawing.rect(at, row_y + 20, length, 22, fmt::format("part{}", colour), fmt::format("{}: {}", name, figure));
       if (length > text_width(figure, 11) + 6)
         drawing.text(at + length / 2, row_y + 35, figure, {.css = "inside", .anchor = Anchor::middle, .size = 11});
       at += length;
