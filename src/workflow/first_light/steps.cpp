@@ -113,14 +113,19 @@ Told not_run(const Finished& ran) {
   return {.state = StepState::left_out, .why = why.empty() ? ran.describe() : why};
 }
 
+// Empty where there is none: an answer whose command did what it was asked has no code.
+std::string text_in(const Json& json, const char* key) {
+  return json.contains(key) && json.at(key).is_string() ? json.at(key).get<std::string>() : "";
+}
+
 // Of a command's answer: that a kernel is slow is a result like any other; that one is wrong is not.
 Told told_by_answer(const Finished& ran) {
   const Json answer = parse_json(ran.out);
   if (!answer.is_object()) return not_run(ran);
-  const std::string code = answer.value("code", "");
-  std::string why = answer.contains("summary") && answer.at("summary").is_string()
-                        ? answer.at("summary").get<std::string>()
-                        : answer.value("error", Json::object()).value("message", code);
+  const std::string code = text_in(answer, "code");
+  std::string why = text_in(answer, "summary");
+  if (why.empty() && answer.contains("error")) why = text_in(answer.at("error"), "message");
+  if (why.empty()) why = code;
   const auto exit = static_cast<ExitCode>(ran.exit_code);
   const bool is_wrong = code.starts_with("correctness.") || code.starts_with("kernel.") || code.starts_with("build.");
   if (exit == ExitCode::fails && is_wrong) return {StepState::failed, std::move(why)};
