@@ -112,6 +112,13 @@ class Faults(FirstLight):
         results = self.assert_sound()
         self.assertTrue(results["times"])
 
+    def test_a_step_that_simply_holds(self) -> None:
+        # Where nothing is amiss the doctor's answer has no code.
+        code, report = self.run_light("--steps", "doctor")
+        self.assertIn(code, (0, 3), report)
+        self.assertIn(self.state_of(report, "doctor")["state"], ("done", "degraded"), report)
+        self.assert_sound()
+
     def test_preemption(self) -> None:
         with subprocess.Popen(
             self.command("--steps", "checks,times,profile"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
