@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "support/json_fields.hpp"
 #include "support/json_text.hpp"
 #include "support/text.hpp"
 #include "support/whole_file.hpp"
@@ -113,16 +114,11 @@ Told not_run(const Finished& ran) {
   return {.state = StepState::left_out, .why = why.empty() ? ran.describe() : why};
 }
 
-// Empty where there is none: an answer whose command did what it was asked has no code.
-std::string text_in(const Json& json, const char* key) {
-  return json.contains(key) && json.at(key).is_string() ? json.at(key).get<std::string>() : "";
-}
-
 // Of a command's answer: that a kernel is slow is a result like any other; that one is wrong is not.
 Told told_by_answer(const Finished& ran) {
   const Json answer = parse_json(ran.out);
   if (!answer.is_object()) return not_run(ran);
-  const std::string code = text_in(answer, "code");
+  const std::string code = text_in(answer, "code");  // none where the command did what it was asked
   std::string why = text_in(answer, "summary");
   if (why.empty() && answer.contains("error")) why = text_in(answer.at("error"), "message");
   if (why.empty()) why = code;
