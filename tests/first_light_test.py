@@ -4,7 +4,7 @@
 
 In each case the bundle verifies, says rehearsal and nothing else, and the stop command has run exactly once.
 `whole`: all steps, with a trace of every driver call, which RULES (tests/vgpu/driver_rules.py) holds against what
-NVIDIA documents. `faults`: a few steps, one fault at a time.
+NVIDIA documents, and the two faults that take longest. `faults`: a few steps, one fault at a time.
 """
 
 from __future__ import annotations
@@ -103,6 +103,27 @@ class Whole(FirstLight):
         rules = subprocess.run([sys.executable, RULES, *kept, trace], capture_output=True, text=True, check=False)
         print(f"first light rehearsed in {seconds:.0f} s, {len(calls)} driver calls; {rules.stdout.strip()[-200:]}")
         self.assertEqual(rules.returncode, 0, rules.stdout[-3000:] + rules.stderr[-1000:])
+
+    def test_an_older_driver(self) -> None:
+        code, report = self.run_light(*FEW, VGPU_DRIVER_VERSION="12000")
+        self.assertEqual(code, 3, report)
+        self.assertEqual(self.state_of(report, "times")["state"], "done", self.state_of(report, "times"))
+        self.assert_sound()
+
+    def test_disk_full(self) -> None:
+        disk = self.work / "disk"
+        disk.mkdir()
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=560k", "tmpfs", disk], capture_output=True, check=False
+        )
+        if mounted.returncode != 0:
+            self.skipTest("only root can make a small disk here")
+        self.addCleanup(subprocess.run, ["umount", disk], check=False)
+        self.bundle = disk / "bundle"
+        _, report = self.run_light("--steps", "doctor,checks,times,profile")
+        told = json.dumps(report)
+        self.assertIn("No space left on device", told)
+        self.assert_sound()
 
 
 class Faults(FirstLight):
@@ -205,12 +226,6 @@ class Faults(FirstLight):
         self.assertEqual(self.state_of(report, "times")["state"], "done")
         self.assert_sound()
 
-    def test_an_older_driver(self) -> None:
-        code, report = self.run_light(*FEW, VGPU_DRIVER_VERSION="12000")
-        self.assertEqual(code, 3, report)
-        self.assertEqual(self.state_of(report, "times")["state"], "done", self.state_of(report, "times"))
-        self.assert_sound()
-
     def test_a_driver_that_is_too_old(self) -> None:
         code, report = self.run_light(*FEW, VGPU_DRIVER_VERSION="11080")
         self.assertEqual(code, 4, report)
@@ -293,20 +308,6 @@ class Faults(FirstLight):
         self.assertLess(report["dollars"], 9)
         self.assert_sound()
 
-    def test_disk_full(self) -> None:
-        disk = self.work / "disk"
-        disk.mkdir()
-        mounted = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=560k", "tmpfs", disk], capture_output=True, check=False
-        )
-        if mounted.returncode != 0:
-            self.skipTest("only root can make a small disk here")
-        self.addCleanup(subprocess.run, ["umount", disk], check=False)
-        self.bundle = disk / "bundle"
-        _, report = self.run_light("--steps", "doctor,checks,times,profile")
-        told = json.dumps(report)
-        self.assertIn("No space left on device", told)
-        self.assert_sound()
 
 
 if __name__ == "__main__":
