@@ -34,6 +34,7 @@ RULES = (
     Rule(r"(libvgpu\.so|libcuda\.so\.1)", r"cu\w+|vgpu_identity"),
     Rule(r"libnvJitLink\.so\.13", r"(__)?nvJitLink\w+|libnvJitLink\.so\.13", has_checked_calls=False),
     Rule(r"libnvidia-ml\.so\.1", r"nvml\w+"),
+    Rule(r"libcudart\.so\.13", r"(__)?cuda\w+|libcudart\.so\.13", has_checked_calls=False),
     # Run from the build tree it offers the tree's headers to kernel projects; installed, those beside it.
     Rule(r"cudadent", r".*", may_name_sources=True),
 )

@@ -198,6 +198,12 @@ TEST_F(Driver, WhatAStreamCapturesIsDoneByTheGraph) {
   ASSERT_EQ(call("cuStreamBeginCapture", stream, 0), CUDA_SUCCESS);
   EXPECT_EQ(call("cuStreamIsCapturing", stream, &status), CUDA_SUCCESS);
   EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  std::uint64_t id = 0;
+  CUgraph begun = nullptr;
+  const void** const none = nullptr;
+  std::size_t nodes = 9;
+  ASSERT_EQ(call("cuStreamGetCaptureInfo", stream, &status, &id, &begun, none, none, &nodes), CUDA_SUCCESS);
+  EXPECT_TRUE(status == CU_STREAM_CAPTURE_STATUS_ACTIVE && id != 0 && begun != nullptr && nodes == 0);
   // The parameters are those of now, not of the replay.
   unsigned value = 7;
   void* parameters[] = {&words, &value};
@@ -210,6 +216,15 @@ TEST_F(Driver, WhatAStreamCapturesIsDoneByTheGraph) {
   ASSERT_EQ(call("cuMemcpyDtoH", static_cast<void*>(host), words, sizeof host), CUDA_SUCCESS);
   EXPECT_EQ(host[0], 1U) << "done while it was captured";
   ASSERT_EQ(call("cuStreamEndCapture", stream, &graph), CUDA_SUCCESS);
+  EXPECT_EQ(graph, begun);
+  void* node[3] = {};
+  EXPECT_EQ(call("cuGraphGetNodes", graph, static_cast<void**>(nullptr), &nodes), CUDA_SUCCESS);
+  EXPECT_EQ(nodes, 2U);
+  nodes = 3;
+  EXPECT_EQ(call("cuGraphGetNodes", graph, static_cast<void**>(node), &nodes), CUDA_SUCCESS);
+  EXPECT_TRUE(nodes == 2 && node[0] != nullptr && node[1] != node[0] && node[2] == nullptr);
+  ASSERT_EQ(call("cuStreamGetCaptureInfo", stream, &status, &id, &begun, none, none, &nodes), CUDA_SUCCESS);
+  EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_NONE);
   ASSERT_EQ(call("cuGraphInstantiateWithFlags", &exec, graph, 0ULL), CUDA_SUCCESS);
   EXPECT_EQ(call("cuGraphDestroy", graph), CUDA_SUCCESS);
   for (int replay = 0; replay < 2; ++replay) {
@@ -228,6 +243,11 @@ TEST_F(Driver, WhatAStreamCapturesIsDoneByTheGraph) {
   EXPECT_EQ(call("cuStreamSynchronize", stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   EXPECT_EQ(call("cuStreamEndCapture", stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   EXPECT_EQ(call("cuStreamSynchronize", stream), CUDA_SUCCESS);
+  // So does destroying what is being made.
+  ASSERT_EQ(call("cuStreamBeginCapture", stream, 0), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuStreamGetCaptureInfo", stream, &status, &id, &begun, none, none, &nodes), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuGraphDestroy", begun), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuStreamEndCapture", stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
 TEST_F(Driver, EventsTellVirtualTime) {

@@ -1,6 +1,7 @@
 // Graphs: what was put into a stream while it was capturing, in that order, to be done again by cuGraphLaunch.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@ using StreamWork = std::function<CUresult(State&, Context&, CUstream)>;
 // A CUgraph, and as a copy of one a CUgraphExec.
 struct Graph {
   Context* context = nullptr;
+  std::uint64_t capture_id = 0;  // of the capture that made it, unique in the process
   std::vector<StreamWork> nodes{};
 };
 

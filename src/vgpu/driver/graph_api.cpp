@@ -1,4 +1,6 @@
 // Stream capture and graphs, as far as one stream goes: no forks over events, no nodes made by hand.
+#include <algorithm>
+
 #include "vgpu/driver/graph.hpp"
 
 using namespace flashmoe::vgpu::driver;
@@ -6,6 +8,11 @@ using namespace flashmoe::vgpu::driver;
 namespace {
 
 constexpr int most_capture_mode = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
+
+int capture_status(const Stream& stream) {
+  if (stream.capture == nullptr) return CU_STREAM_CAPTURE_STATUS_NONE;
+  return stream.is_capture_broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
 
 }  // namespace
 
@@ -19,6 +26,8 @@ VGPU_EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, int mode) {
     if (stream->capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
     stream->capture = std::make_shared<Graph>();
     stream->capture->context = &context;
+    stream->capture->capture_id = all.next_id++;
+    stream->captured = handle_of<CUgraph>(all.graphs.add(std::make_unique<Graph>(*stream->capture)));
     stream->is_capture_broken = false;
     stream->capture_mode = static_cast<CaptureMode>(mode);
     stream->capture_thread = std::this_thread::get_id();
@@ -36,8 +45,13 @@ VGPU_EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
     if (stream->capture_mode != CaptureMode::relaxed && stream->capture_thread != std::this_thread::get_id())
       return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     const auto captured = std::exchange(stream->capture, nullptr);
-    if (stream->is_capture_broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    *graph = handle_of<CUgraph>(all.graphs.add(std::make_unique<Graph>(*captured)));
+    Graph* const whole = all.graphs.find(stream->captured);
+    if (stream->is_capture_broken || whole == nullptr) {
+      (void)all.graphs.remove(stream->captured);
+      return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    *whole = *captured;
+    *graph = stream->captured;
     return CUDA_SUCCESS;
   });
 }
@@ -46,11 +60,30 @@ VGPU_EXPORT CUresult cuStreamIsCapturing(CUstream handle, int* status) {
     const Stream* const stream = all.stream(handle, context);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *status = stream->capture == nullptr  ? CU_STREAM_CAPTURE_STATUS_NONE
-              : stream->is_capture_broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                          : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    *status = capture_status(*stream);
     return CUDA_SUCCESS;
   });
+}
+// Nodes have no names: dependencies cannot be told.
+VGPU_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int* status, std::uint64_t* id, CUgraph* graph,
+                                               const void** dependencies, const void** edges, std::size_t* count) {
+  return with_context("cuStreamGetCaptureInfo", [&](State& all, Context& context) {
+    const Stream* const stream = all.stream(handle, context);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *status = capture_status(*stream);
+    const bool is_active = *status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    if (id != nullptr) *id = is_active ? stream->capture->capture_id : 0;
+    if (!is_active) return CUDA_SUCCESS;
+    if (dependencies != nullptr || edges != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+    if (graph != nullptr) *graph = stream->captured;
+    if (count != nullptr) *count = 0;
+    return CUDA_SUCCESS;
+  });
+}
+VGPU_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int* status, std::uint64_t* id, CUgraph* graph,
+                                               const void** dependencies, std::size_t* count) {
+  return cuStreamGetCaptureInfo_v3(handle, status, id, graph, dependencies, nullptr, count);
 }
 
 VGPU_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph handle, std::uint64_t /*flags*/) {
@@ -80,6 +113,21 @@ VGPU_EXPORT CUresult cuGraphUpload(CUgraphExec handle, CUstream stream_handle) {
     return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
   });
 }
+// A node is known by its place; nothing else can be asked of it.
+VGPU_EXPORT CUresult cuGraphGetNodes(CUgraph handle, void** nodes, std::size_t* count) {
+  return with_driver("cuGraphGetNodes", [&](State& all) {
+    Graph* const graph = all.graphs.find(handle);
+    if (graph == nullptr || count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (nodes == nullptr) {
+      *count = graph->nodes.size();
+      return CUDA_SUCCESS;
+    }
+    // What there is room for beyond the last one is said to be none.
+    for (std::size_t i = 0; i < *count; ++i) nodes[i] = i < graph->nodes.size() ? &graph->nodes[i] : nullptr;
+    *count = std::min(*count, graph->nodes.size());
+    return CUDA_SUCCESS;
+  });
+}
 VGPU_EXPORT CUresult cuGraphDestroy(CUgraph handle) {
   return with_context("cuGraphDestroy", [&](State& all, Context&) {
     return all.graphs.remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -94,5 +142,7 @@ VGPU_EXPORT CUresult cuGraphExecDestroy(CUgraphExec handle) {
 VGPU_PER_THREAD(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz);
 VGPU_PER_THREAD(cuStreamEndCapture, cuStreamEndCapture_ptsz);
 VGPU_PER_THREAD(cuStreamIsCapturing, cuStreamIsCapturing_ptsz);
+VGPU_PER_THREAD(cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2_ptsz);
+VGPU_PER_THREAD(cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz);
 VGPU_PER_THREAD(cuGraphLaunch, cuGraphLaunch_ptsz);
 VGPU_PER_THREAD(cuGraphUpload, cuGraphUpload_ptsz);

@@ -1,5 +1,5 @@
-# The driver as a library: libvgpu.so, and <build>/vgpu/ with libcuda.so.1, libcuda.so, libnvJitLink.so.13 and
-# libnvidia-ml.so.1, the directory that goes into LD_LIBRARY_PATH.
+# The driver as a library: libvgpu.so, and <build>/vgpu/ with libcuda.so.1, libcuda.so, libcudart.so.13, libnvJitLink.so.13
+# and libnvidia-ml.so.1, the directory that goes into LD_LIBRARY_PATH.
 
 # The objects themselves: an archive would lose the strong definitions behind the weak ones of entry_points.cpp.
 add_library(vgpu SHARED $<TARGET_OBJECTS:fms_vgpu_driver>)
@@ -37,12 +37,21 @@ add_custom_command(
   COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:vgpu> ${vgpu_directory}/libcuda.so.1
   COMMAND ${CMAKE_COMMAND} -E create_symlink libcuda.so.1 ${vgpu_directory}/libcuda.so)
 
+# The runtime API over the driver's: it needs libcuda.so.1, which may be any. The objects themselves, for the same reason.
+add_library(vgpu_cudart SHARED $<TARGET_OBJECTS:fms_vgpu_cudart> driver/log.cpp)
+target_link_libraries(vgpu_cudart PRIVATE fms_options fms_shipped vgpu)
+set_target_properties(vgpu_cudart PROPERTIES PREFIX "" OUTPUT_NAME libcudart SUFFIX .so.13 NO_SONAME ON SKIP_BUILD_RPATH ON
+                                             LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${vgpu_directory})
+target_link_options(vgpu_cudart PRIVATE -Wl,-soname,libcudart.so.13 -Wl,--exclude-libs,ALL
+                    -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cudart/exports.map)
+set_property(TARGET vgpu_cudart APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cudart/exports.map)
+
 # Installed beside bin/, where cudadent looks for it (src/runtime/driver.cpp).
 set(vgpu_installed ${CMAKE_CURRENT_BINARY_DIR}/installed)
 file(MAKE_DIRECTORY ${vgpu_installed})
 file(CREATE_LINK libvgpu.so ${vgpu_installed}/libcuda.so.1 SYMBOLIC)
 file(CREATE_LINK libcuda.so.1 ${vgpu_installed}/libcuda.so SYMBOLIC)
-install(TARGETS vgpu vgpu_nvjitlink vgpu_nvml LIBRARY DESTINATION lib/flashmoe/vgpu)
+install(TARGETS vgpu vgpu_nvjitlink vgpu_nvml vgpu_cudart LIBRARY DESTINATION lib/flashmoe/vgpu)
 install(FILES ${vgpu_installed}/libcuda.so.1 ${vgpu_installed}/libcuda.so DESTINATION lib/flashmoe/vgpu)
 
 if(FLASHMOE_BUILD_TESTS)
@@ -51,11 +60,16 @@ if(FLASHMOE_BUILD_TESTS)
             PATH_SUFFIXES include)
   if(FLASHMOE_CUDA_INCLUDE)
     flashmoe_test_flags(vgpu_abi_test COMPILE_OPTIONS -isystem${FLASHMOE_CUDA_INCLUDE})
+    flashmoe_test_flags(vgpu_runtime_abi_test COMPILE_OPTIONS -isystem${FLASHMOE_CUDA_INCLUDE})
   endif()
   flashmoe_test_flags(vgpu_abi_test COMPILE_DEFINITIONS
                       VGPU_STUB_LIBRARY="${FLASHMOE_CUDA_INCLUDE}/../lib64/stubs/libcuda.so")
   flashmoe_test_flags(vgpu_nvjitlink_test COMPILE_DEFINITIONS
                       REAL_NVJITLINK="${FLASHMOE_CUDA_INCLUDE}/../lib64/libnvJitLink.so.13")
+  flashmoe_test_flags(vgpu_runtime_abi_test COMPILE_DEFINITIONS
+                      REAL_CUDART="${FLASHMOE_CUDA_INCLUDE}/../lib64/libcudart.so.13"
+                      OUR_CUDART="${vgpu_directory}/libcudart.so.13")
+  add_dependencies(vgpu_runtime_abi_test vgpu_cudart)
   foreach(test vgpu_api_test vgpu_devices_test vgpu_limits_test vgpu_loading_test vgpu_nvjitlink_test)
     add_dependencies(${test} vgpu)
   endforeach()

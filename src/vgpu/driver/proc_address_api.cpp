@@ -14,7 +14,9 @@ VGPU_EXPORT CUresult cuGetProcAddress(const char* symbol, void** function, int c
 
 VGPU_EXPORT CUresult cuGetExportTable(const void** /*table*/, const CUuuid* /*id*/) {
   flashmoe::vgpu::driver::log_once(
-      "something asked for undocumented tables of NVIDIA's driver, as the CUDA runtime API (cudart, <<<>>>) does: "
-      "CUDA_ERROR_NOT_SUPPORTED; its calls will fail, those of the driver API are not touched by it");
+      "something asked for undocumented tables of NVIDIA's driver, as NVIDIA's own CUDA runtime (cudart, <<<>>>) does: "
+      "CUDA_ERROR_NOT_SUPPORTED; its calls will fail, those of the driver API are not touched by it (fix: link the "
+      "program "
+      "with nvcc -cudart shared, or CMake's CUDA_RUNTIME_LIBRARY Shared, and start it by cudadent run)");
   return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -65,8 +65,12 @@ Result<std::vector<std::string>> program_environment(const ProgramOptions& optio
   const std::filesystem::path directory = std::filesystem::path(*library).parent_path();
   std::vector<std::string> environment{before(directory.string(), "LD_LIBRARY_PATH"), "VGPU_DEVICE=" + device->gpu,
                                        "VGPU_CHECK=" + options.checks};
-  if (const auto linker = directory / "libnvJitLink.so.13"; std::filesystem::exists(linker))
-    environment.push_back(before(linker.string(), "LD_PRELOAD"));
+  std::string first;  // of those that programs bring along themselves
+  for (const char* name : {"libnvJitLink.so.13", "libcudart.so.13"}) {
+    const auto ours = directory / name;
+    if (std::filesystem::exists(ours)) first += (first.empty() ? "" : ":") + ours.string();
+  }
+  if (!first.empty()) environment.push_back(before(first, "LD_PRELOAD"));
   if (!options.report.empty())
     environment.push_back("VGPU_REPORT=" + std::filesystem::absolute(options.report).string());
   environment.push_back("VGPU_CLOCK=" + options.clock);

@@ -30,8 +30,9 @@ struct ProgramRun {
   std::vector<LaunchReport> launches{};
 };
 
-// "NAME=value" settings. The driver's directory comes first in LD_LIBRARY_PATH; the empty libnvJitLink beside it is
-// preloaded, so that clients which would link into a cubin hand PTX to the driver's linker instead.
+// "NAME=value" settings. The driver's directory comes first in LD_LIBRARY_PATH; libnvJitLink and libcudart beside it
+// are preloaded, because wheels of PyPI find their own before that: clients which would link into a cubin hand PTX to
+// the driver's linker instead, and the CUDA runtime API stands on the documented driver API.
 [[nodiscard]] Result<std::vector<std::string>> program_environment(const ProgramOptions& options);
 // Where the program finds itself: a virtual GPU, or the diagnostic says why not.
 [[nodiscard]] Result<DeviceSelector> program_device(const ProgramOptions& options);

@@ -1,0 +1,166 @@
+#include "vgpu/cudart/registered.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "vgpu/cudart/calls.hpp"
+
+namespace flashmoe::vgpu::cudart {
+namespace {
+
+struct Image {
+  const void* data = nullptr;
+  CUlibrary library = nullptr;
+};
+struct Kernel {
+  Image* image = nullptr;
+  std::string name{};
+  CUkernel handle = nullptr;
+};
+struct Global {
+  Image* image = nullptr;
+  std::string name{};
+  void** managed = nullptr;  // where the host reads a managed variable's address
+};
+
+// Registration runs before main and lasts until after it: never destroyed.
+struct Registry {
+  std::recursive_mutex mutex;
+  std::vector<std::unique_ptr<Image>> images;
+  std::map<const void*, Kernel> kernels;
+  std::map<const void*, Global> globals;
+};
+Registry& registry() {
+  static auto& all = *new Registry;
+  return all;
+}
+
+// Managed variables are read by the host through a pointer, which gets its value with the image.
+cudaError_t load(Image& image) {
+  if (image.library != nullptr) return cudaSuccess;
+  if (const cudaError_t error = make_ready(); error != cudaSuccess) return error;
+  const CUresult result = cuLibraryLoadData(&image.library, image.data, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (result != CUDA_SUCCESS) return result;
+  for (const auto& [key, global] : registry().globals) {
+    if (global.image != &image || global.managed == nullptr) continue;
+    CUdeviceptr address = 0;
+    std::size_t bytes = 0;
+    if (const CUresult found = cuLibraryGetManaged(&address, &bytes, image.library, global.name.c_str());
+        found != CUDA_SUCCESS)
+      return found;
+    *global.managed = reinterpret_cast<void*>(address);
+  }
+  return cudaSuccess;
+}
+
+// nvcc's wrapper of a fatbin (fatbinary_section.h).
+struct Wrapper {
+  int magic, version;
+  const void* data;
+  const void* linked_from;
+};
+
+Image* as_image(void** handle) {
+  return reinterpret_cast<Image*>(handle);
+}
+
+}  // namespace
+
+cudaError_t find_kernel(const void* key, CUkernel& kernel) {
+  const std::lock_guard lock(registry().mutex);
+  const auto found = registry().kernels.find(key);
+  if (found == registry().kernels.end()) return cudaErrorInvalidDeviceFunction;
+  Kernel& known = found->second;
+  if (known.handle == nullptr) {
+    if (const cudaError_t error = load(*known.image); error != cudaSuccess) return error;
+    const CUresult result = cuLibraryGetKernel(&known.handle, known.image->library, known.name.c_str());
+    if (result != CUDA_SUCCESS) return result == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidDeviceFunction : result;
+  }
+  kernel = known.handle;
+  return cudaSuccess;
+}
+
+cudaError_t find_function(const void* key, CUfunction& function) {
+  CUkernel kernel = nullptr;
+  if (const cudaError_t error = find_kernel(key, kernel); error != cudaSuccess) return error;
+  return cuKernelGetFunction(&function, kernel);
+}
+
+cudaError_t find_variable(const void* key, Variable& variable) {
+  const std::lock_guard lock(registry().mutex);
+  const auto found = registry().globals.find(key);
+  if (found == registry().globals.end()) return cudaErrorInvalidSymbol;
+  const Global& global = found->second;
+  if (const cudaError_t error = load(*global.image); error != cudaSuccess) return error;
+  const auto get = global.managed != nullptr ? cuLibraryGetManaged : cuLibraryGetGlobal;
+  const CUresult result = get(&variable.address, &variable.bytes, global.image->library, global.name.c_str());
+  return result == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidSymbol : static_cast<cudaError_t>(result);
+}
+
+}  // namespace flashmoe::vgpu::cudart
+
+using namespace flashmoe::vgpu::cudart;
+
+VGPU_RUNTIME void** __cudaRegisterFatBinary(const void* wrapper) {
+  const std::lock_guard lock(registry().mutex);
+  auto& images = registry().images;
+  images.push_back(std::make_unique<Image>(Image{static_cast<const Wrapper*>(wrapper)->data}));
+  return reinterpret_cast<void**>(images.back().get());
+}
+VGPU_RUNTIME void __cudaRegisterFatBinaryEnd(void** /*image*/) {}
+// While the process ends the driver may be gone already; it keeps what a library that is closed early had loaded.
+VGPU_RUNTIME void __cudaUnregisterFatBinary(void** handle) {
+  const std::lock_guard lock(registry().mutex);
+  const Image* const image = as_image(handle);
+  std::erase_if(registry().kernels, [&](const auto& one) { return one.second.image == image; });
+  std::erase_if(registry().globals, [&](const auto& one) { return one.second.image == image; });
+}
+// Called before the host first reads a managed variable.
+VGPU_RUNTIME char __cudaInitModule(void** image) {
+  const std::lock_guard lock(registry().mutex);
+  return kept(load(*as_image(image))) == cudaSuccess ? 1 : 0;
+}
+VGPU_RUNTIME void __cudaRegisterFunction(void** image, const char* key, char* /*device function*/, const char* name,
+                                         int /*thread limit*/, uint3* /*tid*/, uint3* /*bid*/, dim3* /*block*/,
+                                         dim3* /*grid*/, int* /*warp size*/) {
+  const std::lock_guard lock(registry().mutex);
+  registry().kernels[key] = {as_image(image), name};
+}
+VGPU_RUNTIME void __cudaRegisterVar(void** image, char* key, char* /*device address*/, const char* name,
+                                    int /*external*/, std::size_t /*bytes*/, int /*constant*/, int /*global*/) {
+  const std::lock_guard lock(registry().mutex);
+  registry().globals[key] = {as_image(image), name};
+}
+VGPU_RUNTIME void __cudaRegisterManagedVar(void** image, void** key, char* /*device address*/, const char* name,
+                                           int /*external*/, std::size_t /*bytes*/, int /*constant*/, int /*global*/) {
+  const std::lock_guard lock(registry().mutex);
+  registry().globals[key] = {as_image(image), name, key};
+}
+VGPU_RUNTIME cudaError_t __cudaGetKernel(CUkernel* kernel, const void* key) {
+  return answered([&] { return find_kernel(key, *kernel); });
+}
+VGPU_RUNTIME cudaError_t cudaGetKernel(CUkernel* kernel, const void* key) {
+  return answered([&] { return find_kernel(key, *kernel); });
+}
+VGPU_RUNTIME cudaError_t cudaGetFuncBySymbol(CUfunction* function, const void* key) {
+  return answered([&] { return find_function(key, *function); });
+}
+VGPU_RUNTIME cudaError_t cudaGetSymbolAddress(void** address, const void* key) {
+  return answered([&] {
+    Variable variable;
+    const cudaError_t error = find_variable(key, variable);
+    if (error == cudaSuccess) *address = reinterpret_cast<void*>(variable.address);
+    return error;
+  });
+}
+VGPU_RUNTIME cudaError_t cudaGetSymbolSize(std::size_t* bytes, const void* key) {
+  return answered([&] {
+    Variable variable;
+    const cudaError_t error = find_variable(key, variable);
+    if (error == cudaSuccess) *bytes = variable.bytes;
+    return error;
+  });
+}
