@@ -70,6 +70,7 @@ if(FLASHMOE_BUILD_TESTS)
                       REAL_CUDART="${FLASHMOE_CUDA_INCLUDE}/../lib64/libcudart.so.13"
                       OUR_CUDART="${vgpu_directory}/libcudart.so.13")
   add_dependencies(vgpu_runtime_abi_test vgpu_cudart)
+  target_link_libraries(vgpu_cudart_tests PRIVATE vgpu)
   foreach(test vgpu_api_test vgpu_devices_test vgpu_limits_test vgpu_loading_test vgpu_nvjitlink_test)
     add_dependencies(${test} vgpu)
   endforeach()
