@@ -71,6 +71,7 @@ if(FLASHMOE_BUILD_TESTS)
                       OUR_CUDART="${vgpu_directory}/libcudart.so.13")
   add_dependencies(vgpu_runtime_abi_test vgpu_cudart)
   target_link_libraries(vgpu_cudart_tests PRIVATE vgpu)
+  set_target_properties(vgpu_cudart_tests PROPERTIES BUILD_RPATH ${vgpu_directory}) # it asks for libcuda.so.1
   foreach(test vgpu_api_test vgpu_devices_test vgpu_limits_test vgpu_loading_test vgpu_nvjitlink_test)
     add_dependencies(${test} vgpu)
   endforeach()
