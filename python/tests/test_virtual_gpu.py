@@ -4,6 +4,7 @@ FMS_VGPU names libvgpu.so; unless it is set, that of build/release. A wheel that
 kernels: then what is tested is that it says so.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -88,3 +89,30 @@ def test_calls(tmp_path: Path) -> None:
     assert asked["cuMemAlloc"] == 3  # out, lse and the workspace, by the framework
     framework = {"cuMemAlloc", "cuMemsetD8", "cuMemFree", "cuCtxSetCurrent", "cuCtxGetCurrent"}
     assert set(asked) == framework | {"cuLaunchKernel", "cuMemsetD32Async"}, asked
+
+
+@needs_virtual_gpu
+def test_torch_tensors(tmp_path: Path) -> None:
+    """The stock wheel of torch finds a CUDA device: the runtime beside the driver is preloaded before its own."""
+    torch = pytest.importorskip("torch")
+    if (torch.version.cuda or "").split(".")[0] != "13":
+        pytest.skip("this torch was built for another CUDA runtime")
+    beside = ROOT / "build/release/vgpu"
+    report = tmp_path / "report.jsonl"
+    settings = {
+        "LD_LIBRARY_PATH": str(beside),
+        "LD_PRELOAD": f"{beside / 'libnvJitLink.so.13'}:{beside / 'libcudart.so.13'}",
+        "VGPU_CHECK": "all",
+        "VGPU_REPORT": str(report),
+        "VGPU_PTXAS": "off",
+    }
+    done = subprocess.run(
+        [sys.executable, HERE / "virtual_gpu_torch.py"], env={**os.environ, **settings}, capture_output=True, text=True
+    )
+    if NO_KERNELS in done.stderr:
+        pytest.skip("this wheel was built without a CUDA toolkit")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "right\n"
+    launches = [json.loads(line) for line in report.read_text().splitlines()]
+    assert len(launches) >= 5
+    assert not [launch for launch in launches if launch.get("findings")], "a check found something"

@@ -212,6 +212,9 @@ TEST_F(Driver, WhatAStreamCapturesIsDoneByTheGraph) {
                  static_cast<void**>(nullptr)),
             CUDA_SUCCESS);
   value = 9;
+  const void* waits_for = nullptr;
+  ASSERT_EQ(call("cuStreamGetCaptureInfo", stream, &status, &id, &begun, &waits_for, none, &nodes), CUDA_SUCCESS);
+  EXPECT_TRUE(nodes == 1 && waits_for != nullptr);
   unsigned host[16] = {};
   ASSERT_EQ(call("cuMemcpyDtoH", static_cast<void*>(host), words, sizeof host), CUDA_SUCCESS);
   EXPECT_EQ(host[0], 1U) << "done while it was captured";

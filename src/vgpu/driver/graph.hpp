@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <utility>
-#include <vector>
 
 #include "vgpu/driver/state.hpp"
 
@@ -16,8 +16,8 @@ using StreamWork = std::function<CUresult(State&, Context&, CUstream)>;
 // A CUgraph, and as a copy of one a CUgraphExec.
 struct Graph {
   Context* context = nullptr;
-  std::uint64_t capture_id = 0;  // of the capture that made it, unique in the process
-  std::vector<StreamWork> nodes{};
+  std::uint64_t capture_id = 0;    // of the capture that made it, unique in the process
+  std::deque<StreamWork> nodes{};  // each stays where it is: its address is its name
 };
 
 // Does the work now, or keeps it where the stream is capturing. `work` holds copies of everything it needs.

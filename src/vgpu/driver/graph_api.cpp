@@ -64,20 +64,23 @@ VGPU_EXPORT CUresult cuStreamIsCapturing(CUstream handle, int* status) {
     return CUDA_SUCCESS;
   });
 }
-// Nodes have no names: dependencies cannot be told.
+// A stream is a chain: the next node waits for the last one.
 VGPU_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int* status, std::uint64_t* id, CUgraph* graph,
                                                const void** dependencies, const void** edges, std::size_t* count) {
   return with_context("cuStreamGetCaptureInfo", [&](State& all, Context& context) {
-    const Stream* const stream = all.stream(handle, context);
+    Stream* const stream = all.stream(handle, context);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *status = capture_status(*stream);
     const bool is_active = *status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
     if (id != nullptr) *id = is_active ? stream->capture->capture_id : 0;
     if (!is_active) return CUDA_SUCCESS;
-    if (dependencies != nullptr || edges != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+    const auto& nodes = stream->capture->nodes;
+    stream->last_captured = nodes.empty() ? nullptr : &nodes.back();
     if (graph != nullptr) *graph = stream->captured;
-    if (count != nullptr) *count = 0;
+    if (dependencies != nullptr) *dependencies = &stream->last_captured;
+    if (edges != nullptr) *edges = nullptr;
+    if (count != nullptr) *count = nodes.empty() ? 0 : 1;
     return CUDA_SUCCESS;
   });
 }
