@@ -125,11 +125,13 @@ Result<TrialReport> try_change(const Project& project, Snapshot change, const Tr
                                Progress& progress) {
   const auto began = std::chrono::steady_clock::now();
   TrialReport report{.snapshot = std::move(change)};
-  if (const std::string judges = judging_change(project, report.snapshot); !judges.empty())
-    return refuse(project, std::move(report), request, judges);
   {
+    const auto base = resolve_version(project, report.snapshot.base);
+    if (!base) return base.error();
     const auto candidate = resolve_version(project, report.snapshot.commit);
     if (!candidate) return candidate.error();
+    if (const std::string judges = judging_change(base->project, candidate->project, report.snapshot); !judges.empty())
+      return refuse(project, std::move(report), request, judges);
     report.gates =
         run_gates(candidate->project, {.device = request.device, .until = "build", .record = false}, progress);
   }
