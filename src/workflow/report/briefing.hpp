@@ -16,9 +16,6 @@ namespace flashmoe::workflow {
 struct Record;
 
 inline constexpr std::size_t most_brief_tokens = 2000;
-// No tokenizer is known here, so none is trusted: a token has at least three bytes, and a word at most 1.4 tokens;
-// whichever says more.
-[[nodiscard]] std::size_t most_tokens_of(const std::string& text);
 
 // A list that may be longer than what is shown of it.
 template <class T>
