@@ -434,10 +434,15 @@ Briefing briefing_of(const Project& project, const std::vector<Record>& records,
     const DeviceStatus& last = status.devices.front();
     const auto record =
         std::find_if(records.begin(), records.end(), [&](const Record& one) { return one.id == last.id; });
-    briefing.gate = BriefGate{.outcome = name_of(last.outcome),
+    briefing.gate = BriefGate{.outcome = outcome_of(last),
                               .summary = capped(last.summary, a_sentence),
                               .record = last.id,
                               .of_these_sources = is_of(*record, sources_hash(project))};
+  }
+  if (!request.problems.empty()) {
+    const std::size_t more = request.problems.size() - 1;
+    briefing.journal =
+        capped(request.problems.front(), a_sentence) + (more > 0 ? fmt::format(", and {} more", more) : "");
   }
   const std::vector<Tried> tried = tried_on(project, records, request.device);
   tell_trials(tried, briefing);

@@ -112,6 +112,14 @@ TEST(Briefing, WhatOthersSayIsQuotedAndCannotLeaveItsLine) {
   EXPECT_LE(told.failed.all[0].why.size(), 220U);
 }
 
+// Whoever deletes what failed has it told here.
+TEST(Briefing, AJournalThatLostRecordsSaysSo) {
+  ProjectForTest test;
+  const Briefing told = briefing_of(
+      test.project, {}, {.device = briefed_device, .run = "r", .problems = {"record number 9 is missing", "x"}});
+  EXPECT_NE(briefing_text(told).find("«record number 9 is missing, and 1 more»"), std::string::npos);
+}
+
 // Names, paths and reasons as long as they come, of everything too many.
 TEST(Briefing, FitsWhateverTheProjectIs) {
   ProjectForTest test;

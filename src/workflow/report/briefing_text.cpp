@@ -26,6 +26,8 @@ std::string state_text(const Briefing& briefing) {
   } else {
     text += "  speed   no figure yet\n";
   }
+  if (!briefing.journal.empty())
+    text += fmt::format("  journal {} (cudadent journal --check)\n", in_marks(briefing.journal));
   if (!briefing.edit.empty()) text += fmt::format("  edit    the working tree has one, {}\n", briefing.edit);
   if (briefing.kept.all.empty()) text += "  kept    nothing\n";
   for (const BriefTrial& one : briefing.kept.all)

@@ -71,6 +71,14 @@ TEST(Report, OfAnEmptyJournalIsRefusedWithAReason) {
   EXPECT_TRUE(has(report.error().fix, "cudadent gate"));
 }
 
+TEST(Report, SaysThatRecordsAreMissing) {
+  Progress progress(1, true);
+  const auto report = make_report({compare_record("b1", "KEEP", 0.2)}, std::nullopt, {.missing = 2}, progress);
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(has(html_of(*report), "missing from the journal, of this run or another: 2"));
+  EXPECT_TRUE(has(markdown_of(report->summary), "missing from the journal: 2"));
+}
+
 TEST(Report, TakesTheLastRunUnlessToldOtherwise) {
   Record earlier = compare_record("a1", "KEEP", 0.1);
   earlier.run = "monday";
