@@ -53,7 +53,10 @@ std::string markdown_text(std::string_view text) {
   each_shown(text, [&](std::string_view character) {
     const char c = character[0];
     const bool is_link = behind_a_link.find(c) != std::string_view::npos && result.ends_with(']');
-    if (marks.find(c) != std::string_view::npos || is_link) result += '\\';
+    // Readers make links of bare addresses, too.
+    const bool is_address =
+        (c == ':' && (result.ends_with("http") || result.ends_with("https"))) || (c == '.' && result.ends_with("www"));
+    if (marks.find(c) != std::string_view::npos || is_link || is_address) result += '\\';
     result += character;
   });
   return result;

@@ -35,6 +35,17 @@ TEST(Markup, WordsAreTextWhateverTheySay) {
   EXPECT_EQ(markup_text("Größe µs €"), "Größe µs €");
 }
 
+TEST(Markup, AnAddressIsNoLink) {
+  EXPECT_EQ(markdown_text("see http://a.b, https://a.b or www.a.b: x"),
+            "see http\\://a.b, https\\://a.b or www\\.a.b: x");
+}
+
+TEST(Report, AChangeSaysSoMuchAndNoMore) {
+  Record record = compare_record("b1", "KEEP", 0.10);
+  std::get<CompareRecord>(record.body).note = std::string(5000, 'y');
+  EXPECT_LE(report_of({record}).summary.changes.at(0).change.size(), 310U);
+}
+
 TEST(Markup, ShortenedEndsBetweenCharacters) {
   EXPECT_EQ(shortened("abc", 3), "abc");
   EXPECT_EQ(shortened("abcd", 3), "ab…");
