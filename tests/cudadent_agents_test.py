@@ -75,7 +75,7 @@ HOSTILE = {
 }
 # Words of no meaning are no proposal: the loop ends.
 GARBAGE = {
-    "garbage": "sys.stdout.buffer.write(os.urandom(100000))",
+    "garbage": 'sys.stdout.buffer.write(b"\\xff" + os.urandom(100000))',  # not begun like JSON by chance
     "nested JSON": 'print("[" * 100000)',
 }
 MOST_GROUND = 1000  # bytes of what a record says of an agent

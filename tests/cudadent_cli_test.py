@@ -66,6 +66,7 @@ def check_usage_errors(cudadent: str) -> None:
         (["schema", "--markdwn"], "did you mean '--markdown'?"),
         (["completion", "tcsh"], "tcsh"),
         (["completion"], "SHELL"),
+        (["journal", "merge"], "see: cudadent journal merge --help"),
     ):
         result = run(cudadent, *arguments)
         expect(result.returncode == 2, f"{arguments} exits with {result.returncode}, not 2")

@@ -165,6 +165,9 @@ def without_nvdisasm() -> Iterator[None]:
 def check_virtual(repository: Repository) -> None:
     on_l4 = ("--device", "virtual:l4")
     repository.edit("kernel.cu", "if (i + 4 <= n) {", "if (i + 4 <= n) {  // whole")
+    code, mistyped = repository.attempt("--device", "virtual:l5")
+    if code != 2 or mistyped["code"] != "usage.device" or (repository.project / ".cudadent" / "records.jsonl").exists():
+        fail(f"a device that is none spent an iteration: {mistyped}")
     expect(repository.attempt(*on_l4), 3, "COUNTERS NOT MOVED", "a comment")
     repository.edit("kernel.cu", "if (i + 4 <= n) {  // whole", "if (false) {")
     repository.edit("kernel.cu", "j < n; ++j)", "j < n && j < i + 4; ++j)")

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "support/clock.hpp"
+#include "support/text.hpp"
 
 namespace flashmoe {
 namespace {
@@ -62,8 +63,7 @@ std::string fit(std::string line, int fd) {
   if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) columns = size.ws_col;
   std::size_t seen = 0;
   for (std::size_t i = 0; i < line.size(); ++i) {
-    const bool begins_character = (static_cast<unsigned char>(line[i]) & 0xC0U) != 0x80U;
-    if (begins_character && ++seen >= columns) {
+    if (!is_inside_character(line[i]) && ++seen >= columns) {
       line.resize(i);
       break;
     }

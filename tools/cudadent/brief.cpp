@@ -57,14 +57,16 @@ int run(Flags flags) {
   if (flags.request.run.empty()) flags.request.run = workflow::current_run();
   if (flags.iterations > 0) flags.request.max_iterations = flags.iterations;
   const workflow::Journal journal(project->directory);
-  auto records = journal.read();
+  workflow::JournalState state;
+  auto records = journal.read(&state);
   if (!records) return fail("brief", flags.json, records.error());
   const bool may_profile = !flags.no_profile && device->kind == workflow::DeviceKind::virtual_gpu;
   if (may_profile && workflow::fresh_profile(*project, *records, flags.request.device) == nullptr) {
     flags.request.no_profile = make_profile(*project, flags.request.device);
-    records = journal.read();
+    records = journal.read(&state);
     if (!records) return fail("brief", flags.json, records.error());
   }
+  flags.request.problems = std::move(state.problems);
   const workflow::Briefing briefing = briefing_of(*project, *records, flags.request);
   if (flags.json) {
     std::cout << briefing_json(answer_of("brief", flags.json, 0, "", briefing.next), briefing);

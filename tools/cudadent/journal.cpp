@@ -92,12 +92,13 @@ int compare(const Flags& flags, const Journal& journal) {
   return 0;
 }
 
-int summarise(const Flags& flags, const std::vector<Record>& records) {
+int summarise(const Flags& flags, const std::vector<Record>& records, std::uint64_t missing) {
   const auto run = find_run(records, flags.summary);
   if (!run) return fail(flags, run.error());
   std::optional<Project> project;
   if (auto loaded = load_project(flags.project)) project = std::move(*loaded);
-  const RunSummary summary = run_summary(records, *run, project);
+  RunSummary summary = run_summary(records, *run, project);
+  summary.missing = missing;
   std::cout << (flags.json ? summary_json(answer(flags, "cudadent journal --runs"), summary) : markdown_of(summary));
   return 0;
 }
@@ -163,7 +164,7 @@ int run(const Flags& flags) {
   if (flags.summary.empty() && !flags.runs) return list(flags, journal, std::move(*headings));
   const auto records = journal.read();
   if (!records) return fail(flags, records.error());
-  return flags.runs ? side_by_side_runs(flags, *records) : summarise(flags, *records);
+  return flags.runs ? side_by_side_runs(flags, *records) : summarise(flags, *records, state.missing);
 }
 
 constexpr const char* manual =

@@ -85,11 +85,14 @@ Diagnostic explanation(const CLI::App& app, const CLI::ParseError& error, const 
   Diagnostic problem{.message = is_no_command ? "there is no command '" + words[0] + "'" : std::string(error.what()),
                      .code = workflow::codes::usage_command_line};
   const CLI::App* at = &app;
+  std::string path = app.get_name();
   for (const std::string& word : words) {
     std::vector<std::string> known;
     for (const CLI::App* command : at->get_subcommands([](const CLI::App* c) { return !c->get_group().empty(); })) {
       known.push_back(command->get_name());
-      if (command->get_name() == word) at = command;
+      if (command->get_name() != word) continue;
+      at = command;
+      path += " " + word;
     }
     for (const CLI::Option* option : at->get_options()) {
       for (const std::string& flag : option->get_lnames()) known.push_back("--" + flag);
@@ -98,7 +101,7 @@ Diagnostic explanation(const CLI::App& app, const CLI::ParseError& error, const 
     const std::string near = workflow::nearest(flag, known);
     if (!near.empty() && near != flag) problem.fix += "did you mean '" + near + "'? ";
   }
-  problem.fix += "see: " + app.get_name() + (at == &app ? "" : " " + at->get_name()) + " --help";
+  problem.fix += "see: " + path + " --help";
   return problem;
 }
 

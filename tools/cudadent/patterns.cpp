@@ -55,19 +55,21 @@ Result<std::vector<PatternTrial>> known(const Flags& flags, const workflow::Proj
     const auto records = workflow::Journal(project.directory).read();
     if (!records) return records.error();
     added = workflow::trials_in(*records);
-  } else if (!flags.imported.empty()) {
+  }
+  if (!flags.imported.empty()) {
     const auto text = whole_file(flags.imported);
     if (!text) {
       return Diagnostic{.message = flags.imported + " cannot be read",
                         .fix = "give a file that cudadent patterns --export wrote",
                         .code = workflow::codes::patterns_unreadable};
     }
-    auto read = workflow::read_patterns(*text, flags.imported);
+    const auto read = workflow::read_patterns(*text, flags.imported);
     if (!read) return read;
-    added = std::move(*read);
-  } else {
-    return trials;
+    auto both = workflow::merged(added, *read);
+    if (!both) return both;
+    added = std::move(*both);
   }
+  if (!flags.learn && flags.imported.empty()) return trials;
   trials = workflow::merged(*trials, added);
   if (!trials) return trials;
   if (const auto written = write(workflow::patterns_file(project), *trials); !written) return written.error();
@@ -111,7 +113,9 @@ int run(const Flags& flags) {
   }
   const std::vector<workflow::PatternCount> counts = workflow::counts_of(*trials);
   const std::string here = workflow::project_argument(project->directory);
-  const std::string next = trials->empty() ? "cudadent patterns" + here + " --learn" : "cudadent optimize" + here;
+  // What was learned from nothing is not there the second time either.
+  const bool may_learn = trials->empty() && !flags.learn;
+  const std::string next = may_learn ? "cudadent patterns" + here + " --learn" : "cudadent optimize" + here;
   if (flags.json) {
     std::cout << patterns_json(answer_of("patterns", flags.json, 0, "", next), *trials, counts, workflow::practices());
     return 0;

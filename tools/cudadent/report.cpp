@@ -39,6 +39,7 @@ int run(const Flags& flags) {
   Progress progress(2 * prediction_steps, flags.quiet);
   ReportOptions options = flags.options;
   options.predict = !flags.no_predict;
+  options.missing = state.missing;
   const auto report = make_report(*records, *project, options, progress);
   if (!report) return fail("report", flags.json, report.error());
   const std::filesystem::path default_folder = std::filesystem::path(project->directory) / ".cudadent" / "report";

@@ -30,21 +30,23 @@ int run(const Flags& flags) {
       workflow::nothing_here(std::filesystem::absolute(flags.project).lexically_normal().string());
   if (project) {
     const workflow::Journal journal(project->directory);
-    const auto headings = journal.headings();
+    workflow::JournalState state;
+    const auto headings = journal.headings(&state);
     if (!headings) return fail("status", flags.json, headings.error());
     auto found =
         status_of(*project, *headings, [&](const workflow::Heading& heading) { return journal.load(heading); });
     if (!found) return fail("status", flags.json, found.error());
     report = std::move(*found);
+    report.problems = std::move(state.problems);
   }
   if (flags.json) {
     std::cout << status_json(answer_of("status", flags.json, 0, "", report.next), report);
     return 0;
   }
-  const std::string answer = report.project.empty()   ? "nothing here yet"
-                             : report.devices.empty() ? "never gated"
-                                                      : std::string(name_of(report.devices.front().outcome)) + " on " +
-                                                            report.devices.front().device;
+  const std::string answer = report.project.empty() ? "nothing here yet"
+                             : report.devices.empty()
+                                 ? "never gated"
+                                 : outcome_of(report.devices.front()) + " on " + report.devices.front().device;
   std::cout << status_text(report, may_colour(1)) << last_line(answer, report.next);
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "support/json_text.hpp"
 #include "support/sha256.hpp"
@@ -94,8 +95,9 @@ std::vector<PatternTrial> trials_in(const std::vector<Record>& records) {
 
 std::vector<PatternCount> counts_of(const std::vector<PatternTrial>& trials) {
   std::map<std::tuple<std::string, std::string, std::string>, PatternCount> all;
+  std::map<const PatternCount*, double> log_gains;  // a product of a fleet's gains has no room in a double
   for (const PatternTrial& one : trials) {
-    for (const std::string& move : {std::string(), one.move}) {
+    for (const std::string& move : std::set<std::string>{"", one.move}) {
       PatternCount& count = all[{one.evidence, one.rule, move}];
       count.evidence = one.evidence;
       count.rule = one.rule;
@@ -103,12 +105,12 @@ std::vector<PatternCount> counts_of(const std::vector<PatternTrial>& trials) {
       ++count.trials;
       count.kept += one.kept ? 1 : 0;
       count.lasted += one.lasted ? 1 : 0;
-      if (one.kept) count.mean_gain *= std::max(one.gain, 1e-6);
+      if (one.kept) log_gains[&count] += std::log(std::max(one.gain, 1e-6));
     }
   }
   std::vector<PatternCount> counts;
   for (auto& [key, count] : all) {
-    if (count.kept > 0) count.mean_gain = std::pow(count.mean_gain, 1.0 / count.kept);
+    if (count.kept > 0) count.mean_gain = std::exp(log_gains[&count] / count.kept);
     count.hits = exact_rate(count.kept, count.trials);
     counts.push_back(std::move(count));
   }
@@ -154,7 +156,8 @@ Result<std::vector<PatternTrial>> read_patterns(const std::string& text, const s
                         .gain = one.at("gain").get<double>()});
       const PatternTrial& read = trials.back();
       const std::size_t longest = std::max({read.id.size(), read.evidence.size(), read.rule.size(), read.move.size()});
-      if (longest > most_text || !std::isfinite(read.gain) || read.gain <= 0) return wrong("a trial is none");
+      const bool is_one = std::isfinite(read.gain) && read.gain > 0 && (read.kept || !read.lasted);
+      if (longest > most_text || !is_one) return wrong("a trial is none");
     }
     if (json.at("sha256").get<std::string>() != sha256_hex(one_line(json_of(trials))))
       return wrong("its content is not what its hash says");

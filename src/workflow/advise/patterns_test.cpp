@@ -92,6 +92,21 @@ TEST(Patterns, AFileIsReadAsItWasWritten) {
   }
 }
 
+// A trial without a move is counted once; a fleet's gains have a mean; what was not kept did not last.
+TEST(Patterns, AnybodysFileIsCountedAsWell) {
+  std::vector<PatternTrial> trials;
+  for (int i = 0; i < 500; ++i)
+    trials.push_back({.id = std::to_string(i), .rule = "grid", .kept = true, .lasted = true, .gain = 10});
+  const auto read = read_patterns(patterns_text(trials), "f");
+  ASSERT_TRUE(read);
+  const std::vector<PatternCount> counts = counts_of(*read);
+  ASSERT_EQ(counts.size(), 1U);
+  EXPECT_EQ(counts[0].trials, 500);
+  EXPECT_NEAR(counts[0].mean_gain, 10, 1e-9);
+  trials[0].kept = false;
+  EXPECT_FALSE(read_patterns(patterns_text(trials), "f"));
+}
+
 TEST(Patterns, ATrialCountsOnceAndAConflictIsNamed) {
   const PatternTrial one{.id = "a1", .move = "x 1 -> 2", .kept = true, .lasted = true};
   const PatternTrial two{.id = "b2", .move = "y 1 -> 2"};

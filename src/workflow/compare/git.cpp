@@ -14,8 +14,8 @@ std::string without_last_newlines(std::string text) {
 
 Result<std::string> run_git(const std::string& directory, const std::vector<std::string>& arguments,
                             const std::vector<std::string>& environment) {
-  // Without what would run the user's programs or refresh the user's index.
-  std::vector<std::string> argv{"git", "-C", directory, "--no-optional-locks"};
+  // Without what would run the user's programs, refresh the user's index or show other content than a hash says.
+  std::vector<std::string> argv{"git", "-C", directory, "--no-optional-locks", "--no-replace-objects"};
   argv.insert(argv.end(), {"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"});
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   auto finished =

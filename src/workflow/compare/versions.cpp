@@ -50,6 +50,11 @@ void remove_left_behind(const fs::path& parent) {
   }
 }
 
+// A commit whatever else is called so: a directory of that name would stand in for what an edit is compared with.
+bool is_full_hash(const std::string& name) {
+  return (name.size() == 40 || name.size() == 64) && name.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Worktree>> Worktree::make(const std::string& project, const std::string& commit) {
@@ -107,7 +112,7 @@ Result<Version> resolve_version(const Project& project, const std::string& name)
   std::string directory;
   if (name == ".") {
     directory = project.directory;
-  } else if (fs::exists(fs::path(name) / "cudadent.toml", error)) {
+  } else if (!is_full_hash(name) && fs::exists(fs::path(name) / "cudadent.toml", error)) {
     directory = fs::canonical(name, error).string();
   }
   if (!directory.empty()) {

@@ -113,6 +113,13 @@ std::string precompiled_beside(const std::string& preprocessed, const std::strin
   return {};
 }
 
+// With -g the preprocessor writes down where it ran; the same sources are the same in any worktree.
+std::string without_directory(std::string text, const std::string& directory) {
+  for (std::size_t at = text.find(directory); at != std::string::npos; at = text.find(directory, at + 1))
+    text.replace(at, directory.size(), ".");
+  return text;
+}
+
 // Sources after preprocessing, with every macro that is defined: headers, -march=native and the compiler's own
 // features are all in there, so an equal hash means an equal result.
 Result<std::string> hash_build(const Plan& plan, const Project& project, const Callable& callable,
@@ -125,7 +132,7 @@ Result<std::string> hash_build(const Plan& plan, const Project& project, const C
     Command command = compiler_command(plan, project, options);
     for (const char* flag : {"-E", "-dD"}) command.argv.emplace_back(flag);
     command.argv.push_back(source);
-    const auto ran = run_process(command, options.idle);
+    auto ran = run_process(command, options.idle);
     if (!ran) return ran.error();
     if (!ran->ok()) return explain_compile_error(command, *ran, source, project.directory);
     if (const std::string found = precompiled_beside(ran->out, project.directory); !found.empty())
@@ -134,7 +141,7 @@ Result<std::string> hash_build(const Plan& plan, const Project& project, const C
                         .file = project.file,
                         .line = callable.line,
                         .code = codes::build_compile_failed};
-    everything += sha256_hex(ran->out) + "\n";
+    everything += sha256_hex(without_directory(std::move(ran->out), project.directory)) + "\n";
   }
   return sha256_hex(everything);
 }
@@ -197,6 +204,12 @@ Diagnostic explain_link_error(const Plan& plan, const Project& project, const Ca
 }
 
 }  // namespace
+
+Result<std::string> cpu_build_hash(const Project& project, const Callable& callable, const std::string& role,
+                                   const BuildOptions& options) {
+  const auto plan = plan_build(project, callable, role);
+  return plan ? hash_build(*plan, project, callable, options) : plan.error();
+}
 
 Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable, const std::string& role,
                                 const BuildOptions& options) {

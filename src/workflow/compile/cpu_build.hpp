@@ -36,4 +36,8 @@ struct BuildOptions {
 [[nodiscard]] Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable, const std::string& role,
                                               const BuildOptions& options = {});
 
+// The build_hash that it would have; nothing is built.
+[[nodiscard]] Result<std::string> cpu_build_hash(const Project& project, const Callable& callable,
+                                                 const std::string& role, const BuildOptions& options = {});
+
 }  // namespace flashmoe::workflow

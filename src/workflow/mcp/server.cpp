@@ -6,9 +6,9 @@
 #include <array>
 #include <utility>
 
+#include "support/foreign_text.hpp"
 #include "support/json_fields.hpp"
 #include "support/json_text.hpp"
-#include "workflow/mcp/foreign_text.hpp"
 #include "workflow/mcp/uris.hpp"
 #include "workflow/verdict/codes.hpp"
 
@@ -143,7 +143,7 @@ void Server::request(const Message& message) {
   if (is_modern && method == "subscriptions/listen") return listen(message);
   if (!is_modern && method == "initialize") return initialize(message);
   if (!is_modern && method == "ping") return answer(message.id, is_modern, Json::object());
-  refuse(message.id, method_not_found, "there is no method " + quoted(method, 100));
+  refuse(message.id, method_not_found, "there is no method " + in_marks(method, 100));
 }
 
 void Server::notification(const Message& message) {
@@ -202,7 +202,7 @@ void Server::call_tool(const Message& message, bool is_modern) {
   if (name == nullptr || !name->is_string()) return refuse(message.id, invalid_params, "name has to be a text");
   const Tool* tool = tool_named(name->get_ref<const std::string&>());
   if (tool == nullptr) {
-    return refuse(message.id, invalid_params, "Unknown tool: " + quoted(name->get_ref<const std::string&>(), 100));
+    return refuse(message.id, invalid_params, "Unknown tool: " + in_marks(name->get_ref<const std::string&>(), 100));
   }
   const Json* given = field_in(message.params, "arguments");
   if (given != nullptr && !given->is_object() && !given->is_null()) {
@@ -222,7 +222,7 @@ void Server::call_tool(const Message& message, bool is_modern) {
   Job* job = jobs_.find(asked->job);
   if (job == nullptr || job->tool != tool) {
     return fail(
-        {.message = fmt::format("there is no job {} of {}", quoted(asked->job, 100), tool->name),
+        {.message = fmt::format("there is no job {} of {}", in_marks(asked->job, 100), tool->name),
          .fix = "jobs end with the server that ran them; call the tool without job, or read " + std::string(jobs_uri),
          .code = codes::usage_job});
   }
@@ -251,7 +251,7 @@ void Server::tell_progress(Call& call, const Job& job) {
   Json params = {{"progressToken", call.progress_token}, {"progress", job.progress.value()}};
   if (job.progress.steps() > 0) params["total"] = job.progress.steps();
   const std::string& line = job.progress.line();
-  params["message"] = line.empty() ? fmt::format("cudadent {}", job.tool->name) : quoted(line, 200);
+  params["message"] = line.empty() ? fmt::format("cudadent {}", job.tool->name) : in_marks(line, 200);
   output_.push_back(notification_line("notifications/progress", params));
 }
 

@@ -5,9 +5,9 @@
 #include <sstream>
 #include <utility>
 
+#include "support/foreign_text.hpp"
 #include "support/json_fields.hpp"
 #include "support/json_text.hpp"
-#include "workflow/mcp/foreign_text.hpp"
 #include "workflow/mcp/server.hpp"
 #include "workflow/mcp/uris.hpp"
 #include "workflow/output/output.hpp"
@@ -24,7 +24,7 @@ std::string quoted_lines(const std::string& log) {
   constexpr std::size_t most_line_bytes = 400;
   std::string out = std::string(foreign_text_notice) + "\n";
   std::istringstream lines(log);
-  for (std::string line; std::getline(lines, line);) out += quoted(line, most_line_bytes) + "\n";
+  for (std::string line; std::getline(lines, line);) out += in_marks(line, most_line_bytes) + "\n";
   return out;
 }
 

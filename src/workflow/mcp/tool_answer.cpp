@@ -2,18 +2,19 @@
 
 #include <fmt/format.h>
 
+#include "support/foreign_text.hpp"
 #include "support/json_fields.hpp"
 #include "support/json_text.hpp"
 #include "support/text.hpp"
-#include "workflow/mcp/foreign_text.hpp"
+#include "workflow/mcp/foreign_json.hpp"
 #include "workflow/output/output.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow::mcp {
 namespace {
 
-constexpr std::size_t most_bytes = most_text_tokens * bytes_per_token;
-constexpr std::size_t room_for_words = 700;  // the heading, the notice and the links
+constexpr std::size_t tokens_for_words = 240;  // the heading, the notice and the links
+constexpr std::size_t most_structured_bytes = 3800;
 constexpr std::size_t most_text_bytes_each = 400;
 constexpr std::size_t most_next_bytes = 1000;
 constexpr std::size_t most_whole_bytes = std::size_t{256} << 10;
@@ -27,12 +28,12 @@ ToolAnswer shaped(const Json& said) {
   shown["next"] = visible(text_in(said, "next"), most_next_bytes);
   if (shown.contains("left_out") && !shown["left_out"].is_number_unsigned()) shown.erase("left_out");
   ToolAnswer answer;
-  for (std::size_t budget = most_bytes - room_for_words; budget >= 500; budget -= 200) {
+  for (std::size_t budget = most_structured_bytes; budget >= 500; budget -= 200) {
     answer.structured = shown;
     shorten(answer.structured, budget);
     answer.is_whole = answer.structured == said;
     quote_sentences(answer.structured);
-    if (one_line(answer.structured).size() <= most_bytes - room_for_words) return answer;
+    if (most_tokens_of(one_line(answer.structured)) <= most_text_tokens - tokens_for_words) return answer;
   }
   answer.structured = picked(shown, {"schema_version", "command", "exit_code", "code"});
   return answer;
@@ -102,7 +103,7 @@ ToolAnswer job_answer(const Tool& tool, const JobState& job) {
                {"runs", visible(job.runs, most_text_bytes_each)},
                {"since", job.since},
                {"seconds", job.seconds}};
-  if (!job.says.empty()) told["says"] = quoted(job.says, 200);
+  if (!job.says.empty()) told["says"] = in_marks(job.says, 200);
   told["wait"] = {{"name", tool.name}, {"arguments", {{"job", job.id}}}};
   ToolAnswer answer;
   answer.structured = {
@@ -121,7 +122,8 @@ Json call_result(const ToolAnswer& answer, const std::vector<Link>& links) {
   for (const Link& link : links) {
     structured["resources"].push_back(link.uri);
     // Deep directories make long names; the link itself is there in any case.
-    if (text.size() + link.uri.size() + 7 <= most_bytes) text += "More: " + link.uri + "\n";
+    const std::string more = "More: " + link.uri + "\n";
+    if (most_tokens_of(text + more) <= most_text_tokens) text += more;
     content.push_back({{"type", "resource_link"},
                        {"uri", link.uri},
                        {"name", link.name},

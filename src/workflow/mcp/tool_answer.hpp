@@ -14,7 +14,6 @@ namespace flashmoe::workflow::mcp {
 
 // Of the text that a model reads. A token is taken for three bytes, which is less than tokenizers make of JSON.
 inline constexpr std::size_t most_text_tokens = 1500;
-inline constexpr std::size_t bytes_per_token = 3;
 
 struct ToolAnswer {
   Json structured = Json::object();

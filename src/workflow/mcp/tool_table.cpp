@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "support/foreign_text.hpp"
 #include "workflow/gates/gate.hpp"
 #include "workflow/journal/record.hpp"
-#include "workflow/mcp/foreign_text.hpp"
 #include "workflow/output/output.hpp"
 #include "workflow/verdict/codes.hpp"
 
@@ -286,7 +286,7 @@ Result<Done> check_names(const Tool& tool, const Json& arguments) {
   for (const ToolArgument& argument : tool.arguments) known.emplace_back(argument.name);
   for (const auto& [name, value] : arguments.items()) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    return Diagnostic{.message = fmt::format("{} has no argument {}", tool.name, quoted(name, 100)),
+    return Diagnostic{.message = fmt::format("{} has no argument {}", tool.name, in_marks(name, 100)),
                       .fix = "it has " + joined(known),
                       .code = codes::usage_command_line};
   }
@@ -319,13 +319,13 @@ Result<std::string> inside_root(const std::string& root, const std::string& path
   std::error_code failed;
   const fs::path found = fs::canonical(fs::path(root) / path, failed);
   if (failed || !fs::is_directory(found, failed)) {
-    return Diagnostic{.message = "there is no directory " + quoted(path, 200) + " in the server's root",
+    return Diagnostic{.message = "there is no directory " + in_marks(path, 200) + " in the server's root",
                       .fix = "give a path relative to the root",
                       .code = codes::project_not_found};
   }
   const fs::path top(root);
   if (std::mismatch(top.begin(), top.end(), found.begin(), found.end()).first != top.end()) {
-    return Diagnostic{.message = quoted(path, 200) + " leads out of the directory that the server was started for",
+    return Diagnostic{.message = in_marks(path, 200) + " leads out of the directory that the server was started for",
                       .fix = "start a server for that directory: cudadent mcp DIRECTORY",
                       .code = codes::usage_outside};
   }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "support/json_text.hpp"
+#include "support/text.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
@@ -22,9 +23,7 @@ std::size_t size_of(const Json& json) {
 // Ends between two characters.
 void cut(std::string& text, std::size_t most) {
   if (text.size() <= most) return;
-  std::size_t end = most - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  text.resize(end);
+  text.resize(end_of_characters(text, most - 3));
   text += "...";
 }
 

@@ -30,7 +30,7 @@ constexpr std::array shapes{
     Shape{"error", "", "outcome:outcome error:problem errors?:problems left_out?:integer"},
     Shape{"status", "status",
           "directory:string project:string|null records:integer last_comparison:string|null devices:array "
-          "left_out?:integer"},
+          "journal_problems?:array left_out?:integer"},
     Shape{"brief", "brief",
           "project:string device:string run?:string state?:object bottleneck?:object|null no_bottleneck?:string "
           "moves?:object budget?:object failed?:array failed_more?:integer untrusted?:array left_out?:integer"},

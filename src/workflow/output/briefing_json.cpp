@@ -10,9 +10,9 @@ namespace flashmoe::workflow {
 namespace {
 
 // Where the answer has somebody else's words.
-constexpr std::array untrusted{
-    "state.gate.summary", "state.kept[].hypothesis", "state.kept[].why", "bottleneck.lines[].text", "no_bottleneck",
-    "moves.files",        "failed[].hypothesis",     "failed[].why"};
+constexpr std::array untrusted{"state.gate.summary", "state.journal",           "state.kept[].hypothesis",
+                               "state.kept[].why",   "bottleneck.lines[].text", "no_bottleneck",
+                               "moves.files",        "failed[].hypothesis",     "failed[].why"};
 
 Json trials_json(const Shown<BriefTrial>& trials) {
   Json list = Json::array();
@@ -27,7 +27,7 @@ Json trials_json(const Shown<BriefTrial>& trials) {
 }
 
 Json state_json(const Briefing& briefing) {
-  Json state = {{"gate", nullptr}, {"speed", nullptr}, {"edit", nullptr}};
+  Json state = {{"gate", nullptr}, {"speed", nullptr}, {"edit", nullptr}, {"journal", nullptr}};
   if (briefing.gate) {
     state["gate"] = {{"outcome", briefing.gate->outcome},
                      {"of_these_sources", briefing.gate->of_these_sources},
@@ -38,6 +38,7 @@ Json state_json(const Briefing& briefing) {
     state["speed"] = {
         {"says", briefing.speed->says}, {"evidence", briefing.speed->evidence}, {"record", briefing.speed->record}};
   }
+  if (!briefing.journal.empty()) state["journal"] = briefing.journal;
   if (!briefing.edit.empty()) state["edit"] = briefing.edit;
   state["kept"] = trials_json(briefing.kept);
   state["kept_more"] = briefing.kept.more;

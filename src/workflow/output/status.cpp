@@ -11,6 +11,7 @@ std::string status_json(const Answer& answer, const StatusReport& report) {
   for (const DeviceStatus& one : report.devices) {
     Json json = {{"device", one.device}, {"outcome", name_of(one.outcome)}};
     json["code"] = one.code.empty() ? Json(nullptr) : Json(one.code);
+    json["whole"] = one.whole;
     json["summary"] = one.summary;
     json["record"] = one.id;
     json["time"] = one.time;
@@ -27,6 +28,7 @@ std::string status_json(const Answer& answer, const StatusReport& report) {
   body["records"] = report.records;
   body["last_comparison"] = report.comparison.empty() ? Json(nullptr) : Json(report.comparison);
   body["devices"] = std::move(devices);
+  body["journal_problems"] = report.problems;
   return written(answer, body);
 }
 

@@ -54,6 +54,7 @@ Json run_json(const RunSummary& summary) {
   if (summary.records > 0) json["environment"] = summary.environment ? to_json(*summary.environment) : Json(nullptr);
   json["records"] = summary.records;
   json["left_out"] = summary.left_out;
+  json["missing"] = summary.missing;
   json["before"] = speeds_json(summary.before);
   json["after"] = speeds_json(summary.after);
   json["endpoints"] = Json::array();

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
 #include <sstream>
 
+#include "support/foreign_text.hpp"
 #include "support/text.hpp"
 #include "support/whole_file.hpp"
 #include "workflow/compare/counters.hpp"
@@ -21,7 +21,6 @@
 #include "workflow/optimize/proposal.hpp"
 #include "workflow/project/fingerprint.hpp"
 #include "workflow/project/point.hpp"
-#include "workflow/report/quoted.hpp"
 #include "workflow/report/status.hpp"
 #include "workflow/trial/allowed.hpp"
 
@@ -36,6 +35,10 @@ constexpr std::size_t most_kept = 6, most_failed = 10, most_moves = 16, most_fil
 constexpr std::size_t most_command = 600;
 constexpr std::size_t most_points = 200;  // of candidates that are looked up: a few milliseconds each
 constexpr int most_history = 1000;        // commits that are looked at for changes that were kept
+
+std::string capped(std::string_view text, std::size_t most) {
+  return visible(trimmed(text), most);
+}
 
 // ---- records ------------------------------------------------------------------------------------------------------
 
@@ -252,9 +255,8 @@ void tell_bottleneck(const Project& project, const std::vector<Record>& records,
                      Briefing& briefing) {
   const Record* fresh = fresh_profile(project, records, request.device);
   if (fresh == nullptr) {
-    briefing.no_bottleneck =
-        "no profile of these sources on this device" +
-        (request.no_profile.empty() ? "" : ": " + in_quotes(capped(request.no_profile, a_sentence)));
+    briefing.no_bottleneck = "no profile of these sources on this device" +
+                             (request.no_profile.empty() ? "" : ": " + in_marks(request.no_profile, a_sentence));
     return;
   }
   const ProfileFacts& facts = *profile_in(*fresh);
@@ -406,14 +408,6 @@ void fit(Briefing& briefing) {
 
 }  // namespace
 
-std::size_t most_tokens_of(const std::string& text) {
-  std::istringstream in(text);
-  std::size_t words = 0;
-  for (std::string word; in >> word;) ++words;
-  return static_cast<std::size_t>(
-      std::ceil(std::max(static_cast<double>(text.size()) / 3, 1.4 * static_cast<double>(words))));
-}
-
 bool BriefBudget::is_spent() const {
   return iterations >= most_iterations || minutes >= most_minutes || (most_dollars && dollars >= *most_dollars);
 }
@@ -440,10 +434,15 @@ Briefing briefing_of(const Project& project, const std::vector<Record>& records,
     const DeviceStatus& last = status.devices.front();
     const auto record =
         std::find_if(records.begin(), records.end(), [&](const Record& one) { return one.id == last.id; });
-    briefing.gate = BriefGate{.outcome = name_of(last.outcome),
+    briefing.gate = BriefGate{.outcome = outcome_of(last),
                               .summary = capped(last.summary, a_sentence),
                               .record = last.id,
                               .of_these_sources = is_of(*record, sources_hash(project))};
+  }
+  if (!request.problems.empty()) {
+    const std::size_t more = request.problems.size() - 1;
+    briefing.journal =
+        capped(request.problems.front(), a_sentence) + (more > 0 ? fmt::format(", and {} more", more) : "");
   }
   const std::vector<Tried> tried = tried_on(project, records, request.device);
   tell_trials(tried, briefing);

@@ -16,9 +16,6 @@ namespace flashmoe::workflow {
 struct Record;
 
 inline constexpr std::size_t most_brief_tokens = 2000;
-// No tokenizer is known here, so none is trusted: a token has at least three bytes, and a word at most 1.4 tokens;
-// whichever says more.
-[[nodiscard]] std::size_t most_tokens_of(const std::string& text);
 
 // A list that may be longer than what is shown of it.
 template <class T>
@@ -86,14 +83,16 @@ struct Briefing {
   Shown<std::string> files{};  // that may be edited
   Shown<BriefTrial> failed{};  // merged by kind, the latest first
   BriefBudget budget{};
-  std::string edit{};  // of the working tree: "not tried", "tried: REVERT"; empty: there is none
+  std::string journal{};  // what is not as it was written there; empty: nothing
+  std::string edit{};     // of the working tree: "not tried", "tried: REVERT"; empty: there is none
   std::string next{};
 };
 
 struct BriefRequest {
   std::string device{};
   std::string run{};
-  std::string no_profile{};  // why none could be made just now; empty: nobody tried
+  std::vector<std::string> problems{};  // of the journal
+  std::string no_profile{};             // why none could be made just now; empty: nobody tried
   std::optional<int> max_iterations{};
   std::optional<double> max_minutes{}, max_dollars{};
 };

@@ -3,10 +3,14 @@
 #include <algorithm>
 
 #include "workflow/journal/record.hpp"
+#include "workflow/report/markup.hpp"
 #include "workflow/statistics/comparison.hpp"
 
 namespace flashmoe::workflow {
 namespace {
+
+// Of one change, in characters: the record has all of it, and a page of thousands of changes stays one that opens.
+constexpr std::size_t most_said = 300;
 
 Fate fate_of(const std::string& verdict) {
   if (verdict == name_of(Decision::keep)) return Fate::kept;
@@ -17,10 +21,10 @@ Fate fate_of(const std::string& verdict) {
 ChangeSummary change_of(const Record& record, const CompareRecord& comparison) {
   const std::string note = comparison.note.value_or("");
   return {.id = record.id,
-          .change = note.empty() && comparison.candidate ? comparison.candidate->name : note,
+          .change = shortened(note.empty() && comparison.candidate ? comparison.candidate->name : note, most_said),
           .commit = record.commit.value_or(""),
           .fate = fate_of(record.verdict),
-          .why = comparison.problem.empty() ? comparison.not_predicted : comparison.problem,
+          .why = shortened(comparison.problem.empty() ? comparison.not_predicted : comparison.problem, most_said),
           .phase = comparison.phase,
           .workload = comparison.workload,
           .verdict = record.verdict,
@@ -89,11 +93,11 @@ void add_iteration(const Record& record, const IterationRecord& iteration, RunSu
   } else {
     change = changes.insert(changes.end(), {.id = record.id, .evidence = evidence_text(record)});
   }
-  if (!iteration.hypothesis.empty()) change->change = iteration.hypothesis;
+  if (!iteration.hypothesis.empty()) change->change = shortened(iteration.hypothesis, most_said);
   change->commit = iteration.candidate;
   change->verdict = record.verdict;
   change->fate = fate_of(iteration, *change, was_compared);
-  change->why = iteration.ground.empty() ? iteration.summary : iteration.ground;
+  change->why = shortened(iteration.ground.empty() ? iteration.summary : iteration.ground, most_said);
   change->proposer = iteration.proposer;
   change->rule = iteration.rule;
   change->files = iteration.files;

@@ -130,6 +130,7 @@ std::string markdown_of(const RunSummary& summary) {
     text += fmt::format(". {} records are left out: they are not as they were written (cudadent journal --check)",
                         summary.left_out);
   }
+  if (summary.missing > 0) text += fmt::format(". Records that are missing from the journal: {}", summary.missing);
   text += ".\n\n## Before and after\n\n" + speeds_markdown(summary);
   text += "\n## Changes\n\n" + changes_markdown(summary.changes);
   text += "\n## Gates\n\n";

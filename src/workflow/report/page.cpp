@@ -74,6 +74,9 @@ std::string provenance(const RunReport& report) {
   } else {
     html += paragraph("No record of this run was found changed.");
   }
+  if (report.summary.missing > 0)
+    html += paragraph(
+        fmt::format("Records that are missing from the journal, of this run or another: {}.", report.summary.missing));
   return html + paragraph("Made by cudadent report at " + report.made + " from the project's journal.", "note");
 }
 

@@ -148,6 +148,7 @@ Result<RunReport> make_report(const std::vector<Record>& records, const std::opt
   const auto run = run_named(records, options.run);
   if (!run) return run.error();
   RunReport report{.summary = run_summary(records, *run, project), .made = utc_now()};
+  report.summary.missing = options.missing;
   report.gate = last_record<GateRecord>(records, report.summary);
   report.profile = last_record<ProfileRecord>(records, report.summary);
   report.timed = timed_blocks(records, *run);

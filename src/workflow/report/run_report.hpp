@@ -67,6 +67,7 @@ struct RunReport {
 struct ReportOptions {
   std::string run{};  // a run, or a record of one; empty: the last
   bool predict = true;
+  std::uint64_t missing = 0;  // records, as the journal says
 };
 
 [[nodiscard]] Result<RunReport> make_report(const std::vector<Record>& records, const std::optional<Project>& project,

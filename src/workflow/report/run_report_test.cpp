@@ -35,6 +35,17 @@ TEST(Markup, WordsAreTextWhateverTheySay) {
   EXPECT_EQ(markup_text("Größe µs €"), "Größe µs €");
 }
 
+TEST(Markup, AnAddressIsNoLink) {
+  EXPECT_EQ(markdown_text("see http://a.b, https://a.b or www.a.b: x"),
+            "see http\\://a.b, https\\://a.b or www\\.a.b: x");
+}
+
+TEST(Report, AChangeSaysSoMuchAndNoMore) {
+  Record record = compare_record("b1", "KEEP", 0.10);
+  std::get<CompareRecord>(record.body).note = std::string(5000, 'y');
+  EXPECT_LE(report_of({record}).summary.changes.at(0).change.size(), 310U);
+}
+
 TEST(Markup, ShortenedEndsBetweenCharacters) {
   EXPECT_EQ(shortened("abc", 3), "abc");
   EXPECT_EQ(shortened("abcd", 3), "ab…");
@@ -69,6 +80,14 @@ TEST(Report, OfAnEmptyJournalIsRefusedWithAReason) {
   const auto report = make_report({}, std::nullopt, {}, progress);
   ASSERT_FALSE(report);
   EXPECT_TRUE(has(report.error().fix, "cudadent gate"));
+}
+
+TEST(Report, SaysThatRecordsAreMissing) {
+  Progress progress(1, true);
+  const auto report = make_report({compare_record("b1", "KEEP", 0.2)}, std::nullopt, {.missing = 2}, progress);
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(has(html_of(*report), "missing from the journal, of this run or another: 2"));
+  EXPECT_TRUE(has(markdown_of(report->summary), "missing from the journal: 2"));
 }
 
 TEST(Report, TakesTheLastRunUnlessToldOtherwise) {

@@ -55,11 +55,12 @@ DeviceStatus device_status(const Project& project, const Record& record, const G
                       .speed = speed_of(run, project)};
   const GateResult* decided = deciding_gate(run, status.outcome);
   if (decided != nullptr && status.outcome != Outcome::holds) status.code = decided->code;
+  status.whole = is_whole(run);
   status.next = next_command(project, {.device = record.device,
                                        .outcome = status.outcome,
                                        .code = status.code,
                                        .seed = run.seed.value_or(0),
-                                       .is_whole = is_whole(run)});
+                                       .is_whole = status.whole});
   return status;
 }
 
@@ -98,6 +99,11 @@ StatusReport status_of(const Project& project, const std::vector<Record>& record
   return std::move(*report);
 }
 
+std::string outcome_of(const DeviceStatus& status) {
+  const bool in_part = status.outcome == Outcome::holds && !status.whole;
+  return std::string(name_of(status.outcome)) + (in_part ? " in part" : "");
+}
+
 StatusReport nothing_here(const std::string& directory) {
   return {.directory = directory, .next = "cudadent new"};
 }
@@ -113,14 +119,19 @@ std::string status_text(const StatusReport& report, bool colour) {
   std::string text = fmt::format("{}: {} record{}\n", report.project, report.records, report.records == 1 ? "" : "s");
   for (const DeviceStatus& one : report.devices) {
     text += fmt::format("  {} {:<12} {:<13} {}  {:<13}  record {}\n", mark_of(severity_of(one.outcome), colour),
-                        printable(one.device), name_of(one.outcome), printable(one.time.substr(0, 16)),
+                        printable(one.device), outcome_of(one), printable(one.time.substr(0, 16)),
                         printable(one.commit.empty() ? "-" : one.commit), printable(one.id));
     if (one.speed) {
       text += fmt::format("      {:.2f}x the baseline [{:.2f}, {:.2f}]: {}\n", one.speed->ratio.mean,
                           one.speed->ratio.lower, one.speed->ratio.upper, printable(one.speed->rung));
     }
-    if (one.outcome != Outcome::holds) text += fmt::format("      {}\n", printable(one.summary));
+    if (one.outcome != Outcome::holds || !one.whole) text += fmt::format("      {}\n", printable(one.summary));
   }
+  constexpr std::size_t most_problems = 3;
+  for (std::size_t i = 0; i < std::min(most_problems, report.problems.size()); ++i)
+    text += fmt::format("  {} journal: {}\n", mark_of(Severity::warning, colour), printable(report.problems[i]));
+  if (report.problems.size() > most_problems)
+    text += fmt::format("      and {} more: cudadent journal --check\n", report.problems.size() - most_problems);
   if (!report.comparison.empty()) text += "  last comparison: " + printable(report.comparison) + "\n";
   return text;
 }

@@ -25,6 +25,7 @@ struct DeviceStatus {
   std::string id{}, time{};
   std::string commit{};               // with a + where the tree was changed
   std::optional<SpeedFacts> speed{};  // of the target workload
+  bool whole = true;                  // no gate was left out on purpose: what a part says, the rest need not
   std::string next{};
 };
 
@@ -34,6 +35,7 @@ struct StatusReport {
   std::vector<DeviceStatus> devices{};  // the latest first
   std::string comparison{};             // the last one, in a line
   std::size_t records = 0;
+  std::vector<std::string> problems{};  // of the journal: records that are changed, missing or foreign
   std::string next{};
 };
 
@@ -43,6 +45,8 @@ struct StatusReport {
 using LoadRecord = std::function<Result<Record>(const Heading& heading)>;
 [[nodiscard]] Result<StatusReport> status_of(const Project& project, const std::vector<Heading>& headings,
                                              const LoadRecord& load);
+// "holds", "holds in part"; for people.
+[[nodiscard]] std::string outcome_of(const DeviceStatus& status);
 // Where there is no project.
 [[nodiscard]] StatusReport nothing_here(const std::string& directory);
 // For people, without the last line; `colour` as may_colour says.

@@ -54,6 +54,19 @@ Record timed(Outcome outcome, const std::string& code) {
   return record;
 }
 
+// An environment that holds says nothing of a kernel.
+TEST(Status, APartThatHoldsIsNotTheWhole) {
+  StatusReport report = status_of(here(), {timed(Outcome::fails, ""), gated("c", "cpu", Outcome::holds)});
+  EXPECT_FALSE(report.devices.at(0).whole);
+  std::string text = status_text(report, false);
+  EXPECT_NE(text.find("holds in part"), std::string::npos) << text;
+  EXPECT_NE(text.find("correctness: what was seen"), std::string::npos) << text;
+  EXPECT_EQ(outcome_of(status_of(here(), {timed(Outcome::holds, "")}).devices.at(0)), "holds");
+  report.problems = {"record number 9 of this writer is missing"};
+  text = status_text(report, false);
+  EXPECT_NE(text.find("number 9"), std::string::npos) << text;
+}
+
 // Records from before there was a gate that explains say as much as they did.
 TEST(Status, AnOldRunUpToTheTimingIsWhole) {
   EXPECT_EQ(status_of(here(), {timed(Outcome::holds, "")}).next, "cudadent compare");

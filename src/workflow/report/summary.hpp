@@ -86,7 +86,8 @@ struct RunSummary {
   std::string first{}, last{};  // times of its records
   std::optional<MachineFacts> environment{};
   int records = 0;
-  int left_out = 0;  // records that are not as they were written, or by somebody else in this writer's name
+  std::uint64_t missing = 0;  // records of the journal that are gone, of this run or another
+  int left_out = 0;           // records that are not as they were written, or by somebody else in this writer's name
   Named<Speed> before{}, after{};  // by workload; before: on the evidence of after
   std::vector<Endpoints> endpoints{};
   std::vector<KeptGain> kept{};

@@ -209,7 +209,7 @@ TEST(Summary, WordsOfOthersStayWords) {
   Record hostile = compare_record("b1", "KEEP", 0.10);
   std::get<CompareRecord>(hostile.body).note = "<img src=x> ![a](http://x) [b](javascript:c) `d` *e*\n# f";
   const std::string markdown = markdown_of(run_summary({hostile}, "tuesday", std::nullopt));
-  EXPECT_TRUE(has(markdown, "\\<img src=x> ![a]\\(http://x) [b]\\(javascript:c) \\`d\\` \\*e\\* # f")) << markdown;
+  EXPECT_TRUE(has(markdown, "\\<img src=x> ![a]\\(http\\://x) [b]\\(javascript:c) \\`d\\` \\*e\\* # f")) << markdown;
 }
 
 TEST(Summary, OfARunWithoutRecordsSaysSo) {

@@ -10,6 +10,7 @@
 #include "support/whole_file.hpp"
 #include "workflow/advise/rules.hpp"
 #include "workflow/compare/git.hpp"
+#include "workflow/compile/cpu_build.hpp"
 #include "workflow/project/point.hpp"
 #include "workflow/verdict/codes.hpp"
 
@@ -56,8 +57,10 @@ bool is_kernel(const Project& project, const std::string& name) {
 std::vector<fs::path> files_of(const Project& project) {
   std::vector<fs::path> files;
   std::error_code ignored;
-  for (auto at = fs::recursive_directory_iterator(project.directory, ignored); at != fs::recursive_directory_iterator();
-       at.increment(ignored)) {
+  // A folder that nobody may read does not hide the files behind it.
+  constexpr auto options = fs::directory_options::skip_permission_denied;
+  for (auto at = fs::recursive_directory_iterator(project.directory, options, ignored);
+       at != fs::recursive_directory_iterator(); at.increment(ignored)) {
     if (at->path().filename() == ".cudadent" || at->path().filename() == ".git") {
       at.disable_recursion_pending();
     } else if (at->is_regular_file(ignored)) {
@@ -198,12 +201,6 @@ std::string changed_rule(const Project& a, const Project& b) {
   return "";
 }
 
-Result<Project> project_at(const Project& project, const std::string& commit) {
-  const auto text = run_git(project.directory, {"show", commit + ":./cudadent.toml"});
-  if (!text) return text.error();
-  return parse_project(*text + "\n", project.file);
-}
-
 // Beside a judge that lies outside of the project.
 bool is_beside_a_judge(const Judges& judges, const fs::path& path) {
   if (path.empty() || *path.begin() != "..") return false;
@@ -213,6 +210,24 @@ bool is_beside_a_judge(const Judges& judges, const fs::path& path) {
     const fs::path inside = path.lexically_relative(folder);
     return !inside.empty() && *inside.begin() != "..";
   });
+}
+
+// Whatever its path is called: links lead elsewhere, and a compiler finds more than a text names.
+std::string changed_judge(const Project& before, const Judges& judges, const Project& after) {
+  std::set<std::string> files = judges_of(after).files;
+  files.insert(judges.files.begin(), judges.files.end());
+  for (const std::string& name : files) {
+    if (is_kernel(before, name) || name == "cudadent.toml") continue;
+    if (is_kernel(after, name)) return "cudadent.toml makes " + name + " a part of the kernel, and it judges";
+    if (whole_file(before.directory + "/" + name) != whole_file(after.directory + "/" + name)) return name + " judges";
+  }
+  for (const auto& [role, judge] :
+       {std::pair("reference", &before.reference), std::pair("baseline", &before.baseline)}) {
+    if (judge->kind != CallableKind::cpp) continue;
+    const auto was = cpu_build_hash(before, *judge, role), is = cpu_build_hash(after, *judge, role);
+    if (was && is && *was != *is) return fmt::format("what is compiled into the {} judges", role);
+  }
+  return "";
 }
 
 }  // namespace
@@ -230,28 +245,25 @@ std::vector<std::string> editable_files(const Project& project) {
   return files;
 }
 
-std::string judging_change(const Project& project, const Snapshot& change) {
-  const auto prefix = run_git(project.directory, {"rev-parse", "--show-prefix"});
-  if (!prefix) return "";
-  const auto before = project_at(project, change.base);
-  if (!before) return "";  // what was no project before judges nobody
-  const Judges judges = judges_of(*before);
+std::string judging_change(const Project& before, const Project& after, const Snapshot& change) {
+  const auto prefix = run_git(before.directory, {"rev-parse", "--show-prefix"});
+  if (!prefix) return "the repository cannot be read";
+  const Judges judges = judges_of(before);
+  bool only_the_kernel = true;
   for (const std::string& file : change.files) {
     const fs::path path = prefix->empty() ? fs::path(file) : fs::path(file).lexically_relative(*prefix);
     const std::string name = path.string();
-    if (name != "cudadent.toml") {
-      const bool judges_too = judges.files.contains(name) && !is_kernel(*before, name);
-      if (judges_too || is_beside_a_judge(judges, path)) return file + " judges";
-      if (name == project_rules_file) return file + " says what is advised";
-      if (is_of_baseline(*before, path)) return file + " is what to beat";
-      continue;
-    }
-    const auto after = project_at(project, change.commit);
-    const std::string rule =
-        after ? changed_rule(*before, *after) : "";  // a broken file is told of by whoever loads it
-    if (!rule.empty()) return fmt::format("{} changes {}", file, rule);
+    only_the_kernel = only_the_kernel && (is_kernel(before, name) || name == point_file_name);
+    if (name == "cudadent.toml") continue;
+    if ((judges.files.contains(name) && !is_kernel(before, name)) || is_beside_a_judge(judges, path))
+      return file + " judges";
+    if (name == project_rules_file) return file + " says what is advised";
+    if (path.filename() == ".gitattributes") return file + " says how files are checked out";
+    if (is_of_baseline(before, path)) return file + " is what to beat";
   }
-  return "";
+  if (only_the_kernel) return "";
+  if (const std::string rule = changed_rule(before, after); !rule.empty()) return "cudadent.toml changes " + rule;
+  return changed_judge(before, judges, after);
 }
 
 Result<Done> check_allowed(const Project& project, const FileChanges& files) {

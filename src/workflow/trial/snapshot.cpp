@@ -66,7 +66,7 @@ Result<Snapshot> committed(const std::string& directory, const PrivateIndex& ind
   const auto tree = run_git(directory, {"write-tree"}, index.environment());
   if (!tree) return tree.error();
   const std::string& base = snapshot.base;
-  const auto numstat = run_git(directory, {"diff-tree", "-r", "-z", "--numstat", "--no-renames", base, *tree});
+  const auto numstat = run_git(directory, {"diff-tree", "-r", "-z", "--numstat", "--no-renames", base, *tree, "--"});
   if (!numstat) return numstat.error();
   read_numstat(*numstat, snapshot);
   if (snapshot.files.empty()) {
@@ -75,11 +75,11 @@ Result<Snapshot> committed(const std::string& directory, const PrivateIndex& ind
                       .code = codes::usage_nothing_to_try};
   }
   const auto patch = run_git(directory, {"diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames",
-                                         "--no-ext-diff", "--no-textconv", base, *tree});
+                                         "--no-ext-diff", "--no-textconv", base, *tree, "--"});
   if (!patch) return patch.error();
   snapshot.patch = *patch + "\n";
   snapshot.patch_sha256 = sha256_hex(snapshot.patch);
-  const auto date = run_git(directory, {"show", "--no-patch", "--format=%cI", base});
+  const auto date = run_git(directory, {"show", "--no-patch", "--format=%cI", base, "--"});
   if (!date) return date.error();
   const auto commit = run_git(directory, {"commit-tree", *tree, "-p", base, "-m", "cudadent try"}, as_cudadent(*date));
   if (!commit) return commit.error();

@@ -96,9 +96,6 @@ void judge_gates(TrialReport& report) {
 // Before anything is built: an edit that changes what judges, too.
 Result<TrialReport> refuse(const Project& project, TrialReport report, const TrialRequest& request,
                            const std::string& judges) {
-  const auto device = select_device(request.device);
-  if (!device) return device.error();
-  report.gates.device = device->to_string();
   report.gates.summary = "refused: " + judges + ", and no change of a kernel may";
   report.word = refused_word;
   report.outcome = Outcome::fails;
@@ -125,11 +122,17 @@ Result<TrialReport> try_change(const Project& project, Snapshot change, const Tr
                                Progress& progress) {
   const auto began = std::chrono::steady_clock::now();
   TrialReport report{.snapshot = std::move(change)};
-  if (const std::string judges = judging_change(project, report.snapshot); !judges.empty())
-    return refuse(project, std::move(report), request, judges);
+  // A device that is none is the caller's mistake, and no iteration of the run's.
+  const auto device = select_device(request.device);
+  if (!device) return device.error();
+  report.gates.device = device->to_string();
   {
+    const auto base = resolve_version(project, report.snapshot.base);
+    if (!base) return base.error();
     const auto candidate = resolve_version(project, report.snapshot.commit);
     if (!candidate) return candidate.error();
+    if (const std::string judges = judging_change(base->project, candidate->project, report.snapshot); !judges.empty())
+      return refuse(project, std::move(report), request, judges);
     report.gates =
         run_gates(candidate->project, {.device = request.device, .until = "build", .record = false}, progress);
   }
