@@ -97,6 +97,7 @@ def refusals(cudadent: str, project: Path) -> None:
         (["--device", "virtual:l4", "--shard", "1/2"], "usage.shard"),
         (["--device", "virtual:l4", "--run", "x", "--seed", "1", "--shard", "3/2"], "usage.shard"),
         (["--device", "virtual:l4", "--run", "x", "--seed", "1", "--shard", "two"], "usage.shard"),
+        (["--device", "virtual:l4", "--run", "x", "--seed", "1", "--shard", ""], "usage.shard"),
     ):
         ran = subprocess.run(
             [cudadent, "optimize", *words, "--json"], cwd=project, capture_output=True, text=True, timeout=60

@@ -13,8 +13,9 @@
 namespace flashmoe::tools {
 
 // Where the value goes; a bool is a flag.
-using OptionValue = std::variant<bool*, int*, double*, std::uint64_t*, std::optional<double>*,
-                                 std::optional<std::uint64_t>*, std::string*, std::vector<std::string>*>;
+using OptionValue =
+    std::variant<bool*, int*, double*, std::uint64_t*, std::optional<double>*, std::optional<std::string>*,
+                 std::optional<std::uint64_t>*, std::string*, std::vector<std::string>*>;
 
 struct Option {
   std::string names;  // "--seed"; without dashes it is positional; "project,--project" is both

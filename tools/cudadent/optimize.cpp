@@ -26,7 +26,7 @@ struct Flags {
   workflow::AgentOptions agent;
   double agent_minutes = 10;
   bool ask = false, no_patterns = false;
-  std::string shard;
+  std::optional<std::string> shard;  // an empty one is a variable that was not set, not a wish for none
   std::string workers;
   JsonFlag json;
 };
@@ -76,8 +76,8 @@ int run(Flags flags) {
                  .fix = "ray, ray:4 for four of them, or ray:ADDRESS of a cluster",
                  .code = workflow::codes::usage_shard});
   }
-  if (!flags.shard.empty()) {
-    const auto shard = workflow::parse_shard(flags.shard);
+  if (flags.shard) {
+    const auto shard = workflow::parse_shard(*flags.shard);
     if (!shard) return fail("optimize", flags.json, shard.error());
     flags.request.shard = *shard;
     if (shard->index > 0) return count(flags);

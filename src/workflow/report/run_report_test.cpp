@@ -1,5 +1,6 @@
 #include "workflow/report/run_report.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -94,6 +95,17 @@ TEST(Report, TakesTheLastRunUnlessToldOtherwise) {
   Record earlier = compare_record("a1", "KEEP", 0.1);
   earlier.run = "monday";
   EXPECT_EQ(report_of({earlier, compare_record("b1", "KEEP", 0.2)}).summary.run, "tuesday");
+}
+
+TEST(Report, OfThousandsShowsAllThatWereKeptAndTheLastOthers) {
+  std::vector<Record> records{compare_record("first_kept", "KEEP", 0.10)};
+  for (int i = 0; i < 5000; ++i) records.push_back(compare_record(fmt::format("left_{}_", i), "REVERT", 0.01));
+  const std::string page = html_of(report_of(records));
+  EXPECT_LE(page.size(), 2U << 20);
+  EXPECT_TRUE(has(page, "first_kept"));
+  EXPECT_TRUE(has(page, "left_4999_"));
+  EXPECT_FALSE(has(page, "left_4500_"));
+  EXPECT_TRUE(has(page, "4600 earlier ones that were not kept are left out"));
 }
 
 TEST(Report, KindsOfEvidenceHaveChartsOfTheirOwn) {

@@ -163,6 +163,23 @@ void add_gate_speeds(const RunReport& report, std::vector<StepChart>& charts) {
   for (auto& [place, chart] : by_place) charts.push_back(std::move(chart));
 }
 
+// A page has room for so many that were not kept: the last ones. Of a search over thousands the journal has them all.
+constexpr std::size_t most_not_kept = 400;
+
+std::size_t first_shown(const std::vector<ChangeSummary>& changes) {
+  std::size_t first = changes.size();
+  for (std::size_t shown = 0; first > 0; --first) {
+    if (changes[first - 1].fate != Fate::kept && ++shown > most_not_kept) break;
+  }
+  return first;
+}
+
+std::string what_is_left_out(std::size_t count) {
+  if (count == 0) return "";
+  return paragraph(
+      fmt::format("{} earlier ones that were not kept are left out here: cudadent journal has them.", count), "note");
+}
+
 }  // namespace
 
 std::vector<StepChart> speed_charts(const RunReport& report) {
@@ -230,9 +247,11 @@ std::string ladder_section(const RunReport& report) {
 std::string changes_section(const RunReport& report) {
   const std::vector<ChangeSummary>& changes = report.summary.changes;
   if (changes.empty()) return paragraph("No change was tried in this run.");
+  const std::size_t first = first_shown(changes);
   std::vector<TableRow> rows;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const ChangeSummary& change = changes[i];
+    if (i < first && change.fate != Fate::kept) continue;
     Cell effect = text_cell("not measured");
     if (change.gain && change.gain->mean) effect = {.html = figure(*change.gain->mean, gain_text(*change.gain))};
     if (change.predicted) {
@@ -245,20 +264,27 @@ std::string changes_section(const RunReport& report) {
                     has_figure(change) ? Cell{.html = badge(change.evidence)} : text_cell("-"),
                     number_cell(change.seconds, fmt::format("{:.0f} s", change.seconds)), code_cell(change.id)});
   }
-  return table_html({"#", "change", "fate", "effect", "evidence", "time", "record"}, rows);
+  return table_html({"#", "change", "fate", "effect", "evidence", "time", "record"}, rows) +
+         what_is_left_out(changes.size() - rows.size());
 }
 
 std::string refused_section(const RunReport& report) {
   std::vector<TableRow> rows;
+  const std::size_t first = first_shown(report.summary.changes);
+  std::size_t left_out = 0;
   for (std::size_t i = 0; i < report.summary.changes.size(); ++i) {
     const ChangeSummary& change = report.summary.changes[i];
     if (change.fate == Fate::kept) continue;
+    if (i < first) {
+      ++left_out;
+      continue;
+    }
     rows.push_back({number_cell(static_cast<double>(i + 1), std::to_string(i + 1)), text_cell(change.change),
                     word_cell(name_of(change.fate)), text_cell(change.verdict),
                     text_cell(change.why.empty() ? "nobody has decided" : change.why)});
   }
   if (rows.empty()) return paragraph("Nothing was refused, left or is open.");
-  return table_html({"#", "change", "fate", "verdict", "why"}, rows);
+  return table_html({"#", "change", "fate", "verdict", "why"}, rows) + what_is_left_out(left_out);
 }
 
 }  // namespace flashmoe::workflow
