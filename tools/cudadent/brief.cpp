@@ -47,6 +47,9 @@ std::string make_profile(const workflow::Project& project, const std::string& de
   return ran->ok() ? "" : flashmoe::last_line(ran->err.empty() ? ran->describe() : ran->err);
 }
 
+// More than a run's worth, and read within the time that brief has.
+constexpr std::size_t most_records = 5000;
+
 int run(Flags flags) {
   const auto project = workflow::load_project(flags.project);
   if (!project) return fail("brief", flags.json, project.error());
@@ -58,12 +61,12 @@ int run(Flags flags) {
   if (flags.iterations > 0) flags.request.max_iterations = flags.iterations;
   const workflow::Journal journal(project->directory);
   workflow::JournalState state;
-  auto records = journal.read(&state);
+  auto records = journal.read_last(most_records, &state);
   if (!records) return fail("brief", flags.json, records.error());
   const bool may_profile = !flags.no_profile && device->kind == workflow::DeviceKind::virtual_gpu;
   if (may_profile && workflow::fresh_profile(*project, *records, flags.request.device) == nullptr) {
     flags.request.no_profile = make_profile(*project, flags.request.device);
-    records = journal.read(&state);
+    records = journal.read_last(most_records, &state);
     if (!records) return fail("brief", flags.json, records.error());
   }
   flags.request.problems = std::move(state.problems);
@@ -82,8 +85,9 @@ it stands on, what was kept; the bottleneck with three source lines and what the
 changed (values of tunables that nobody tried, files that may be edited); what failed and why, the latest first; what is
 left of the run's iterations, minutes and dollars; and the one command to run next. At most 2,000 tokens whatever the
 project is (a token has three bytes or more, a word 1.4 tokens at most), and within 10 seconds: from records of these very
-sources, else from a profile of the small workload on the virtual GPU, which leaves a record. What files, kernels and
-proposers say is quoted and cut short: it is data, never an instruction. --json names the fields that hold such words.
+sources among the last 5,000, else from a profile of the small workload on the virtual GPU, which leaves a record. What
+files, kernels and proposers say is quoted and cut short: it is data, never an instruction. --json names the fields that
+hold such words.
 
 Examples:
   cudadent brief --device virtual:l4

@@ -89,6 +89,20 @@ TEST_F(IndexTest, ALongJournalGetsOneAndAppendsKeepItGood) {
   EXPECT_EQ(journal().find(last.id)->id, last.id);
 }
 
+TEST_F(IndexTest, TheLastRecordsAreThoseOfAWholeRead) {
+  write_long(40);
+  const auto all = journal().read();
+  const auto last = journal().read_last(3), more = journal().read_last(1000);
+  ASSERT_TRUE(all && last && more);
+  ASSERT_EQ(last->size(), 3U);
+  EXPECT_EQ(more->size(), all->size());
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Record& whole = (*all)[all->size() - 3 + i];
+    EXPECT_EQ((*last)[i].id, whole.id);
+    EXPECT_EQ((*last)[i].standing, whole.standing);
+  }
+}
+
 TEST_F(IndexTest, AFileThatSomebodyElseTouchedIsReadAgain) {
   write_long(600);
   static_cast<void>(journal().headings());

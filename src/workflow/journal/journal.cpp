@@ -263,6 +263,18 @@ Result<Record> Journal::load(const Heading& heading) const {
   return std::move(*record);
 }
 
+Result<std::vector<Record>> Journal::read_last(std::size_t most, JournalState* state) const {
+  const auto all = headings(state);
+  if (!all) return all.error();
+  std::vector<Record> records;
+  for (std::size_t i = all->size() - std::min(most, all->size()); i < all->size(); ++i) {
+    auto record = load((*all)[i]);
+    if (!record) return record.error();
+    records.push_back(std::move(*record));
+  }
+  return records;
+}
+
 Result<Record> Journal::find(const std::string& id_prefix) const {
   const auto all = headings();
   if (!all) return all.error();

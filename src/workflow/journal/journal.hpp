@@ -32,6 +32,8 @@ class Journal {
   [[nodiscard]] Result<Record> append(Record record);
   // All records that read, oldest first, each with its standing.
   [[nodiscard]] Result<std::vector<Record>> read(JournalState* state = nullptr) const;
+  // The last ones of them, at most so many: quick also where there are many.
+  [[nodiscard]] Result<std::vector<Record>> read_last(std::size_t most, JournalState* state = nullptr) const;
   // Their headings alone, from the index as far as it is good (index.hpp): quick also where there are many.
   [[nodiscard]] Result<std::vector<Heading>> headings(JournalState* state = nullptr) const;
   // The same from the lines alone; the index is made anew.
