@@ -23,7 +23,12 @@ std::string css_of(std::string_view word) {
 }  // namespace
 
 Cell text_cell(std::string_view text) {
-  return {.html = "<span>" + markup_text(text) + "</span>"};
+  std::string html = markup_text(text);
+  const std::string_view arrow = "-&gt;",
+                         whole = "<span class=\"arrow\">-&gt;</span>";  // or it breaks after its hyphen
+  for (std::size_t at = html.find(arrow); at != std::string::npos; at = html.find(arrow, at + whole.size()))
+    html.replace(at, arrow.size(), whole);
+  return {.html = "<span>" + html + "</span>"};
 }
 
 Cell code_cell(std::string_view text) {

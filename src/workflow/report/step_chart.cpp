@@ -188,7 +188,9 @@ class StepPlot {
   void write_figure(const ChartPoint& point, bool wants_below) {
     const double highest = point.upper ? y_.at(*point.upper) : y_.at(*point.value);
     const double below = y_.at(*point.value) + 20;
-    const bool is_below = wants_below && below < drawing_.height() - bottom - 2;
+    const bool has_marks_below =
+        std::any_of(chart_.points.begin(), chart_.points.end(), [](const ChartPoint& one) { return !one.value; });
+    const bool is_below = wants_below && below < drawing_.height() - bottom - (has_marks_below ? 18 : 2);
     const std::string text = figure_text(*point.value) + chart_.unit;
     const double half = text_width(text, 13) / 2;
     drawing_.text(std::clamp(x_at(point.x), left_ + half + 2, right_ - half),
