@@ -1,6 +1,6 @@
 """`cudadent optimize examples/attention_journey --device virtual:l4`, with nothing but its own rules and search, gets
 from the first design to tensor cores: at most 20 iterations, 20 minutes, every step with its ground; and what it ends
-with is predicted to take no longer than FlashInfer's and FlashAttention-2's kernels at S=128.
+with is predicted to take no longer than FlashInfer's and FlashAttention-2's kernels at S=128. Its report lacks nothing.
 
     cudadent_journey_test.py CUDADENT REPOSITORY     exit 0 when all hold
 """
@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from cudadent_report_test import PRICES, check_journey
 from cudadent_try_test import fail
 
 DEVICE = ("--device", "virtual:l4")
@@ -25,6 +26,8 @@ LEAST_FASTER = 10  # times fewer cycles of a call, as predicted
 def copy(repository: Path, to: Path) -> Path:
     for part in ("examples", "src/kernels"):
         shutil.copytree(repository / part, to / part, ignore=shutil.ignore_patterns(".cudadent"))
+    with (to / "examples" / "attention_journey" / "cudadent.toml").open("a") as configuration:
+        configuration.write(PRICES)
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "start"]):
         named = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *words]
         subprocess.run(named, cwd=to, check=True, capture_output=True)
@@ -89,6 +92,9 @@ def main() -> int:
         project = copy(Path(repository), Path(directory))
         said = answer(cudadent, project, "optimize", "--iterations", "20", "--seed", "1")
         check_way(said)
+        ways = [(one["hypothesis"], one["advanced"]) for one in said["iterations"]]
+        kept, left = ([way for way, advanced in ways if advanced == was] for was in (True, False))
+        check_journey(cudadent, project, said["run"], kept, left, Path(directory) / "report")
         check_end(cudadent, project, said["end"])
         check_beside_the_peers(cudadent, Path(repository), project)
     return 0

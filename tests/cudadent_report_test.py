@@ -292,6 +292,36 @@ def what_runs_on_a_virtual_gpu_is_predicted(bench: Bench) -> None:
     check(answer["predicted"] == [] and "--no-predict" in page.words["limits"], f"{answer}")
 
 
+# For a project whose journey is reported: what an hour costs.
+PRICES = "\n[cost]\nmachine_per_hour = 0.8\nagent_per_hour = 10\n"
+# Requirement C3, item by item: what shows in the Markdown that it is told, and no empty heading.
+C3 = {
+    "before and after": r"\| cycles of a call \| [\d.e+]+ \| [\d.e+]+ \| [\d.e+]+x fewer \| predicted",
+    "each change with its effect": r"\| kept \| PREDICTED \| \+[\d.]+ % predicted, \d+ -> \d+ cycles \| predicted",
+    "bottlenecks": r"## Bottlenecks\n\n- \S",
+    "time against plan": r"min of \d+ min planned .* tried of \d+ iterations planned",
+    "money": r"\$[\d.]+ spent: machine \$[\d.]+ at \$0\.8 an hour, agent \$[\d.]+ at \$10 an hour\. \$.*(left|over)",
+    "next goals": r"## Next goals\n\n- \S",
+}
+
+
+def check_journey(cudadent: str, project: Path, run: str, kept: list[str], left: list[str], out: Path) -> None:
+    """The report of a whole journey on a virtual GPU: what holds for every report, and nothing of C3 missing."""
+    page, markdown, answer = Bench(cudadent, project, out).report("--run", run)
+    for item, pattern in C3.items():
+        check(re.search(pattern, markdown) is not None, f"the Markdown lacks {item}")
+    for change in kept + left:
+        check(f"| {change} | {'kept' if change in kept else ''}" in markdown, f"no row in the Markdown: {change}")
+        check(change in page.words["changes"], f"no row on the page: {change}")
+    for change in left:
+        check(f"- {change} (" in markdown and change in page.words["refused"], f"nobody says why not: {change}")
+    check(len(answer["predicted"]) == 2, f"predicted are {answer['predicted']}")
+    print("report:", ", ".join(f"{file['kind']} {file['bytes']} bytes" for file in answer["files"]))
+    if problems:
+        print(markdown)
+        raise SystemExit("\n".join(f"FAILED: {problem}" for problem in problems))
+
+
 def main() -> int:
     cudadent, examples, *more = sys.argv[1:]
     tests = [

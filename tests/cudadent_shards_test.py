@@ -1,9 +1,9 @@
 """A run that several processes share decides what one process decides.
 
-    cudadent_shards_test.py CUDADENT EXAMPLE          two shards in clones of their own, journals merged
-    cudadent_shards_test.py CUDADENT EXAMPLE --ray    two Ray workers, one killed in mid-run
+    cudadent_shards_test.py CUDADENT EXAMPLE                 two shards in clones of their own, journals merged
+    cudadent_shards_test.py CUDADENT EXAMPLE --ray PYTHON    two Ray workers, one killed in mid-run; PYTHON has ray
 
-exit 0 when all hold; 77 where the Python of CUDADENT_RAY_PYTHON, else this one, has no ray.
+exit 0 when all hold
 """
 
 from __future__ import annotations
@@ -123,8 +123,7 @@ def without_ray(cudadent: str, repository: Repository) -> None:
         fail(f"without ray: {ran.returncode} {ran.stdout}")
 
 
-def listening(processes: set[int]) -> list[str]:
-    """Addresses on which processes of these listen."""
+def sockets_of(processes: set[int]) -> set[str]:
     sockets = set()
     for process in processes:
         try:
@@ -134,6 +133,20 @@ def listening(processes: set[int]) -> list[str]:
                     sockets.add(target[8:-1])
         except OSError:
             continue
+    return sockets
+
+
+def is_filtered(process: int) -> bool:
+    """Its system calls are: the filter refuses every socket (support/confinement.cpp)."""
+    try:
+        return "\nSeccomp:\t2" in Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+
+
+def listening(processes: set[int]) -> list[str]:
+    """Addresses on which processes of these listen."""
+    sockets = sockets_of(processes)
     found = []
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:
@@ -180,12 +193,15 @@ def check_ray(cudadent: str, repository: Repository, one: dict, python: str) -> 
         stderr=subprocess.PIPE,
         text=True,
     )
-    killed, reachable, dashboards = 0, set(), set()
+    killed, reachable, dashboards, held, confined = 0, set(), set(), set(), set()
     until = time.monotonic() + 900
     while process.poll() is None and time.monotonic() < until:
         mine = family(process.pid)
         reachable |= {address for address in listening(set(mine)) if not is_loopback(address)}
         dashboards |= {words for pid, words in mine.items() if is_dashboard(words) and listening({pid})}
+        kernels = {pid for pid, words in mine.items() if words.startswith(f"{cudadent} worker")}
+        held |= sockets_of(kernels)
+        confined |= {pid for pid in kernels if is_filtered(pid)}
         # A worker that counts: it has a cudadent below it.
         busy = [pid for pid, words in mine.items() if words.startswith("ray::") and len(family(pid)) > 1]
         if busy and not killed:
@@ -199,15 +215,17 @@ def check_ray(cudadent: str, repository: Repository, one: dict, python: str) -> 
         fail("no worker was seen at work, so none was killed")
     if reachable or dashboards:
         fail(f"sockets beyond loopback: {reachable}; dashboards that listen: {dashboards}")
+    if held or not confined:
+        fail(f"processes that run kernels hold {held}; {len(confined)} were seen that may open none")
+    print(f"{len(confined)} processes that ran kernels were seen: without a socket, and none may be opened")
     same(one, json.loads(out), "two Ray workers, one killed in mid-run,")
 
 
 def main() -> int:
     cudadent, example = str(Path(sys.argv[1]).resolve()), sys.argv[2]
-    python = os.environ.get("CUDADENT_RAY_PYTHON", sys.executable) if "--ray" in sys.argv else ""
-    if python and subprocess.run([python, "-c", "import ray"], capture_output=True).returncode != 0:
-        print(f"{python} has no ray: pip install ray")
-        return 77
+    python = sys.argv[4] if sys.argv[3:4] == ["--ray"] else ""
+    if python and (not Path(python).exists() or subprocess.run([python, "-c", "import ray"]).returncode != 0):
+        fail(f"{python} has no ray: .ci/setup --nightly makes its environment")
     with tempfile.TemporaryDirectory(prefix="cudadent_shards_") as name:
         os.environ["XDG_STATE_HOME"] = str(Path(name) / "state")
         repository = Repository(Path(name), cudadent, example)

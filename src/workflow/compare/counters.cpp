@@ -90,6 +90,14 @@ Result<CounterComparison> compare_counters(const Version& base, const Version& c
                                                  .schedules = capabilities_of(device).schedules,
                                                  .report = report.path()},
                                                 progress);
+  if (candidate.worktree) {
+    GateResult& gate = comparison.correctness;
+    gate.summary = candidate.worktree->outlasting(gate.summary);
+    for (Finding& finding : gate.findings) {
+      finding.what = candidate.worktree->outlasting(finding.what);
+      finding.where = candidate.worktree->outlasting(finding.where);
+    }
+  }
   if (comparison.correctness.outcome != Outcome::holds) return comparison;
 
   const ProfileOptions options{.device = device.to_string(), .workload = workload, .seed = seed};

@@ -101,6 +101,13 @@ Result<std::unique_ptr<Worktree>> Worktree::make(const std::string& project, con
   return made;
 }
 
+std::string Worktree::outlasting(std::string text) const {
+  const std::string prefix = path_ + "/";
+  for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at))
+    text.erase(at, prefix.size());
+  return text;
+}
+
 Worktree::~Worktree() {
   if (!path_.empty()) remove_worktree(path_);
 }

@@ -25,6 +25,8 @@ class Worktree {
   [[nodiscard]] const std::string& commit() const { return commit_; }  // full hash
   // The kernel project inside the worktree.
   [[nodiscard]] const std::string& project_directory() const { return project_directory_; }
+  // The text with its files named from the repository's root: the worktree will be gone when it is read.
+  [[nodiscard]] std::string outlasting(std::string text) const;
 
  private:
   Worktree() = default;

@@ -297,6 +297,19 @@ class Loop {
     return candidates;
   }
 
+  // Of what one bottleneck asks for, first what lasted elsewhere: a batch has an end, and with a clock it has one
+  // place.
+  void order_by_patterns(std::vector<Proposal>& proposals) const {
+    if (prior_.knows_nothing()) return;
+    const auto chance = [this](const Proposal& one) { return prior_.chance(one.rule, move_in(one.hypothesis)); };
+    for (auto begin = proposals.begin(); begin != proposals.end();) {
+      const auto end =
+          std::find_if(begin, proposals.end(), [&](const Proposal& one) { return one.rule != begin->rule; });
+      std::stable_sort(begin, end, [&](const Proposal& a, const Proposal& b) { return chance(a) > chance(b); });
+      begin = end;
+    }
+  }
+
   // A move that several bottlenecks ask for is one commit, made once.
   const Result<Snapshot>& change_of(const FileChanges& files) {
     const auto known = changes_.find(files);
@@ -353,6 +366,7 @@ class Loop {
 
   Result<Done> search() {
     std::vector<Proposal> proposals = propose_moves(version_.project, advice_, side());
+    order_by_patterns(proposals);
     while (!proposals.empty()) {
       std::vector<Candidate> candidates = untried(proposals);
       if (candidates.empty()) continue;

@@ -21,6 +21,7 @@
 #include "workflow/optimize/proposal.hpp"
 #include "workflow/project/fingerprint.hpp"
 #include "workflow/project/point.hpp"
+#include "workflow/report/kept.hpp"
 #include "workflow/report/status.hpp"
 #include "workflow/trial/allowed.hpp"
 
@@ -34,7 +35,6 @@ constexpr std::size_t a_name = 60, a_sentence = 220, a_source_line = 100;
 constexpr std::size_t most_kept = 6, most_failed = 10, most_moves = 16, most_files = 12, most_choices = 8;
 constexpr std::size_t most_command = 600;
 constexpr std::size_t most_points = 200;  // of candidates that are looked up: a few milliseconds each
-constexpr int most_history = 1000;        // commits that are looked at for changes that were kept
 
 std::string capped(std::string_view text, std::size_t most) {
   return visible(trimmed(text), most);
@@ -83,26 +83,15 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// A change that a person or an agent kept is in the history: the very tree that was tried was committed.
 void find_kept(const Project& project, std::vector<Tried>& all) {
-  std::vector<std::string> words{"log", "--no-walk", "--ignore-missing", "--format=%H %T"};
+  std::vector<std::string> candidates;
   for (Tried& one : all) {
     one.kept = one.iteration->decision == "advance";
-    if (!one.kept && !one.iteration->candidate.empty()) words.push_back(one.iteration->candidate);
+    if (!one.kept && !one.iteration->candidate.empty()) candidates.push_back(one.iteration->candidate);
   }
-  const auto history =
-      run_git(project.directory, {"log", "--format=%T", "--max-count=" + std::to_string(most_history), "HEAD"});
-  if (!history || words.size() == 4) return;
-  const std::vector<std::string> trees = lines_of(*history);
-  const std::set<std::string> committed(trees.begin(), trees.end());
-  const auto candidates = run_git(project.directory, words);
-  if (!candidates) return;
-  std::set<std::string> kept;
-  for (const std::string& line : lines_of(*candidates)) {
-    const std::size_t blank = line.find(' ');
-    if (blank != std::string::npos && committed.contains(line.substr(blank + 1))) kept.insert(line.substr(0, blank));
-  }
-  for (Tried& one : all) one.kept = one.kept || kept.contains(one.iteration->candidate);
+  const auto kept = kept_in_history(project, candidates);
+  if (!kept) return;
+  for (Tried& one : all) one.kept = one.kept || kept->contains(one.iteration->candidate);
 }
 
 // On this device, the latest first.

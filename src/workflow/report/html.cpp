@@ -20,10 +20,19 @@ std::string css_of(std::string_view word) {
   return css;
 }
 
+// In a narrow column an arrow would break after its hyphen.
+std::string with_whole_arrows(std::string_view text) {
+  constexpr std::string_view arrow = "-&gt;", whole = "<span class=\"arrow\">-&gt;</span>";
+  std::string html = markup_text(text);
+  for (std::size_t at = html.find(arrow); at != std::string::npos; at = html.find(arrow, at + whole.size()))
+    html.replace(at, arrow.size(), whole);
+  return html;
+}
+
 }  // namespace
 
 Cell text_cell(std::string_view text) {
-  return {.html = "<span>" + markup_text(text) + "</span>"};
+  return {.html = "<span>" + with_whole_arrows(text) + "</span>"};
 }
 
 Cell code_cell(std::string_view text) {
@@ -31,7 +40,7 @@ Cell code_cell(std::string_view text) {
 }
 
 std::string figure(double exact, std::string_view shown) {
-  return fmt::format("<data value=\"{}\">{}</data>", exact, markup_text(shown));
+  return fmt::format("<data value=\"{}\">{}</data>", exact, with_whole_arrows(shown));
 }
 
 Cell number_cell(double exact, std::string_view shown) {

@@ -188,10 +188,13 @@ class StepPlot {
   void write_figure(const ChartPoint& point, bool wants_below) {
     const double highest = point.upper ? y_.at(*point.upper) : y_.at(*point.value);
     const double below = y_.at(*point.value) + 20;
-    const bool is_below = wants_below && below < drawing_.height() - bottom - 2;
+    const bool has_marks_below =
+        std::any_of(chart_.points.begin(), chart_.points.end(), [](const ChartPoint& one) { return !one.value; });
+    const bool is_below = wants_below && below < drawing_.height() - bottom - (has_marks_below ? 18 : 2);
     const std::string text = figure_text(*point.value) + chart_.unit;
     const double half = text_width(text, 13) / 2;
-    drawing_.text(std::clamp(x_at(point.x), left_ + half + 2, right_ - half),
+    const double beside = wants_below && !is_below ? half + 6 : 0;  // the step that comes down stands there
+    drawing_.text(std::clamp(x_at(point.x) + beside, left_ + half + 2, right_ - half),
                   is_below ? below : std::max(highest - 10, top - 4), text,
                   {.css = "value halo", .anchor = Anchor::middle, .size = 13});
   }

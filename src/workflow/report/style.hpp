@@ -58,6 +58,7 @@ nav{margin:14px 0 0;display:flex;flex-wrap:wrap;gap:4px 16px;font-size:14px}
 .badge{display:inline-block;border:1px solid var(--kind);color:var(--kind);border-radius:9px;padding:0 8px;font-size:12.5px;line-height:1.65;overflow-wrap:anywhere}
 .badge::before{content:"";display:inline-block;width:8px;height:8px;border-radius:50%;background:var(--kind);margin-right:6px}
 .fate{font-weight:600;white-space:nowrap}
+.arrow{white-space:nowrap}
 .kept,.holds,.ok{color:var(--good)}.refused,.fails,.error,.could_not_run{color:var(--bad)}.open,.inconclusive,.warning{color:var(--warn)}.left{color:var(--faint)}
 svg{display:block;max-width:100%;height:auto;margin:10px 0}
 .narrow{display:none}

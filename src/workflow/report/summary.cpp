@@ -11,6 +11,7 @@
 #include "workflow/journal/record.hpp"
 #include "workflow/machine/machine.hpp"
 #include "workflow/report/changes.hpp"
+#include "workflow/report/kept.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
@@ -133,9 +134,37 @@ void add_change_goals(const std::vector<ChangeSummary>& changes, std::vector<std
   }
 }
 
+// A trial without a clock, which leaves the decision to others, was kept by who committed it, and left by who went on
+// without it.
+void settle_trials(const Project& project, const std::string& parent, RunSummary& summary) {
+  const auto is_theirs = [](const ChangeSummary& one) {
+    const bool has_figure = one.predicted || !one.counters.empty();
+    return one.fate == Fate::open && one.proposer == "person" && !one.commit.empty() && has_figure;
+  };
+  std::vector<std::string> candidates;
+  for (const ChangeSummary& change : summary.changes) {
+    if (is_theirs(change)) candidates.push_back(change.commit);
+  }
+  const auto kept = kept_in_history(project, candidates);
+  if (!kept) return;
+  std::string end;
+  for (ChangeSummary& change : summary.changes) {
+    if (!is_theirs(change)) continue;
+    if (const auto found = kept->find(change.commit); found != kept->end()) {
+      change.fate = Fate::kept;
+      end = found->second;
+    } else if (&change != &summary.changes.back()) {
+      change.fate = Fate::left;
+    }
+  }
+  if (!summary.end.empty() || end.empty()) return;
+  summary.start = parent;
+  summary.end = end;
+}
+
 // What a loop ended with is nobody's until it is taken, and no speed until a clock has seen it.
 void add_loop_goals(RunSummary& summary) {
-  if (summary.end != summary.start) {
+  if (!summary.stopped.empty() && summary.end != summary.start) {
     summary.next_goals.push_back(
         fmt::format("take what was kept: git restore --source refs/cudadent/{} -- .", summary.end.substr(0, 12)));
   }
@@ -252,6 +281,7 @@ RunSummary run_summary(const std::vector<Record>& records, const std::string& ru
   std::vector<std::pair<std::string, Speed>> speeds;  // in the order of the records
   Named<double> gate_seconds;
   std::string named_bottleneck;
+  std::string parent;  // of the first trial
   std::optional<Prices> prices;
   std::optional<double> began;
   std::optional<double> ended;
@@ -278,6 +308,7 @@ RunSummary run_summary(const std::vector<Record>& records, const std::string& ru
     if (const auto* comparison = record.as<CompareRecord>()) {
       add_change(record, *comparison, summary.changes);
     } else if (const auto* iteration = record.as<IterationRecord>()) {
+      if (parent.empty()) parent = iteration->parent;
       add_iteration(record, *iteration, summary);
     } else if (const auto* ended_loop = record.as<RunRecord>()) {
       add_run(record, *ended_loop, summary);
@@ -309,6 +340,7 @@ RunSummary run_summary(const std::vector<Record>& records, const std::string& ru
   if (prices) summary.cost = cost_of(summary.seconds, *prices);
   if (prices && *prices != Prices{}) summary.prices = prices;
   summary.cost.total = summary.cost.machine + summary.cost.agent;
+  if (project) settle_trials(*project, parent, summary);
   add_predicted_endpoints(summary);
   summary.kept = kept_gains(summary.changes);
   add_gate_goals(last_gate, project, summary.next_goals);
