@@ -227,6 +227,8 @@ bool is_small(const fms_attention_problem& p) {
       return false;
     }
   }
+  // Sequences of nothing take time, too: judges visit them all.
+  if (static_cast<__int128>(p.batch) * (p.q_heads + p.kv_heads) > kMaxElements) return false;
   return static_cast<__int128>(p.batch) * p.q_heads * p.q_len * p.kv_len * std::max(p.head_dim, p.value_dim) <=
          kMaxMultiplies;
 }
