@@ -20,7 +20,7 @@ from pathlib import Path
 from cudadent_optimize_test import make_tunable
 from cudadent_try_test import Repository, fail
 
-RUN = ["--device", "virtual:l4", "--iterations", "3", "--batch", "4", "--run", "shared", "--seed", "7"]
+RUN = ["--device", "virtual:l4", "--iterations", "2", "--batch", "4", "--run", "shared", "--seed", "7"]
 MOST_ROUNDS = 20
 # Work that the search can take away, so that there is more than one thing to find.
 ROUNDS = 'rounds = { choices = [1, 2, 4], default = 4, phase = "tuning" }\n'
