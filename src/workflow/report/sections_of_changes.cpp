@@ -188,6 +188,11 @@ std::vector<StepChart> speed_charts(const RunReport& report) {
   add_predicted(report.summary.changes, charts);
   add_counters(report.summary, charts);
   if (!charts.empty()) add_refused(report.summary.changes, charts.front());  // they are of no kind of evidence
+  const auto first = static_cast<double>(first_shown(report.summary.changes));
+  for (StepChart& chart : charts) {
+    std::erase_if(chart.points,
+                  [&](const ChartPoint& one) { return one.x >= 1 && one.x <= first && one.mark != Mark::kept; });
+  }
   add_gate_speeds(report, charts);
   return charts;
 }

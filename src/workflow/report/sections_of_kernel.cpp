@@ -225,8 +225,11 @@ std::string gates_section(const RunReport& report) {
 
 std::string timed_section(const RunReport& report) {
   if (report.timed.empty()) return paragraph("Nothing was timed in this run.");
+  constexpr std::size_t most = 40;  // the last ones; each is a picture of all its blocks
+  const std::size_t first = report.timed.size() - std::min(most, report.timed.size());
   std::string html;
-  for (const TimedBlocks& timed : report.timed) {
+  for (std::size_t i = first; i < report.timed.size(); ++i) {
+    const TimedBlocks& timed = report.timed[i];
     StripChart chart{.title = timed.what,
                      .x_label = timed.unit,
                      .evidence = kind_of(timed.evidence),
@@ -236,6 +239,7 @@ std::string timed_section(const RunReport& report) {
                         badge(timed.evidence), markup_text(timed.record));
     html += chart_html([&](double width) { return strip_chart(chart, width); });
   }
+  if (first > 0) html += paragraph(fmt::format("{} earlier ones are left out here.", first), "note");
   return html + paragraph(
                     "Every dot is a block (base, candidate, candidate, base) of a comparison, or a pair of processes "
                     "of a gate run; the "
