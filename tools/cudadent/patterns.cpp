@@ -63,7 +63,7 @@ Result<std::vector<PatternTrial>> known(const Flags& flags, const workflow::Proj
                         .fix = "give a file that cudadent patterns --export wrote",
                         .code = workflow::codes::patterns_unreadable};
     }
-    const auto read = workflow::read_patterns(*text, flags.imported);
+    auto read = workflow::read_patterns(*text, flags.imported);
     if (!read) return read;
     auto both = workflow::merged(added, *read);
     if (!both) return both;

@@ -71,6 +71,7 @@ cudaError_t on_kernel(const void* key, const Body& body) noexcept {
 
 }  // namespace
 
+// NOLINTBEGIN(bugprone-reserved-identifier): names that nvcc's host code calls
 VGPU_RUNTIME unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared_bytes, CUstream stream) {
   configurations.push_back({grid, block, shared_bytes, stream});
   return 0;
@@ -100,6 +101,7 @@ VGPU_RUNTIME cudaError_t __cudaLaunchKernel(CUkernel kernel, dim3 grid, dim3 blo
   });
 }
 VGPU_RUNTIME_ALIAS(__cudaLaunchKernel, __cudaLaunchKernel_ptsz);
+// NOLINTEND(bugprone-reserved-identifier)
 VGPU_RUNTIME cudaError_t cudaLaunchCooperativeKernel(const void* key, dim3 grid, dim3 block, void** arguments,
                                                      std::size_t shared_bytes, CUstream stream) {
   return on_kernel(key, [&](CUkernel kernel) {

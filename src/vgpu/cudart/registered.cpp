@@ -104,6 +104,7 @@ cudaError_t find_variable(const void* key, Variable& variable) {
 
 using namespace flashmoe::vgpu::cudart;
 
+// NOLINTBEGIN(bugprone-reserved-identifier): names that nvcc's host code calls
 VGPU_RUNTIME void** __cudaRegisterFatBinary(const void* wrapper) {
   const std::lock_guard lock(registry().mutex);
   auto& images = registry().images;
@@ -142,6 +143,7 @@ VGPU_RUNTIME void __cudaRegisterManagedVar(void** image, void** key, char* /*dev
 VGPU_RUNTIME cudaError_t __cudaGetKernel(CUkernel* kernel, const void* key) {
   return answered([&] { return find_kernel(key, *kernel); });
 }
+// NOLINTEND(bugprone-reserved-identifier)
 VGPU_RUNTIME cudaError_t cudaGetKernel(CUkernel* kernel, const void* key) {
   return answered([&] { return find_kernel(key, *kernel); });
 }

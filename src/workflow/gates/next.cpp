@@ -38,8 +38,8 @@ std::string project_argument(const std::string& directory) {
 std::string next_command(const Project& project, const Standpoint& at) {
   const std::string here = project_argument(project.directory);
   const std::string on = at.device.empty() || at.device == "cpu" ? "" : " --device " + at.device;
-  const std::string gate = "cudadent gate" + here + on;
-  const std::string profile = "cudadent profile" + here + on;
+  std::string gate = "cudadent gate" + here + on;
+  std::string profile = "cudadent profile" + here + on;
   const std::string& code = at.code;
   if (at.outcome == Outcome::holds && code.empty()) {
     if (!is_timed(at.device)) return profile;

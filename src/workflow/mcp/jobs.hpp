@@ -19,6 +19,9 @@ namespace flashmoe::workflow::mcp {
 // A cudadent that runs. Its destructor ends it and everything below it.
 class Child {
  public:
+  Child() = default;
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
   virtual ~Child() = default;
   [[nodiscard]] virtual bool has_ended() = 0;
   [[nodiscard]] virtual const std::string& log() const = 0;  // what it wrote to stderr so far

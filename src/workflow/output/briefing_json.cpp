@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "support/json.hpp"
 #include "workflow/journal/json.hpp"
 #include "workflow/output/output.hpp"
 #include "workflow/report/briefing.hpp"

@@ -39,6 +39,7 @@ std::optional<Record> last_record(const std::vector<Record>& records, const RunS
 
 std::vector<double> ratios_of(const std::vector<double>& log_ratios) {
   std::vector<double> ratios;
+  ratios.reserve(log_ratios.size());
   for (const double one : log_ratios) ratios.push_back(std::exp(one));
   return ratios;
 }

@@ -136,7 +136,7 @@ void add_gate_speeds(const RunReport& report, std::vector<StepChart>& charts) {
       if (timed == nullptr) continue;
       for (const auto& [workload, measured] : timed->workloads) {
         if (!measured.speed) continue;
-        const std::string place = workload + " " + evidence;
+        const std::string place = fmt::format("{} {}", workload, evidence);
         if (find_named(by_place, place) == nullptr) {
           StepChart chart{.title = "Speed against the baseline on " + workload,
                           .y_label = "times the baseline",
