@@ -77,7 +77,8 @@ TEST(Counters, EveryInstanceIsFreeOfBankConflictsAndMovesWholeSectors) {
     EXPECT_EQ(report.at("kernel"), axes.name()) << "what runs is what was asked for";
     // Kernels with pages and modified scores have no interior loop.
     if (!(axes.is_paged && axes.is_modified)) {
-      EXPECT_GT(executed(report, "], 16;"), 0) << "copies that need no bounds: the loop without masks has run";
+      // A step of the loop for edges asks all threads of what they saw.
+      EXPECT_LT(4 * executed(report, "bar.red"), executed(report, "bar.sync")) << "the loop without masks has run";
     }
     EXPECT_EQ(metric(report, "vgpu__shared_bank_conflicts.sum"), 0)
         << excess(report, "shared_wavefronts", "shared_wavefronts_ideal");

@@ -58,9 +58,9 @@ struct Noticed {
   bool finding, wrong, conflict;
 };
 
-// Causal, with whole blocks before the diagonal, key warps and splits.
+// Causal, with whole blocks before the diagonal, key warps and splits, of which the first ends with a whole block.
 Noticed noticed(const Mutation& mutation, int64_t head_dim = 64, int32_t q_tile = 32, int32_t kv_splits = 2) {
-  fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 40, head_dim == 64 ? 1000 : 100, head_dim});
+  fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 40, head_dim == 64 ? 1032 : 100, head_dim});
   problem.window_right = 0;
   AttentionCase one = normal_case(problem);
   const auto report = report_of(one, plan_options(0, kv_splits, q_tile), {&mutation, 1});
@@ -79,6 +79,7 @@ TEST(Mutations, TheKernelAsItIsIsClean) {
 TEST(Mutations, EveryWaitBarrierAndFenceIsMissed) {
   constexpr Mutation synchronisation[] = {
       {"a wait for copies", "attention/walk.cuh", "wait_for_copies<0>();", ""},
+      {"the wait for the first copies", "attention/walk.cuh", "wait_for_copies<1>();", ""},
       {"a barrier of the walk", "attention/walk.cuh", "__syncthreads();", ""},
       {"a barrier of the end", "attention/finish.cuh", "__syncthreads();", ""},
       {"a fence beside the counter", "attention/finish.cuh", "__threadfence();", ""},
@@ -87,8 +88,9 @@ TEST(Mutations, EveryWaitBarrierAndFenceIsMissed) {
   for (Mutation mutation : synchronisation) {
     const int places = places_of(mutation);
     for (mutation.place = 0; mutation.place < places; ++mutation.place)
-      // Blocks of keys of long heads are short, and results reach beyond them.
-      EXPECT_TRUE(noticed(mutation).finding || noticed(mutation, 256, 64, 1).finding)
+      // Blocks of keys of long heads are short, and results or queries reach beyond them.
+      EXPECT_TRUE(noticed(mutation).finding || noticed(mutation, 256, 64, 1).finding ||
+                  noticed(mutation, 128, 64, 1).finding)
           << mutation.name << ", place " << mutation.place;
   }
 }
@@ -130,7 +132,7 @@ TEST(Mutations, WrongTermsAndSizesAreNoticed) {
       {"nothing", nullptr, nullptr, nullptr},
       {"the stage of values", "attention/walk.cuh", "return stage != 0 ? Shape::value_block_bytes : 0;",
        "return stage;"},
-      {"where queries are", "attention/walk.cuh", "2 * (Shape::block_bytes + Shape::value_block_bytes)",
+      {"where queries are", "attention/walk.cuh", "values_begin + 2 * Shape::value_block_bytes",
        "4 * Shape::value_block_bytes"},
       {"the size of values", "attention/tile_copy.cuh", "return p_.value_dim;", "return p_.value_dim - 8;"},
       {"rows of values", "attention/walk.cuh", "ValueRows::move_on(values_at_, d)", "Rows::move_on(values_at_, d)"},
@@ -148,19 +150,27 @@ TEST(Mutations, WrongTermsAndSizesAreNoticed) {
   }
 }
 
-// Short problems are edges alone. Blocks that every row sees need neither a mask nor a look at their values.
-TEST(Mutations, EdgeBlocksThatEveryRowSeesAreCheap) {
+// Blocks that every row sees need neither a mask nor a look at their values, not even beside an edge; and without an
+// edge no block takes the way of one.
+TEST(Mutations, BlocksThatEveryRowSeesAreCheap) {
   constexpr Mutation careful[] = {{"values of all blocks", "attention/walk.cuh", "!is_whole(first) && ", ""},
                                   {"a mask for all blocks", "attention/walk.cuh", "if (!is_whole(second)) ", ""}};
-  const fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 128, 128, 64});
-  AttentionCase as_it_is = normal_case(problem), with_care = normal_case(problem);
-  const auto instructions = [](AttentionCase& one, std::span<const Mutation> mutations) {
-    return metric(report_of(one, plan_options(0, 1, 16), mutations), "vgpu__ptx_inst_executed.sum");
-  };
-  const double now = instructions(as_it_is, {}), before = instructions(with_care, careful);
-  std::cout << "  S = 128, D = 64: " << now << " instructions, " << before << " with care for all blocks (virtual)\n";
-  EXPECT_LE(now, 0.8 * before);
-  EXPECT_EQ(as_it_is.output_bytes(), with_care.output_bytes());
+  for (const int64_t keys : {128, 136}) {
+    const fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 128, keys, 64});
+    AttentionCase as_it_is = normal_case(problem), with_care = normal_case(problem);
+    const auto instructions = [](AttentionCase& one, std::span<const Mutation> mutations) {
+      return metric(report_of(one, plan_options(0, 1, 16), mutations), "vgpu__ptx_inst_executed.sum");
+    };
+    const double now = instructions(as_it_is, {}), before = instructions(with_care, careful);
+    std::cout << "  128 queries, " << keys << " keys, D = 64: " << now << " instructions, " << before
+              << " with care for all blocks (virtual)\n";
+    if (keys % 64 == 0) {
+      EXPECT_EQ(now, before);
+    } else {
+      EXPECT_LE(now, 0.9 * before);
+    }
+    EXPECT_EQ(as_it_is.output_bytes(), with_care.output_bytes());
+  }
 }
 
 TEST(Mutations, RowsWithoutASwizzleMeetInBanks) {

@@ -66,14 +66,14 @@ constexpr int state_floats(int value_dim) {
   return 16 * (value_dim + 8);
 }
 
-// Two blocks of keys and two of values. Queries, results and what key warps tell each other pass through the same
-// place. At the end an item of a list.
+// Two blocks of keys and two of values. Queries pass through the place of the values, results and what key warps tell
+// each other through all of it. At the end an item of a list.
 constexpr int shared_bytes(const Tile& tile, int dim, int value_dim) {
-  const int blocks = 2 * tile.keys * (shared_row_bytes(dim) + shared_row_bytes(value_dim));
+  const int keys = 2 * tile.keys * shared_row_bytes(dim), blocks = keys + 2 * tile.keys * shared_row_bytes(value_dim);
   const int queries = tile.rows() * shared_row_bytes(dim);
   const int rows = tile.rows() * shared_row_bytes(longest(dim, value_dim));
   const int states = (tile.key_warps - 1) * tile.row_warps * state_floats(value_dim) * 4;
-  const int used = tile.queries_in_shared ? blocks + queries : blocks;
+  const int used = tile.queries_in_shared ? blocks + queries : longest(blocks, keys + queries);
   const int rest = rows > states ? rows : states;
   return (used > rest ? used : rest) + list_item_bytes;
 }

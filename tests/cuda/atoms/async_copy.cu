@@ -7,9 +7,9 @@ extern "C" __global__ void two_groups(const uint4* first, const uint4* second, u
   using namespace flashmoe::cuda;
   __shared__ __align__(16) unsigned char memory[2 * 32 * 16];
   const uint32 mine = shared_address(memory) + threadIdx.x * 16;
-  copy_async(mine, first + threadIdx.x);
+  copy_async_or_zero(mine, first + threadIdx.x, true);
   commit_copies();
-  copy_async(mine + 512, second + threadIdx.x);
+  copy_async_or_zero(mine + 512, second + threadIdx.x, true);
   commit_copies();
   wait_for_copies<1>();
   __syncthreads();
@@ -39,7 +39,7 @@ extern "C" __global__ void forgets_to_wait(const uint4* from, uint4* to) {
   using namespace flashmoe::cuda;
   __shared__ __align__(16) unsigned char memory[32 * 16];
   const uint32 mine = shared_address(memory) + threadIdx.x * 16;
-  copy_async(mine, from + threadIdx.x);
+  copy_async_or_zero(mine, from + threadIdx.x, true);
   commit_copies();
   to[threadIdx.x] = load_shared(mine);
 }

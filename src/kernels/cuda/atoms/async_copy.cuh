@@ -13,11 +13,8 @@ FMS_DEVICE const unsigned char* row_address(const unsigned char* base, int row, 
   return address;
 }
 
-// Not kept in the first-level cache: keys and values are read once by a CTA.
-FMS_DEVICE void copy_async(uint32 to, const void* from) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-// The same; zeros when !is_there, and then nothing is read.
+// Zeros when !is_there, and then nothing is read. Not kept in the first-level cache: keys and values are read once by a
+// CTA.
 FMS_DEVICE void copy_async_or_zero(uint32 to, const void* from, bool is_there) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(is_there ? 16 : 0)
                : "memory");

@@ -50,6 +50,9 @@ struct ForwardShape {
   static constexpr int score_unroll = longest_dim <= 192 && warp_keys <= 64 ? dim / 16 : 1;
   // Pages, softcap and bias together are so much code for a block that a second loop is not worth its compile time.
   static constexpr bool has_interior = !(Paged && Modified);
+  // The first blocks are copied as whole ones too, and the interior loop's last copies may be of a block that is not
+  // there. Pages' addresses take registers for that which the longest heads do not have.
+  static constexpr bool copies_ahead = !(Paged && longest_dim > 192);
   // Twice the code: worth it where a step is products and little else.
   static constexpr bool steps_in_pairs = looks_ahead && !Modified && !Paged;
 

@@ -60,12 +60,12 @@ class TileCopy {
         v_(kv_row<false>(p_, tile_.sequence, p_.v, p_.v_strides, tile_.kv_head, places_.values().row) +
            places_.values().chunk * 16) {}
 
-  // Keys `first` to first + Shape::keys of k to shared_ + to. Whole: all of them are there and rows can be copied in
-  // chunks; else keys from `end` on become zeros.
+  // Keys `first` to first + Shape::keys of k to shared_ + to. Keys from `end` on become zeros. Whole: those are all or
+  // none, the problem has as many keys as a block, and rows can be copied in chunks.
   template <bool Whole>
   FMS_DEVICE void keys(int first, int end, uint32 to) const {
     if constexpr (Whole) {
-      whole_block(places_.keys, p_.k, p_.k_strides, k_, p_.k_row_bytes, first, to);
+      whole_block(places_.keys, p_.k, p_.k_strides, k_, p_.k_row_bytes, first, end, to);
     } else {
       edge_block<false>(places_.keys, p_.k, p_.k_strides, k_, p_.k_row_bytes, first, end, to);
     }
@@ -73,7 +73,7 @@ class TileCopy {
   template <bool Whole>
   FMS_DEVICE void values(int first, int end, uint32 to) const {
     if constexpr (Whole) {
-      whole_block(places_.values(), p_.v, p_.v_strides, v_, p_.v_row_bytes, first, to);
+      whole_block(places_.values(), p_.v, p_.v_strides, v_, p_.v_row_bytes, first, end, to);
     } else {
       edge_block<true>(places_.values(), p_.v, p_.v_strides, v_, p_.v_row_bytes, first, end, to);
     }
@@ -81,24 +81,31 @@ class TileCopy {
 
   // The tile's rows of q to shared_ + to; rows that do not exist become zeros.
   FMS_DEVICE void queries(uint32 to) const {
-    for_each_piece<Rows, Shape::rows>([&](int row, int chunk) {
+    using Place = CopyPlace<Shape, Rows>;
+    const Place& place = places_.keys;
+    for_each_row<Shape::rows, Place::row_step>(p_.q, p_.q_strides, place.row, [&](int row, const unsigned char* from) {
       const bool is_there = tile_.first_row + row < tile_.row_count;
-      copy_query_chunk(shared_ + to + Rows::offset(row, chunk), query_side_row(p_.q, p_.q_strides, is_there ? row : 0),
-                       chunk, is_there);
+#pragma unroll
+      for (int chunk = 0; chunk < Rows::chunks; chunk += Rows::unit_chunks) {
+        if (Rows::chunks % Rows::unit_chunks != 0 && place.chunk + chunk >= Rows::chunks) break;
+        copy_query_chunk(place.to + to + (row - place.row) * Rows::row_bytes + chunk * 16, from, place.chunk + chunk,
+                         is_there);
+      }
     });
   }
 
   // One warp's 16 rows of o.
   FMS_DEVICE void results() const {
-#pragma unroll 1
-    for (int i = 0; i < 16; i += ValueRows::unit_rows) {
-      const int row = tile_.row_warp() * 16 + i + ValueRows::unit_row(tile_.lane);
-      if (tile_.first_row + row >= tile_.row_count) continue;
-      auto* const to = const_cast<unsigned char*>(query_side_row(p_.o, p_.o_strides, row));
-#pragma unroll 1
-      for (int chunk = places_.values().chunk; chunk < ValueRows::chunks; chunk += ValueRows::unit_chunks)
-        store_chunk(to, chunk, load_shared(shared_ + ValueRows::offset(row, chunk)));
-    }
+    const int first = tile_.row_warp() * 16 + ValueRows::unit_row(tile_.lane);
+    for_each_row<16, ValueRows::unit_rows>(p_.o, p_.o_strides, first, [&](int row, const unsigned char* to) {
+      if (tile_.first_row + row >= tile_.row_count) return;
+#pragma unroll
+      for (int chunk = 0; chunk < ValueRows::chunks; chunk += ValueRows::unit_chunks) {
+        const int mine = places_.values().chunk + chunk;
+        if (ValueRows::chunks % ValueRows::unit_chunks != 0 && mine >= ValueRows::chunks) break;
+        store_chunk(const_cast<unsigned char*>(to), mine, load_shared(shared_ + ValueRows::offset(row, mine)));
+      }
+    });
   }
 
   // Calls f(row, chunk) for what this thread copies of a block of `Count` rows. For edges: little code is worth more
@@ -139,15 +146,18 @@ class TileCopy {
 
   template <class R>
   FMS_DEVICE void whole_block(const CopyPlace<Shape, R>& place, const void* base, const RowStrides& strides,
-                              const unsigned char* mine, int row_bytes, int first, uint32 to) const {
+                              const unsigned char* mine, int row_bytes, int first, int end, uint32 to) const {
+    const bool is_there = !Shape::copies_ahead || first < end;
 #pragma unroll
     for (int row = 0; row < Shape::keys; row += place.row_step) {
       if (!place.has_whole_steps && place.row + row >= Shape::keys) break;
-      const unsigned char* const from = chunk_of_mine(place, base, strides, mine, row_bytes, first + row);
+      // A page's number is read even so: of a key that the problem has.
+      const int key = Shape::is_paged && !is_there ? 0 : first + row;
+      const unsigned char* const from = chunk_of_mine(place, base, strides, mine, row_bytes, key);
 #pragma unroll
       for (int chunk = 0; chunk < R::chunks; chunk += R::unit_chunks)
         if (R::chunks % R::unit_chunks == 0 || place.chunk + chunk < R::chunks)
-          copy_async(place.to + to + row * R::row_bytes + chunk * 16, from + chunk * 16);
+          copy_async_or_zero(place.to + to + row * R::row_bytes + chunk * 16, from + chunk * 16, is_there);
     }
   }
 
@@ -155,13 +165,20 @@ class TileCopy {
   FMS_DEVICE void edge_block(const CopyPlace<Shape, R>& place, const void* base, const RowStrides& strides,
                              const unsigned char* mine, int row_bytes, int first, int end, uint32 to) const {
     if (!p_.is_aligned) {
-      for_each_piece<R, Shape::keys>([&](int row, int chunk) {
-        const bool is_there = first + row < end;
-        copy_elements<OfValues>(
-            shared_ + to + R::offset(row, chunk),
-            kv_row<Shape::is_paged>(p_, tile_.sequence, base, strides, tile_.kv_head, is_there ? first + row : 0),
-            chunk, is_there);
-      });
+#pragma unroll 1
+      for (int row = 0; place.row + row < Shape::keys; row += place.row_step) {
+        const bool is_there = first + place.row + row < end;
+        const unsigned char* from = mine;
+        if constexpr (Shape::is_paged) {
+          if (is_there) from = chunk_of_mine(place, base, strides, mine, row_bytes, first + row);
+        } else {
+          from += (first + row) * strides.row * 2;  // rows may be so far apart that row_bytes are not enough
+        }
+#pragma unroll 1
+        for (int chunk = 0; place.chunk + chunk < R::chunks; chunk += R::unit_chunks)
+          copy_elements<OfValues>(place.to + to + row * R::row_bytes + chunk * 16, from + chunk * 16,
+                                  place.chunk + chunk, is_there);
+      }
       return;
     }
     const int head_chunks = head_dim<OfValues>() / 8;
@@ -187,15 +204,15 @@ class TileCopy {
       const bool has_chunk = is_there && chunk < p_.head_dim / 8;
       copy_async_or_zero(to, has_chunk ? row + chunk * 16 : row, has_chunk);
     } else {
-      copy_elements<false>(to, row, chunk, is_there);
+      copy_elements<false>(to, row + chunk * 16, chunk, is_there);
     }
   }
   // Rows that do not begin at multiples of 16 bytes are read element by element.
   template <bool OfValues>
-  FMS_DEVICE void copy_elements(uint32 to, const unsigned char* row, int chunk, bool is_there) const {
+  FMS_DEVICE void copy_elements(uint32 to, const unsigned char* from, int chunk, bool is_there) const {
     const int there = is_there ? min(head_dim<OfValues>() - chunk * 8, 8) : 0;
     uint32 words[4] = {};
-    const auto* elements = reinterpret_cast<const unsigned short*>(row) + chunk * 8;
+    const auto* elements = reinterpret_cast<const unsigned short*>(from);
 #pragma unroll
     for (int i = 0; i < 8; ++i)
       if (i < there) words[i / 2] |= static_cast<uint32>(elements[i]) << (i % 2 * 16);
@@ -216,9 +233,29 @@ class TileCopy {
             static_cast<unsigned short>(words[i / 2] >> (i % 2 * 16));
   }
 
-  // A row of the tile, of q or o.
+  // Calls f(row, address) for `Count` rows of the tile, of q or o, from `first` on in steps of `Step`. Rows that do not
+  // exist come with some address. Where steps lead to the same head, addresses differ by a constant.
+  template <int Count, int Step, class F>
+  FMS_DEVICE void for_each_row(const void* base, const RowStrides& strides, int first, F f) const {
+    const unsigned char* row = query_side_row(base, strides, first);
+    const int queries = divide(Step, p_.by_group);
+    if (queries * p_.group == Step) {
+      const long long step_bytes = queries * strides.row * 2;
+#pragma unroll
+      for (int i = 0; i < Count; i += Step, row += step_bytes) {
+        if (Count % Step != 0 && first + i >= Count) break;
+        f(first + i, row);
+      }
+    } else {
+#pragma unroll 1
+      for (int i = first; i < first + Count; i += Step) {
+        if (Count % Step != 0 && i >= Count) break;
+        f(i, query_side_row(base, strides, i));
+      }
+    }
+  }
   FMS_DEVICE const unsigned char* query_side_row(const void* base, const RowStrides& strides, int row) const {
-    const int packed = tile_.first_row + row;
+    const int packed = min(tile_.first_row + row, tile_.row_count - 1);
     return row_at(base, strides, tile_.sequence.q_batch, tile_.head(p_, packed),
                   tile_.sequence.q_begin + tile_.query(p_, packed));
   }

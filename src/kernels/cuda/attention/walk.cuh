@@ -7,7 +7,15 @@
 //
 //           The next block is scored before this block's softmax, so that tensor cores and vector units both have work.
 //
-// Interior blocks, which every row of the tile sees whole, run in a loop of their own without masks and bounds.
+// Blocks that every row of the tile sees whole run in a loop of their own, without masks and bounds, from the first to
+// the last of them. An example, three blocks of which the third is masked:
+//
+//   begin       Q, K0, V0, K1 requested       score(0)
+//   step whole  V1, K2 requested              score(1)   softmax(0)   weigh(0)
+//   step edge   V2 requested                  score(2)   softmax(1)   weigh(1)        score(2) is masked
+//   step edge                                            softmax(2)   weigh(2)
+//
+// Were the third one whole too, the second step would be like the first, and the third only the end of one.
 #pragma once
 
 #include "kernels/cuda/atoms/async_copy.cuh"
@@ -28,8 +36,14 @@ class Walk {
   static constexpr int key_tiles = Shape::key_tiles, dim_tiles = Shape::dim_tiles;
   // In shared memory: two blocks of keys, then two of values.
   static constexpr uint32 values_begin = 2 * Shape::block_bytes;
-  static constexpr uint32 queries_begin =
-      Shape::keeps_queries ? 0 : 2 * (Shape::block_bytes + Shape::value_block_bytes);
+  static constexpr uint32 blocks_end = values_begin + 2 * Shape::value_block_bytes;
+  // Queries that move on to registers pass through the place of the second block of values, which is needed last, or
+  // of both.
+  static constexpr uint32 query_bytes = Shape::rows * Rows::row_bytes;
+  static constexpr uint32 queries_begin = !Shape::keeps_queries                     ? blocks_end
+                                          : values_begin + query_bytes > blocks_end ? values_begin
+                                                                                    : blocks_end - query_bytes;
+  static constexpr bool queries_pass_beside = queries_begin >= values_begin + Shape::value_block_bytes;
 
  public:
   FMS_DEVICE Walk(const typename Shape::Params& params, const TilePlace<Shape>& tile, uint32 shared)
@@ -46,22 +60,13 @@ class Walk {
 
   FMS_DEVICE void run(RowState<Shape>& state) {
     if (mine_.lo >= mine_.hi) return;
-    load_queries();
-    all_blocks(state);
+    Scores current;
+    typename RowState<Shape>::Tops tops;
+    begin(state, current, tops);
+    all_blocks(state, current, tops);
   }
 
  private:
-  FMS_DEVICE void load_queries() {
-    copy_.queries(queries_begin);
-    commit_copies();
-    if constexpr (Shape::keeps_queries) {
-      wait_for_copies<0>();
-      __syncthreads();
-#pragma unroll
-      for (int d = 0; d < Shape::dim / 16; ++d) load_query(q_[d], d);
-      __syncthreads();
-    }
-  }
   FMS_DEVICE void load_query(uint32 (&q)[4], int d) const {
     load_matrices(
         q, shared_ + queries_begin + Rows::offset(tile_.row_warp() * 16 + tile_.lane % 16, 2 * d + tile_.lane / 16));
@@ -142,6 +147,8 @@ class Walk {
 #pragma unroll
     for (int n = 0; n < key_tiles; n += 2) {
       if (!Whole && n * 8 >= there) break;
+      // Wide tiles: or the assembler loads so much of V at once that registers run out.
+      if (Whole && !Shape::looks_ahead && n == key_tiles / 2) __syncwarp();
       const float(&w)[key_tiles][4] = weights.s;
       const uint32 a[4] = {pack<T>(w[n][0], w[n][1]), pack<T>(w[n][2], w[n][3]), pack<T>(w[n + 1][0], w[n + 1][1]),
                            pack<T>(w[n + 1][2], w[n + 1][3])};
@@ -223,30 +230,76 @@ class Walk {
     return first >= whole_.lo && first + Shape::keys <= whole_.hi;
   }
 
-  FMS_DEVICE bool has_whole_values() const {
-    if constexpr (Shape::has_value_dim) {
-      return p_.value_dim == Shape::value_dim;
-    } else {
-      return true;
-    }
+  // Rows can be copied in chunks.
+  FMS_DEVICE bool has_whole_rows() const {
+    bool is_long = p_.head_dim == Shape::dim;
+    if constexpr (Shape::has_value_dim) is_long = is_long && p_.value_dim == Shape::value_dim;
+    return is_long && p_.is_aligned != 0;
   }
 
   // ---- all blocks --------------------------------------------------------------------------------------------------
 
+  // The first block's scores. Everything that can be under way meanwhile is.
+  FMS_DEVICE void begin(const RowState<Shape>& state, Scores& scores, typename RowState<Shape>::Tops& tops) {
+    const int first = mine_.lo, second = first + Shape::keys;
+    const bool is_there = Shape::copies_ahead && has_whole_rows() && second <= mine_.hi,
+               is_next_there = is_there && second + Shape::keys <= mine_.hi;
+    const auto copy_values = [&] {
+      if (is_there) {
+        copy_.template values<true>(first, mine_.hi, values_begin);
+      } else {
+        copy_.template values<false>(first, mine_.hi, values_begin);
+      }
+    };
+    copy_.queries(queries_begin);
+    if (is_there) {
+      copy_.template keys<true>(first, mine_.hi, 0);
+    } else {
+      copy_.template keys<false>(first, mine_.hi, 0);
+    }
+    commit_copies();
+    if constexpr (queries_pass_beside) copy_values();
+    if (is_next_there) {
+      copy_.template keys<true>(second, mine_.hi, Shape::block_bytes);
+    } else if (second < mine_.hi) {
+      copy_.template keys<false>(second, mine_.hi, Shape::block_bytes);
+    }
+    commit_copies();
+    wait_for_copies<1>();
+    __syncthreads();
+    if constexpr (Shape::keeps_queries) {
+#pragma unroll
+      for (int d = 0; d < Shape::dim / 16; ++d) load_query(q_[d], d);
+    }
+    if constexpr (!queries_pass_beside) {
+      __syncthreads();
+      copy_values();
+      commit_copies();
+    }
+    if (!Shape::is_modified && is_whole(first)) {
+      score<true>(scores, first, 0, [] {});
+    } else {
+      score<false>(scores, first, 0, [] {});
+      if constexpr (Shape::is_modified) rules().template modify<false>(scores, first);
+      if (!is_whole(first)) rules().mask(scores, first);
+    }
+    tops = state.tops_with(scores);
+  }
+
   // Scores the next block while the block from key `first` on is finished. That one stands at `stage`, the next at the
-  // other. Whole: so are this block and the next two; else there may be no block yet, or none after it.
+  // other. Whole: both are; else there may be none after it.
   template <bool Whole>
   FMS_DEVICE void step(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& next, Scores& current,
                        int first, uint32 stage) const {
     const uint32 other = Shape::block_bytes - stage;
     const int second = first + Shape::keys, third = second + Shape::keys;
-    const bool has_current = Whole || first >= mine_.lo, has_next = Whole || second < mine_.hi;
+    const bool has_next = Whole || second < mine_.hi;
     wait_for_copies<0>();
     [[maybe_unused]] bool has_wild_values = false;
     if constexpr (Whole) {
       __syncthreads();
     } else {
-      has_wild_values = __syncthreads_or(has_current && !is_whole(first) && my_values_are_wild(value_stage(stage)));
+      has_wild_values = __syncthreads_or(!is_whole(first) && my_values_are_wild(value_stage(stage)));
     }
     const auto copy_next = [&] {
       if (has_next) copy_.template values<Whole>(second, mine_.hi, values_begin + value_stage(other));
@@ -264,47 +317,67 @@ class Walk {
     };
     if constexpr (!Whole || !Shape::looks_ahead) copy_next();
     if constexpr (Shape::looks_ahead) score_next();
-    if (has_current) {
-      state.weigh_scores(current, tops, p_.scale_log2);
-      if constexpr (Whole) {
-        weigh<true>(state, current, first, value_stage(stage));
-      } else {
-        weigh_edge(state, rules(), current, first, value_stage(stage), has_wild_values);
-      }
+    state.weigh_scores(current, tops, p_.scale_log2);
+    if constexpr (Whole) {
+      weigh<true>(state, current, first, value_stage(stage));
+    } else {
+      weigh_edge(state, rules(), current, first, value_stage(stage), has_wild_values);
     }
     if constexpr (!Shape::looks_ahead) score_next();  // next is current then
     if (has_next) tops = state.tops_with(next);       // beside the last products
   }
 
-  FMS_DEVICE void all_blocks(RowState<Shape>& state) const {
-    // Every row sees these, and they can be copied in chunks.
-    const int whole_lo = whole_.lo;
-    const int whole_hi = p_.is_aligned != 0 && p_.head_dim == Shape::dim && has_whole_values() ? whole_.hi : 0;
-    Scores current;
+  FMS_DEVICE bool is_last_and_whole(int first) const {
+    return first + Shape::keys >= mine_.hi && is_whole(first);
+  }
+  FMS_DEVICE void finish_whole(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& current,
+                               int first, uint32 stage) const {
+    wait_for_copies<0>();
+    __syncthreads();
+    state.weigh_scores(current, tops, p_.scale_log2);
+    weigh<true>(state, current, first, value_stage(stage));
+  }
+
+  // Up to which block a step may take its two for whole: what is copied meanwhile is there in full, or not at all, and
+  // rows can be copied in chunks.
+  FMS_DEVICE int last_whole_step() const {
+    if (!has_whole_rows()) return -1;
+    const bool ends_whole = Shape::copies_ahead && (mine_.hi - mine_.lo) % Shape::keys == 0;
+    return (ends_whole ? whole_.hi : min(whole_.hi, mine_.hi - Shape::keys)) - 2 * Shape::keys;
+  }
+
+  FMS_DEVICE void all_blocks(RowState<Shape>& state, Scores& current, typename RowState<Shape>::Tops& tops) const {
     [[maybe_unused]] Scores ahead;
     Scores& next = Shape::looks_ahead ? ahead : current;
-    typename RowState<Shape>::Tops tops;
-    copy_.template keys<false>(mine_.lo, mine_.hi, 0);
-    commit_copies();
-    // The first step only scores.
-    uint32 stage = Shape::block_bytes;
-    for (int first = mine_.lo - Shape::keys; first < mine_.hi; first += Shape::keys) {
+    uint32 stage = 0;
+    for (int first = mine_.lo;;) {
       if constexpr (Shape::steps_in_pairs) {
         // So that scores need not move and stages are constants.
-        if (first >= whole_lo && stage == 0) {
-          for (; first + 4 * Shape::keys <= whole_hi; first += 2 * Shape::keys) {
+        if (stage == 0 && first >= whole_.lo) {
+          const int last_step = last_whole_step();
+          for (; first + Shape::keys <= last_step; first += 2 * Shape::keys) {
             step<true>(state, tops, next, current, first, 0);
             step<true>(state, tops, current, next, first + Shape::keys, Shape::block_bytes);
           }
+          if (first <= last_step) {
+            step<true>(state, tops, next, current, first, 0);
+            current = next;
+            first += Shape::keys;
+            stage = Shape::block_bytes;
+          }
         }
-      } else if (Shape::has_interior && first >= whole_lo) {
+      } else if (Shape::has_interior && first >= whole_.lo) {
+        const int last_step = last_whole_step();
 #pragma unroll 1
-        for (; first + 3 * Shape::keys <= whole_hi; first += Shape::keys, stage = Shape::block_bytes - stage) {
+        for (; first <= last_step; first += Shape::keys, stage = Shape::block_bytes - stage) {
           step<true>(state, tops, next, current, first, stage);
           if constexpr (Shape::looks_ahead) current = next;
         }
       }
+      if (is_last_and_whole(first)) return finish_whole(state, tops, current, first, stage);
       step<false>(state, tops, next, current, first, stage);
+      first += Shape::keys;
+      if (first >= mine_.hi) return;
       if constexpr (Shape::looks_ahead) current = next;
       stage = Shape::block_bytes - stage;
     }
