@@ -220,11 +220,21 @@ VGPU_FORWARD(cudaLibraryLoadFromFile,
               int* options, void** values, unsigned count),
              cuLibraryLoadFromFile(library, file, jit_options, jit_values, jit_count, options, values, count))
 VGPU_FORWARD(cudaLibraryUnload, (CUlibrary library), cuLibraryUnload(library))
-VGPU_FORWARD(cudaLibraryGetKernel, (CUkernel * kernel, CUlibrary library, const char* name),
-             cuLibraryGetKernel(kernel, library, name))
+VGPU_RUNTIME cudaError_t cudaLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+  return on_device([&] {
+    const CUresult result = cuLibraryGetKernel(kernel, library, name);
+    if (result == CUDA_SUCCESS) hand_out(*kernel);
+    return result;
+  });
+}
 VGPU_FORWARD(cudaLibraryGetKernelCount, (unsigned* count, CUlibrary library), cuLibraryGetKernelCount(count, library))
-VGPU_FORWARD(cudaLibraryEnumerateKernels, (CUkernel * kernels, unsigned count, CUlibrary library),
-             cuLibraryEnumerateKernels(kernels, count, library))
+VGPU_RUNTIME cudaError_t cudaLibraryEnumerateKernels(CUkernel* kernels, unsigned count, CUlibrary library) {
+  return on_device([&] {
+    const CUresult result = cuLibraryEnumerateKernels(kernels, count, library);
+    for (unsigned i = 0; result == CUDA_SUCCESS && i < count; ++i) hand_out(kernels[i]);
+    return result;
+  });
+}
 VGPU_FORWARD(cudaLibraryGetGlobal, (CUdeviceptr * address, std::size_t* bytes, CUlibrary library, const char* name),
              cuLibraryGetGlobal(address, bytes, library, name))
 VGPU_FORWARD(cudaLibraryGetManaged, (CUdeviceptr * address, std::size_t* bytes, CUlibrary library, const char* name),

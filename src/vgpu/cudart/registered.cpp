@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct Registry {
   std::vector<std::unique_ptr<Image>> images;
   std::map<const void*, Kernel> kernels;
   std::map<const void*, Global> globals;
+  std::set<const void*> handed_out;
 };
 Registry& registry() {
   static auto& all = *new Registry;
@@ -72,15 +74,25 @@ Image* as_image(void** handle) {
 cudaError_t find_kernel(const void* key, CUkernel& kernel) {
   const std::lock_guard lock(registry().mutex);
   const auto found = registry().kernels.find(key);
-  if (found == registry().kernels.end()) return cudaErrorInvalidDeviceFunction;
+  if (found == registry().kernels.end()) {
+    if (!registry().handed_out.contains(key)) return cudaErrorInvalidDeviceFunction;
+    kernel = static_cast<CUkernel>(const_cast<void*>(key));
+    return cudaSuccess;
+  }
   Kernel& known = found->second;
   if (known.handle == nullptr) {
     if (const cudaError_t error = load(*known.image); error != cudaSuccess) return error;
     const CUresult result = cuLibraryGetKernel(&known.handle, known.image->library, known.name.c_str());
     if (result != CUDA_SUCCESS) return result == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidDeviceFunction : result;
+    registry().handed_out.insert(known.handle);
   }
   kernel = known.handle;
   return cudaSuccess;
+}
+
+void hand_out(CUkernel kernel) {
+  const std::lock_guard lock(registry().mutex);
+  registry().handed_out.insert(kernel);
 }
 
 cudaError_t find_function(const void* key, CUfunction& function) {

@@ -12,10 +12,12 @@ struct Variable {
   std::size_t bytes = 0;
 };
 
-// `key` is the address of a kernel's host function, or a handle that the driver gave out itself (cudaLibraryGetKernel).
+// `key` is the address of a kernel's host function, or a handle that was handed out.
 [[nodiscard]] cudaError_t find_kernel(const void* key, CUkernel& kernel);
 // The same as the driver's launches and occupancy take it.
 [[nodiscard]] cudaError_t find_function(const void* key, CUfunction& function);
+// A kernel of a library that the program loaded itself: from now on its handle is a key.
+void hand_out(CUkernel kernel);
 [[nodiscard]] cudaError_t find_variable(const void* key, Variable& variable);
 
 }  // namespace flashmoe::vgpu::cudart

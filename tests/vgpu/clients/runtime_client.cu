@@ -181,6 +181,28 @@ void kernels() {
   WORKS(cudaLaunchKernelEx(&config, add_one<int>, numbers));
   WORKS(cudaMemcpy(seen, numbers, sizeof seen, cudaMemcpyDeviceToHost));
   HOLDS(seen[0] == 129 && seen[1] == 129);
+
+  // A kernel by its handle, and one of a library that the program loads itself.
+  const char* text = R"(
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry seven(.param .u64 out) {
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [out]; cvta.to.global.u64 %rd1, %rd1; st.global.u32 [%rd1], 7; ret;
+}
+)";
+  cudaKernel_t add = nullptr, seven = nullptr;
+  cudaLibrary_t library = nullptr;
+  WORKS(cudaGetKernel(&add, add_one<int>));
+  void* values[] = {&numbers};
+  WORKS(cudaLaunchKernel(reinterpret_cast<const void*>(add), dim3(1), dim3(2), values, 0, nullptr));
+  WORKS(cudaLibraryLoadData(&library, text, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  WORKS(cudaLibraryGetKernel(&seven, library, "seven"));
+  WORKS(cudaLaunchKernel(reinterpret_cast<const void*>(seven), dim3(1), dim3(1), values, 0, nullptr));
+  WORKS(cudaMemcpy(seen, numbers, sizeof seen, cudaMemcpyDeviceToHost));
+  HOLDS(seen[0] == 7 && seen[1] == 130);
+  WORKS(cudaLibraryUnload(library));
   WORKS(cudaFree(numbers));
 }
 
