@@ -24,8 +24,8 @@ namespace flashmoe::workflow {
 
 // Why a change touches what judges, by what it was and what it became, each as checked out: a judge's file or what the
 // compiler reads with it, what lies beside one that is outside of the project, rules of advice, how files are checked
-// out, or in cudadent.toml anything but the kernel's own (sources, flags, tunables, scratch, how it is launched). Empty:
-// it does not. Who may change both at once moves the goal with the ball.
+// out, or in cudadent.toml anything but the kernel's own (sources, flags, tunables, scratch, how it is launched).
+// Empty: it does not. Who may change both at once moves the goal with the ball.
 [[nodiscard]] std::string judging_change(const Project& before, const Project& after, const Snapshot& change);
 
 }  // namespace flashmoe::workflow
