@@ -11,6 +11,7 @@
 
 #include "support/json_text.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/text.hpp"
 #include "workflow/mcp/server.hpp"
 
 namespace {
@@ -59,8 +60,7 @@ void check(const std::string& line, std::multiset<std::string>& open) {
   }
   if (!message.contains("result") || !message["result"].contains("content")) return;
   for (const Json& content : message["result"]["content"]) {
-    if (content["type"] == "text" &&
-        content["text"].get_ref<const std::string&>().size() > most_text_tokens * bytes_per_token) {
+    if (content["type"] == "text" && most_tokens_of(content["text"].get_ref<const std::string&>()) > most_text_tokens) {
       violated("too long a text", line);
     }
   }
