@@ -23,6 +23,15 @@ DECODE = "(1, 32, 1, 128), (1, 8, 32768, 128), (1, 8, 32768, 128)"
 needs_virtual_gpu = pytest.mark.skipif(not VGPU.exists(), reason=f"{VGPU} is not built")
 
 
+def started(command: tuple[object, ...], settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, *map(str, command)], env={**os.environ, **settings}, capture_output=True, text=True
+    )
+    if NO_KERNELS in done.stderr:
+        pytest.skip("this wheel was built without a CUDA toolkit")
+    return done
+
+
 def run(*command: str, driver: Path = VGPU, log: str = "off") -> subprocess.CompletedProcess[str]:
     settings = {
         "FLASHMOE_SCIENCE_NO_TORCH": "1",
@@ -34,10 +43,7 @@ def run(*command: str, driver: Path = VGPU, log: str = "off") -> subprocess.Comp
         "VGPU_PTXAS": "off",  # registers are not looked at
         "PYTHONPATH": os.pathsep.join([str(HERE), str(ROOT / "tests/accuracy"), os.environ.get("PYTHONPATH", "")]),
     }
-    done = subprocess.run([sys.executable, *command], env={**os.environ, **settings}, capture_output=True, text=True)
-    if NO_KERNELS in done.stderr:
-        pytest.skip("this wheel was built without a CUDA toolkit")
-    return done
+    return started(command, settings)
 
 
 def plan(arguments: str, driver: Path = VGPU) -> subprocess.CompletedProcess[str]:
@@ -103,11 +109,7 @@ def run_torch(*command: object, preload: tuple[Path, ...] = (), **settings: str)
         "LD_PRELOAD": os.pathsep.join(map(str, first)),
         "VGPU_PTXAS": "off",
     }
-    done = subprocess.run(
-        [sys.executable, *map(str, command)], env={**os.environ, **settings}, capture_output=True, text=True
-    )
-    if NO_KERNELS in done.stderr:
-        pytest.skip("this wheel was built without a CUDA toolkit")
+    done = started(command, settings)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <utility>
 
 #include "support/text.hpp"
 
@@ -54,11 +53,7 @@ std::string visible(std::string_view text, std::size_t most_bytes) {
 
 std::string in_marks(std::string_view text, std::size_t most_bytes) {
   std::string inside = visible(text, most_bytes - std::min(most_bytes, open_mark.size() + close_mark.size()));
-  for (const auto& [mark, instead] : {std::pair{open_mark, "<<"}, std::pair{close_mark, ">>"}}) {
-    for (std::size_t at = inside.find(mark); at != std::string::npos; at = inside.find(mark, at)) {
-      inside.replace(at, mark.size(), instead);
-    }
-  }
+  inside = replaced_all(replaced_all(inside, open_mark, "<<"), close_mark, ">>");
   return std::string(open_mark) + inside + std::string(close_mark);
 }
 

@@ -51,6 +51,16 @@ namespace flashmoe {
   return quoted + "'";
 }
 
+// Every `from`, which is not empty, by `to`, in one pass from the left.
+[[nodiscard]] inline std::string replaced_all(std::string_view text, std::string_view from, std::string_view to) {
+  std::string result;
+  for (std::size_t at = text.find(from); at != std::string_view::npos; at = text.find(from)) {
+    result.append(text.substr(0, at)).append(to);
+    text.remove_prefix(at + from.size());
+  }
+  return result.append(text);
+}
+
 // ---- characters of UTF-8 --------------------------------------------------------------------------------------------
 
 // A byte inside of a character, not its first.

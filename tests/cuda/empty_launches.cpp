@@ -1,54 +1,41 @@
 // Launches of the CUDA runtime that do nothing, preloaded before a libcudart: what torch's own kernels cost on the
 // host. They are in its wheel as SASS, which the virtual GPU does not execute. Counterpart of counting_driver.cpp,
 // which is for ours.
-#include <cstddef>
-#include <cstdint>
+#include "vgpu/cudart/runtime_abi.hpp"
 
 namespace {
 
-constexpr int success = 0;
 std::int64_t launches = 0;
-
-struct Size {
-  unsigned x, y, z;
-};
-// The layout of cudaFuncAttributes: three sizes, then numbers of which the first is the largest block.
-struct KernelFacts {
-  std::size_t shared, constant, local;
-  int max_threads, rest[31];
-};
 
 }  // namespace
 
-#define FMS_EMPTY extern "C" __attribute__((visibility("default")))
-
-FMS_EMPTY int __cudaGetKernel(const void** kernel, const void* stub) {
+VGPU_RUNTIME cudaError_t __cudaGetKernel(const void** kernel, const void* stub) {
   *kernel = stub;
-  return success;
+  return cudaSuccess;
 }
-FMS_EMPTY int __cudaLaunchKernel(const void* /*kernel*/, Size /*grid*/, Size /*block*/, void** /*arguments*/,
-                                 std::size_t /*shared bytes*/, void* /*stream*/) {
+VGPU_RUNTIME cudaError_t __cudaLaunchKernel(const void* /*kernel*/, dim3 /*grid*/, dim3 /*block*/, void** /*arguments*/,
+                                            std::size_t /*shared bytes*/, void* /*stream*/) {
   ++launches;
-  return success;
+  return cudaSuccess;
 }
-FMS_EMPTY int cudaLaunchKernel(const void* /*stub*/, Size /*grid*/, Size /*block*/, void** /*arguments*/,
-                               std::size_t /*shared bytes*/, void* /*stream*/) {
+VGPU_RUNTIME cudaError_t cudaLaunchKernel(const void* /*stub*/, dim3 /*grid*/, dim3 /*block*/, void** /*arguments*/,
+                                          std::size_t /*shared bytes*/, void* /*stream*/) {
   ++launches;
-  return success;
+  return cudaSuccess;
 }
-FMS_EMPTY int cudaFuncSetAttribute(const void* /*stub*/, int /*attribute*/, int /*value*/) {
-  return success;
+VGPU_RUNTIME cudaError_t cudaFuncSetAttribute(const void* /*stub*/, int /*attribute*/, int /*value*/) {
+  return cudaSuccess;
 }
-FMS_EMPTY int cudaFuncGetAttributes(KernelFacts* facts, const void* /*stub*/) {
+VGPU_RUNTIME cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* facts, const void* /*stub*/) {
   *facts = {};
-  facts->max_threads = 1024;
-  return success;
+  facts->maxThreadsPerBlock = 1024;
+  return cudaSuccess;
 }
-FMS_EMPTY int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* /*stub*/, int /*threads*/,
-                                                            std::size_t /*shared bytes*/) {
+VGPU_RUNTIME cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* /*stub*/,
+                                                                       int /*threads*/, std::size_t /*shared bytes*/) {
   *blocks = 2;
-  return success;
+  return cudaSuccess;
 }
-FMS_EMPTY std::int64_t empty_launches() {
+VGPU_RUNTIME std::int64_t empty_launches() {
   return launches;
 }

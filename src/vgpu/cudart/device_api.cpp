@@ -1,6 +1,5 @@
 // Devices, versions, entry points of the driver.
 #include <array>
-#include <cstring>
 
 #include "vgpu/cudart/calls.hpp"
 

@@ -7,12 +7,10 @@
 #include <cstdlib>
 #include <memory>
 
+#include "support/text.hpp"
+
 namespace flashmoe::vgpu::ir {
 namespace {
-
-void erase_all(std::string& text, std::string_view what) {
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at)) text.erase(at, what.size());
-}
 
 // "f[abi:v1][abi:cw51c]" -> "f": numba writes version and types of a function there.
 void erase_tags(std::string& text) {
@@ -45,8 +43,7 @@ std::string readable_name(std::string_view symbol) {
   const std::unique_ptr<char, decltype(&std::free)> plain(
       abi::__cxa_demangle(std::string(symbol).c_str(), nullptr, nullptr, &status), &std::free);
   if (status != 0 || plain == nullptr) return std::string(symbol);
-  std::string text = plain.get();
-  erase_all(text, "(anonymous namespace)::");
+  std::string text = replaced_all(plain.get(), "(anonymous namespace)::", "");
   erase_tags(text);
   text = name_alone(text);
   // A unit that nvcc made up.

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/text.hpp"
 #include "workflow/compare/git.hpp"
 #include "workflow/gates/runnable.hpp"
 #include "workflow/journal/facts.hpp"
@@ -101,11 +102,8 @@ Result<std::unique_ptr<Worktree>> Worktree::make(const std::string& project, con
   return made;
 }
 
-std::string Worktree::outlasting(std::string text) const {
-  const std::string prefix = path_ + "/";
-  for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at))
-    text.erase(at, prefix.size());
-  return text;
+std::string Worktree::outlasting(const std::string& text) const {
+  return replaced_all(text, path_ + "/", "");
 }
 
 Worktree::~Worktree() {

@@ -26,7 +26,7 @@ class Worktree {
   // The kernel project inside the worktree.
   [[nodiscard]] const std::string& project_directory() const { return project_directory_; }
   // The text with its files named from the repository's root: the worktree will be gone when it is read.
-  [[nodiscard]] std::string outlasting(std::string text) const;
+  [[nodiscard]] std::string outlasting(const std::string& text) const;
 
  private:
   Worktree() = default;

@@ -10,6 +10,7 @@
 #include "support/clock.hpp"
 #include "support/process.hpp"
 #include "support/sha256.hpp"
+#include "support/text.hpp"
 #include "workflow/compile/cache.hpp"
 #include "workflow/compile/compile_error.hpp"
 #include "workflow/compile/compiler.hpp"
@@ -113,13 +114,6 @@ std::string precompiled_beside(const std::string& preprocessed, const std::strin
   return {};
 }
 
-// With -g the preprocessor writes down where it ran; the same sources are the same in any worktree.
-std::string without_directory(std::string text, const std::string& directory) {
-  for (std::size_t at = text.find(directory); at != std::string::npos; at = text.find(directory, at + 1))
-    text.replace(at, directory.size(), ".");
-  return text;
-}
-
 // Sources after preprocessing, with every macro that is defined: headers, -march=native and the compiler's own
 // features are all in there, so an equal hash means an equal result.
 Result<std::string> hash_build(const Plan& plan, const Project& project, const Callable& callable,
@@ -132,7 +126,7 @@ Result<std::string> hash_build(const Plan& plan, const Project& project, const C
     Command command = compiler_command(plan, project, options);
     for (const char* flag : {"-E", "-dD"}) command.argv.emplace_back(flag);
     command.argv.push_back(source);
-    auto ran = run_process(command, options.idle);
+    const auto ran = run_process(command, options.idle);
     if (!ran) return ran.error();
     if (!ran->ok()) return explain_compile_error(command, *ran, source, project.directory);
     if (const std::string found = precompiled_beside(ran->out, project.directory); !found.empty())
@@ -141,7 +135,8 @@ Result<std::string> hash_build(const Plan& plan, const Project& project, const C
                         .file = project.file,
                         .line = callable.line,
                         .code = codes::build_compile_failed};
-    everything += sha256_hex(without_directory(std::move(ran->out), project.directory)) + "\n";
+    // With -g the preprocessor writes down where it ran; the same sources are the same in any worktree.
+    everything += sha256_hex(replaced_all(ran->out, project.directory, ".")) + "\n";
   }
   return sha256_hex(everything);
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "support/text.hpp"
 #include "workflow/report/markup.hpp"
 #include "workflow/verdict/evidence.hpp"
 
@@ -22,11 +23,7 @@ std::string css_of(std::string_view word) {
 
 // In a narrow column an arrow would break after its hyphen.
 std::string with_whole_arrows(std::string_view text) {
-  constexpr std::string_view arrow = "-&gt;", whole = "<span class=\"arrow\">-&gt;</span>";
-  std::string html = markup_text(text);
-  for (std::size_t at = html.find(arrow); at != std::string::npos; at = html.find(arrow, at + whole.size()))
-    html.replace(at, arrow.size(), whole);
-  return html;
+  return replaced_all(markup_text(text), "-&gt;", "<span class=\"arrow\">-&gt;</span>");
 }
 
 }  // namespace

@@ -17,16 +17,9 @@ sys.path.append(sys.argv[1])  # after what torch brings itself
 import torch
 import triton
 import triton.language as tl
+from triton_kernels import add_kernel
 
 COUNT = 3000
-
-
-@triton.jit
-def add_kernel(x_ptr, y_ptr, out_ptr, count, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = offsets < count
-    total = tl.load(x_ptr + offsets, mask=inside) + tl.load(y_ptr + offsets, mask=inside)
-    tl.store(out_ptr + offsets, total, mask=inside)
 
 
 @triton.jit

@@ -13,6 +13,7 @@ import numpy as np
 import triton
 import triton.language as tl
 from cuda.bindings import driver
+from triton_kernels import add_kernel
 
 
 def checked(answer: tuple) -> object:
@@ -42,14 +43,6 @@ class DeviceArray:
 
     def free(self) -> None:
         checked(driver.cuMemFree(self.address))
-
-
-@triton.jit
-def add_kernel(x_ptr, y_ptr, out_ptr, count, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = offsets < count
-    total = tl.load(x_ptr + offsets, mask=inside) + tl.load(y_ptr + offsets, mask=inside)
-    tl.store(out_ptr + offsets, total, mask=inside)
 
 
 @triton.jit
