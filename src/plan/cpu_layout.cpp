@@ -61,6 +61,13 @@ void lay_out_gemv(const fms_attention_plan& plan, Arena& arena, CpuLayout& layou
   layout.key_hi = arena.take(plan.q_tile, sizeof(int32_t));
   layout.scores = arena.take(plan.q_tile * plan.kv_tile, sizeof(float));
   layout.k = arena.take(std::max(layout.padded_dim, layout.padded_value_dim), sizeof(float));
+  if (plan.cpu_isa != FMS_ISA_AMX) return;
+  const auto bytes = static_cast<std::size_t>(2 * amx_parts(p.dtype));  // of a value in bf16 parts
+  layout.query_tiles = arena.take(amx_few_rows * layout.padded_dim, bytes);
+  layout.key_tiles = arena.take(plan.kv_tile * layout.padded_dim, bytes);
+  layout.v = arena.take(plan.kv_tile * layout.padded_value_dim, bytes);
+  layout.weights = arena.take(amx_few_rows * plan.kv_tile, bytes);
+  layout.products = arena.take(amx_few_rows * plan.kv_tile, sizeof(float));
 }
 
 }  // namespace

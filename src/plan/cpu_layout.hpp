@@ -13,6 +13,7 @@ namespace flashmoe::plan {
 
 inline constexpr int64_t amx_chunk_keys = 32;  // keys of one packed chunk: the depth of one bf16 tile product
 inline constexpr int64_t amx_tile_bytes = 1024;
+inline constexpr int64_t amx_few_rows = 16;  // query rows of one tile: what the GEMV family on tiles has room for
 inline constexpr int32_t max_forced_q_tile = 4096;
 
 inline constexpr int64_t round_up(int64_t value, int64_t step) {
@@ -50,10 +51,13 @@ struct CpuLayout {
   std::size_t key_lo = 0;  // lanes int32 per subtile: visible keys are [key_lo, key_hi)
   std::size_t key_hi = 0;
   std::size_t scores = 0;
-  std::size_t weights = 0;  // AMX: bf16 tiles of P
-  std::size_t k = 0;        // TILE: fp32 copy of a key block; GEMV: one zero-padded row
-  std::size_t v = 0;
-  std::size_t pack = 0;  // AMX: packed keys and values, then what is known of each chunk
+  std::size_t weights = 0;      // AMX: bf16 tiles of P
+  std::size_t k = 0;            // TILE: fp32 copy of a key block; GEMV: one zero-padded row
+  std::size_t v = 0;            // GEMV on tiles: packed values of a block
+  std::size_t query_tiles = 0;  // GEMV on tiles: Q, packed
+  std::size_t key_tiles = 0;    // ... keys of a block that cannot be read where they are
+  std::size_t products = 0;     // ... what tiles have computed
+  std::size_t pack = 0;         // AMX: packed keys and values, then what is known of each chunk
   std::size_t thread_bytes = 0;
 
   int64_t padded_dim = 0;        // of queries and keys

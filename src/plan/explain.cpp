@@ -88,10 +88,9 @@ void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {
       text.add("Nothing to compute: batch or q_len is 0.\n");
       break;
     case FMS_KERNEL_GEMV:
-      text.add("Kernel: %s gemv, because only %" PRId64
-               " query row%s share%s a kv head: reading K and V once as vectors "
-               "is bound by memory, and tiles would idle.\n",
-               cpu_isa_names[plan.cpu_isa], rows, rows == 1 ? "" : "s", rows == 1 ? "s" : "");
+      text.add("Kernel: %s gemv, because only %" PRId64 " query row%s share%s a kv head: K and V are read once%s.\n",
+               cpu_isa_names[plan.cpu_isa], rows, rows == 1 ? "" : "s", rows == 1 ? "s" : "",
+               plan.cpu_isa == FMS_ISA_AMX ? ", by tiles that take all the rows" : " as vectors, and tiles would idle");
       break;
     case FMS_KERNEL_AMX:
       text.add("Kernel: amx tiles, %s.\n",

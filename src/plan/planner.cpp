@@ -44,8 +44,9 @@ void choose_kernel(const DeviceCaps& caps, int64_t rows, fms_attention_plan& pla
     plan.cpu_isa = FMS_ISA_AVX512;
     plan.family = FMS_KERNEL_TILE;
   }
-  if (rows <= cpu_tile_policy(plan.cpu_isa).gemv_max_rows) {
-    plan.cpu_isa = std::min(plan.cpu_isa, FMS_ISA_AVX512);
+  const CpuTilePolicy& chosen = cpu_tile_policy(plan.cpu_isa);
+  if (rows <= chosen.gemv_max_rows) {
+    if (rows < chosen.gemv_isa_rows) plan.cpu_isa = FMS_ISA_AVX512;
     plan.family = FMS_KERNEL_GEMV;
   }
 }

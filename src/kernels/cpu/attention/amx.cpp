@@ -1,3 +1,4 @@
+#include "kernels/cpu/attention/amx_few_rows.hpp"
 #include "kernels/cpu/attention/amx_kernel.hpp"
 #include "kernels/cpu/attention/entry.hpp"
 
@@ -11,17 +12,19 @@ namespace flashmoe::cpu {
 
 namespace {
 
-// fp32 has no AMX kernel: the planner takes the AVX-512 one.
+// fp32 has no AMX kernels: the planner takes the AVX-512 ones.
+template <template <class> class Kernel, fms_kernel_family Family>
 void run_amx(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace) {
   const int threads = plan.problem.dtype == FMS_BF16
-                          ? run_items<Avx512, Bf16, AmxKernel<Bf16>, TileScope>(plan, args, workspace)
-                          : run_items<Avx512, Half, AmxKernel<Half>, TileScope>(plan, args, workspace);
-  report(plan, args, FMS_ISA_AMX, FMS_KERNEL_AMX, threads);
+                          ? run_items<Avx512, Bf16, Kernel<Bf16>, TileScope>(plan, args, workspace)
+                          : run_items<Avx512, Half, Kernel<Half>, TileScope>(plan, args, workspace);
+  report(plan, args, FMS_ISA_AMX, Family, threads);
 }
 
 }  // namespace
 
-// Everything but the tile kernel is the AVX-512 level's: the planner asks for it there.
-constexpr KernelTable amx_kernels{nullptr, nullptr, run_amx, nullptr, nullptr};
+// Everything else is the AVX-512 level's: the planner asks for it there.
+constexpr KernelTable amx_kernels{nullptr, run_amx<AmxFewRowsKernel, FMS_KERNEL_GEMV>,
+                                  run_amx<AmxKernel, FMS_KERNEL_AMX>, nullptr, nullptr};
 
 }  // namespace flashmoe::cpu

@@ -302,7 +302,8 @@ class AmxKernel {
     for (int64_t c = first_chunk; c < first_chunk + step.chunks(); ++c) {
       if ((packed_flags_[packed_.slot(c)] & values_non_finite) == 0) continue;
       add_non_finite<V>(v_rows<T>(h), plan_.problem.value_dim, larger(step.keys.lo, c * chunk_keys),
-                        smaller(step.keys.hi, (c + 1) * chunk_keys), key_lo, key_hi, lanes, outputs(t.index));
+                        smaller(step.keys.hi, (c + 1) * chunk_keys), key_lo, key_hi, lanes,
+                        [&](int64_t d, int64_t lane) -> float& { return outputs(t.index)[d * lanes + lane]; });
     }
   }
 
@@ -314,24 +315,13 @@ class AmxKernel {
     const int64_t dim = plan_.problem.head_dim;
     for (int64_t j = 0; j < smaller(chunk_keys, h.kv_len - first_key); ++j) {
       const T* k = keys[first_key + j];
-      const bool key_is_finite = dot(k, nullptr, dim) == 0.0F;
+      const bool key_is_finite = fp32_dot<T>(k, nullptr, dim) == 0.0F;
       for (int64_t row = t.first_row; row < t.last_row; ++row) {
         const T* q = q_row<T>(h, row);
-        if (key_is_finite && dot(q, nullptr, dim) == 0.0F) continue;
-        scores[j * lanes + row - t.first_row] = dot(k, q, dim) * scale_.q_factor;
+        if (key_is_finite && fp32_dot<T>(q, nullptr, dim) == 0.0F) continue;
+        scores[j * lanes + row - t.first_row] = fp32_dot(k, q, dim) * scale_.q_factor;
       }
     }
-  }
-
-  // In fp32; with null for b, against zeros: 0 exactly when a is finite, else NaN.
-  static float dot(const T* a, const T* b, int64_t dim) {
-    F sum = V::zero();
-    for (int64_t d = 0; d < dim; d += V::width) {
-      const auto n = static_cast<int>(smaller<int64_t>(V::width, dim - d));
-      const auto load = [&](const T* p) { return n == V::width ? V::load_as(p + d) : V::load_as(p + d, n); };
-      sum = V::fma(load(a), b == nullptr ? V::zero() : load(b), sum);
-    }
-    return V::sum(sum);
   }
 
   // A row that has seen no finite score has no maximum to go by.

@@ -166,6 +166,26 @@ inline RowWatch<T> pack_queries(const T* const (&rows)[16], int64_t dim, int64_t
   return watch;
 }
 
+// In fp32, from the values themselves; with null for b, against zeros: 0 exactly when a is finite, else NaN.
+template <class T>
+inline float fp32_dot(const T* a, const T* b, int64_t dim) {
+  using V = Avx512;
+  V::F sum = V::zero();
+  for (int64_t d = 0; d < dim; d += V::width) {
+    const auto n = static_cast<int>(smaller<int64_t>(V::width, dim - d));
+    const auto load = [&](const T* p) { return n == V::width ? V::load_as(p + d) : V::load_as(p + d, n); };
+    sum = V::fma(load(a), b == nullptr ? V::zero() : load(b), sum);
+  }
+  return V::sum(sum);
+}
+
+// Values that are not finite become 0.
+template <class T>
+inline __m512i finite_values(__m512i raw) {
+  const __mmask32 finite = _mm512_cmplt_epu16_mask(magnitude_of(raw), _mm512_set1_epi16(first_non_finite<T>));
+  return _mm512_maskz_mov_epi16(finite, raw);
+}
+
 // What a packed chunk holds besides finite values.
 enum ChunkFlag : uint8_t { keys_non_finite = 1, values_non_finite = 2 };
 
@@ -240,11 +260,7 @@ class ChunkPacker {
           const T* row = rows[2 * r + i];
           x[i] = row == nullptr ? _mm512_setzero_si512() : load_raw(row + c * 32, value_dim_ - c * 32);
           watch.see(x[i]);
-          if constexpr (Clean) {
-            const __mmask32 finite =
-                _mm512_cmplt_epu16_mask(magnitude_of(x[i]), _mm512_set1_epi16(first_non_finite<T>));
-            x[i] = _mm512_maskz_mov_epi16(finite, x[i]);
-          }
+          if constexpr (Clean) x[i] = finite_values<T>(x[i]);
         }
         low[r] = _mm512_permutex2var_epi16(x[0], low_dims, x[1]);
         high[r] = _mm512_permutex2var_epi16(x[0], high_dims, x[1]);

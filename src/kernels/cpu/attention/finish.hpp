@@ -169,17 +169,18 @@ inline void combine_splits(const fms_attention_plan& plan, const fms_attention_a
 }
 
 // A non-finite V of a key that some row of a tile does not see must not reach that row as 0 * inf = NaN. The tile
-// kernels therefore multiply with a copy in which such values are 0, and this adds them to the rows that do see them.
-template <class V, class T>
+// kernels therefore multiply with a copy in which such values are 0, and this adds them to the rows that do see them:
+// o(d, lane) is where a row's result is.
+template <class V, class T, class Output>
 inline void add_non_finite(const KvRows<T>& values, int64_t dim, int64_t first_key, int64_t last_key,
-                           const int32_t* key_lo, const int32_t* key_hi, int64_t lanes, float* o) {
+                           const int32_t* key_lo, const int32_t* key_hi, int64_t lanes, Output&& o) {
   for (int64_t j = first_key; j < last_key; ++j) {
     for (int64_t d = 0; d < dim; ++d) {
       float value[V::width];
       V::store(value, V::load_as(values[j] + d, 1));
       if (std::fabs(value[0]) < __builtin_inff()) continue;
       for (int64_t lane = 0; lane < lanes; ++lane) {
-        if (key_lo[lane] <= j && j < key_hi[lane]) o[d * lanes + lane] += value[0];
+        if (key_lo[lane] <= j && j < key_hi[lane]) o(d, lane) += value[0];
       }
     }
   }

@@ -45,7 +45,7 @@ class GemvKernel {
     for (int64_t r = 0; r < rows_; ++r) end_row(h, first_row + r, r, split);
   }
 
- private:
+ protected:
   template <class E>
   E* at(std::size_t offset, int64_t index) const {
     return reinterpret_cast<E*>(mine_ + offset) + index;

@@ -196,7 +196,8 @@ class TileKernel {
     for (int i = 0; i < vectors; ++i) state.row_sum[i] = V::add(state.row_sum[i], block_sum[i]);
     accumulate(scores, v, n, o);
     if (values_non_finite_) {
-      add_non_finite<V>(v_rows<T>(h), plan_.problem.value_dim, keys.lo, keys.hi, key_lo, key_hi, lanes, o);
+      add_non_finite<V>(v_rows<T>(h), plan_.problem.value_dim, keys.lo, keys.hi, key_lo, key_hi, lanes,
+                        [&](int64_t d, int64_t lane) -> float& { return o[d * lanes + lane]; });
     }
     for (int i = 0; i < vectors; ++i) {
       V::store(at<float>(layout_.row_max, t * lanes + i * V::width), state.row_max[i]);
