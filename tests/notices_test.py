@@ -19,7 +19,7 @@ OWNERS = {
     r"nlohmann/.*": "JSON for Modern C++",
     r"toml\+\+/.*": "toml++",
     r"CLI/.*": "CLI11",
-    r"zstd\.h": "Zstandard",
+    r"zstd(_errors)?\.h": "Zstandard",
     r"lz4\.h": "LZ4",
     r"(torch|ATen)/.*": "PyTorch",
     r"Python\.h": "CPython",

@@ -182,7 +182,7 @@ const char* fms_version(void) {
 }
 
 size_t fms_cuda_images(int32_t* architectures, size_t capacity) {
-  if (flashmoe::cuda::images().empty()) return 0;
+  if (flashmoe::cuda::packed_images().empty()) return 0;
   size_t count = 0;
   const auto tell = [&](int architecture) {
     if (count < capacity && architectures != nullptr) architectures[count] = architecture;

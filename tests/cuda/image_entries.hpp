@@ -13,9 +13,9 @@ namespace flashmoe::testing {
 
 // Of its fatbin; none: the library has no such kernel.
 inline std::vector<FatbinEntry> image_entries(const std::string& kernel) {
-  for (const cuda::Image& image : cuda::images()) {
-    if (kernel != image.kernel) continue;
-    auto entries = read_fatbin(std::as_bytes(std::span(image.begin, image.end)));
+  for (const cuda::PackedImage& packed : cuda::packed_images()) {
+    if (kernel != packed.kernel) continue;
+    auto entries = read_fatbin(std::as_bytes(cuda::unpacked(packed).fatbin));
     if (!entries) throw std::runtime_error(kernel + ": " + entries.error().to_string());
     return std::move(*entries);
   }

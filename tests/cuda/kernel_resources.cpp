@@ -1,12 +1,13 @@
 // What ptxas made of every kernel in the library, for every architecture it was built for.
 //
 //   kernel_resources [--json | --markdown]
+//   kernel_resources LIBRARY        the same, and how large the library is
 //
 // Exit code 1 when a kernel spills or uses local memory, or when an instance of the list has no image: nothing that is
-// shipped may.
+// shipped may. And when the library is too large for what it is.
 #include <fmt/format.h>
 
-#include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -98,7 +99,9 @@ void print_json(const std::vector<Row>& rows) {
   std::cout << all.dump(1) << '\n';
 }
 
-int run(const char* format) {
+constexpr std::uintmax_t most_library_bytes = 25'000'000;
+
+int run(const std::string& what) {
   std::vector<Row> rows;
   int complaints = 0;
   const auto complain = [&](const std::string& text) {
@@ -124,7 +127,12 @@ int run(const char* format) {
     if (!has_ptx) complain(shipped.name + ": the library should have it, and has no PTX of it");
   }
   if (rows.empty()) complain("the library has no cubin: it was built with no architecture or without a CUDA toolkit");
-  if (std::strcmp(format, "--json") == 0) {
+  if (!what.starts_with("--")) {
+    const std::uintmax_t bytes = std::filesystem::file_size(what);
+    std::cerr << fmt::format("{} bytes: {}\n", bytes, what);
+    if (bytes > most_library_bytes) complain(fmt::format("the library is larger than {} bytes", most_library_bytes));
+  }
+  if (what == "--json") {
     print_json(rows);
   } else {
     print_markdown(rows);
@@ -140,10 +148,10 @@ int run(const char* format) {
 }  // namespace flashmoe
 
 int main(int argc, char** argv) {
-  const char* const format = argc > 1 ? argv[1] : "--markdown";
-  if (argc > 2 || (std::strcmp(format, "--json") != 0 && std::strcmp(format, "--markdown") != 0)) {
-    std::cerr << "usage: kernel_resources [--json | --markdown]\n";
+  const std::string what = argc > 1 ? argv[1] : "--markdown";
+  if (argc > 2 || (what.starts_with("--") && what != "--json" && what != "--markdown")) {
+    std::cerr << "usage: kernel_resources [--json | --markdown | LIBRARY]\n";
     return 2;
   }
-  return flashmoe::run(format);
+  return flashmoe::run(what);
 }

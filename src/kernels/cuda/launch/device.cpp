@@ -75,7 +75,7 @@ Device::Kernels& Device::kernels_of(const runtime::Driver& driver, int ordinal) 
 }
 
 fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error* error) {
-  if (images().empty()) {
+  if (packed_images().empty()) {
     return fail(
         error, FMS_NOT_SUPPORTED, "options.device_kind",
         "this build has no CUDA kernels: it was made on a machine without a CUDA toolkit; allowed: FMS_DEVICE_CPU");

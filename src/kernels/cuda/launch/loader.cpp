@@ -140,15 +140,17 @@ std::optional<Loader::Refusal> Loader::attempt(const void* image, const Entry& e
 std::optional<Loader::Refusal> Loader::try_shipped(const Entry& entry, LoadedKernel& loaded) const {
   std::optional<Refusal> refusal = Refusal{runtime::cuda::no_binary_for_gpu, entry.name + " in the library"};
   const bool knows_cubins = driver_->version() / 1000 >= image_toolkit() / 1000;
-  for (const Image& image : images()) {
-    if (entry.name != image.kernel) continue;
+  for (const PackedImage& packed : packed_images()) {
+    if (entry.name != packed.kernel) continue;
+    const Image image = unpacked(packed);
+    if (image.ptx.empty()) return Refusal{runtime::cuda::no_binary_for_gpu, "unpacking " + entry.name};
     if (knows_cubins) {
-      refusal = attempt(image.begin, entry, loaded);
-      if (!refusal) loaded.image = {FMS_IMAGE_FATBIN, {image.begin, image.end}};
+      refusal = attempt(image.fatbin.data(), entry, loaded);
+      if (!refusal) loaded.image = {FMS_IMAGE_FATBIN, image.fatbin};
     }
     if (refusal && another_image_may_help(refusal->code)) {
-      refusal = attempt(image.ptx_begin, entry, loaded);
-      if (!refusal) loaded.image = {FMS_IMAGE_PTX, {image.ptx_begin, image.ptx_end}};
+      refusal = attempt(image.ptx.data(), entry, loaded);
+      if (!refusal) loaded.image = {FMS_IMAGE_PTX, image.ptx};
     }
   }
   return refusal;
