@@ -67,6 +67,7 @@ void lay_out_gemv(const fms_attention_plan& plan, Arena& arena, CpuLayout& layou
   layout.key_tiles = arena.take(plan.kv_tile * layout.padded_dim, bytes);
   layout.v = arena.take(plan.kv_tile * layout.padded_value_dim, bytes);
   layout.weights = arena.take(amx_few_rows * plan.kv_tile, bytes);
+  layout.row_sums = arena.take(amx_few_rows * 16, sizeof(float));
   layout.products = arena.take(amx_few_rows * plan.kv_tile, sizeof(float));
 }
 

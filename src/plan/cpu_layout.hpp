@@ -13,6 +13,7 @@ namespace flashmoe::plan {
 
 inline constexpr int64_t amx_chunk_keys = 32;  // keys of one packed chunk: the depth of one bf16 tile product
 inline constexpr int64_t amx_tile_bytes = 1024;
+inline constexpr int32_t gemv_kv_tile = 64;
 inline constexpr int64_t amx_few_rows = 16;  // query rows of one tile: what the GEMV family on tiles has room for
 inline constexpr int32_t max_forced_q_tile = 4096;
 
@@ -57,6 +58,7 @@ struct CpuLayout {
   std::size_t query_tiles = 0;  // GEMV on tiles: Q, packed
   std::size_t key_tiles = 0;    // ... keys of a block that cannot be read where they are
   std::size_t products = 0;     // ... what tiles have computed
+  std::size_t row_sums = 0;     // ... a row's sum, in parts
   std::size_t pack = 0;         // AMX: packed keys and values, then what is known of each chunk
   std::size_t thread_bytes = 0;
 

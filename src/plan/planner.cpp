@@ -12,8 +12,6 @@
 namespace flashmoe::plan {
 namespace {
 
-constexpr int32_t gemv_kv_tile = 64;
-
 fms_status check_options(const fms_plan_options& options, fms_error* error) {
   if (options.struct_size != sizeof options) {
     return fail(error, FMS_INVALID_ARGUMENT, "options.struct_size", "options.struct_size is %u; allowed: %zu",
@@ -46,7 +44,8 @@ void choose_kernel(const DeviceCaps& caps, int64_t rows, fms_attention_plan& pla
   }
   const CpuTilePolicy& chosen = cpu_tile_policy(plan.cpu_isa);
   if (rows <= chosen.gemv_max_rows) {
-    if (rows < chosen.gemv_isa_rows) plan.cpu_isa = FMS_ISA_AVX512;
+    const int32_t isa_rows = p.dtype == FMS_F16 ? chosen.gemv_isa_rows_f16 : chosen.gemv_isa_rows_bf16;
+    if (rows < isa_rows) plan.cpu_isa = FMS_ISA_AVX512;
     plan.family = FMS_KERNEL_GEMV;
   }
 }

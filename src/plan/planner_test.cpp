@@ -47,6 +47,20 @@ TEST(Planner, DecodeReadsKeysOnceAsVectors) {
   EXPECT_NE(explained(plan).find("gemv"), std::string::npos);
 }
 
+TEST(Planner, GroupsAreDecodedOnTilesFromWhereThatIsFaster) {
+  const auto isa_of = [](fms_dtype dtype, int64_t group) {
+    const auto plan = plan_for(problem(dtype, 1, 8 * group, 8, 1, 4096, 128), FMS_ISA_AMX, 2);
+    EXPECT_EQ(plan.family, FMS_KERNEL_GEMV) << group;
+    return plan.cpu_isa;
+  };
+  EXPECT_EQ(isa_of(FMS_BF16, 2), FMS_ISA_AVX512);
+  EXPECT_EQ(isa_of(FMS_BF16, 4), FMS_ISA_AMX);
+  EXPECT_EQ(isa_of(FMS_F16, 4), FMS_ISA_AVX512) << "two parts, both of which have to be packed";
+  EXPECT_EQ(isa_of(FMS_F16, 8), FMS_ISA_AMX);
+  EXPECT_EQ(isa_of(FMS_BF16, 16), FMS_ISA_AMX);
+  EXPECT_EQ(plan_for(problem(FMS_BF16, 1, 17, 1, 1, 4096, 128), FMS_ISA_AMX, 2).family, FMS_KERNEL_AMX);
+}
+
 TEST(Planner, FewItemsAndManyKeysAreSplit) {
   const auto plan = plan_for(problem(FMS_BF16, 1, 4, 1, 1, 32768, 128), FMS_ISA_AMX, 8);
   EXPECT_EQ(plan.kv_splits, 8);

@@ -14,17 +14,17 @@ struct CpuTilePolicy {
   int32_t kv_tile;        // keys per step: between steps the accumulators go through memory
   int32_t max_q_tile;     // rows per work item: more re-use of each packed key, more state in L2
   int32_t gemv_max_rows;  // up to this many rows per kv head, reading K and V once as vectors is faster than tiles
-  int32_t gemv_isa_rows;  // from this many on, that is done at this level; below at the one before
-  float ns_per_score_64;  // one score at head_dim 64, for deciding how many threads pay off
+  int32_t gemv_isa_rows_bf16, gemv_isa_rows_f16;  // from this many on, this level does that; below, the one before
+  float ns_per_score_64;                          // one score at head_dim 64, for deciding how many threads pay off
   const char* chosen_by;
 };
 
 // The kernels assert that `lanes` is what they have registers for.
 inline constexpr CpuTilePolicy cpu_tile_policies[] = {
-    {FMS_ISA_SCALAR, FMS_KERNEL_TILE, 8, 64, 64, 3, 1, 30.0F, "bench, 2-core Emerald Rapids class VM"},
-    {FMS_ISA_AVX2, FMS_KERNEL_TILE, 16, 64, 192, 8, 1, 3.0F, "bench, 2-core Emerald Rapids class VM"},
-    {FMS_ISA_AVX512, FMS_KERNEL_TILE, 48, 64, 192, 12, 1, 1.5F, "bench, 2-core Emerald Rapids class VM"},
-    {FMS_ISA_AMX, FMS_KERNEL_AMX, 32, 512, 256, 16, 4, 1.2F, "bench, 2-core Emerald Rapids class VM"},
+    {FMS_ISA_SCALAR, FMS_KERNEL_TILE, 8, 64, 64, 3, 1, 1, 30.0F, "bench, 2-core Emerald Rapids class VM"},
+    {FMS_ISA_AVX2, FMS_KERNEL_TILE, 16, 64, 192, 8, 1, 1, 3.0F, "bench, 2-core Emerald Rapids class VM"},
+    {FMS_ISA_AVX512, FMS_KERNEL_TILE, 48, 64, 192, 12, 1, 1, 1.5F, "bench, 2-core Emerald Rapids class VM"},
+    {FMS_ISA_AMX, FMS_KERNEL_AMX, 32, 512, 256, 16, 3, 7, 1.2F, "bench, 2-core Emerald Rapids class VM"},
 };
 
 // Opening a parallel region with a warm pool costs one to two microseconds; a thread should bring at least this much.

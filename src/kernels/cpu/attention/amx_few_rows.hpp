@@ -28,9 +28,11 @@ template <class T>
 class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   using Base = GemvKernel<Avx512, T>;
   using V = Avx512;
+  using F = typename V::F;
   static constexpr int parts = amx_parts_of<T>;
   static constexpr int64_t most_rows = plan::amx_few_rows;
-  static constexpr int64_t block_keys = 64, chunk_keys = plan::amx_chunk_keys, tile_bytes = plan::amx_tile_bytes;
+  static constexpr int64_t block_keys = Base::block_keys, chunk_keys = plan::amx_chunk_keys,
+                           tile_bytes = plan::amx_tile_bytes;
 
  public:
   AmxFewRowsKernel(const fms_attention_plan& plan, const plan::CpuLayout& layout, std::byte* workspace, int64_t thread)
@@ -41,23 +43,27 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
     const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, this->plan_.kv_splits);
     this->rows_ = last_row - first_row;
-    for (int64_t r = 0; r < this->rows_; ++r) this->begin_row(h, first_row + r, r);
+    for (int64_t r = 0; r < this->rows_; ++r) {
+      this->begin_row(h, first_row + r, r);
+      _mm512_store_ps(row_sums(r), V::zero());
+    }
     pack_queries_of(h, first_row);
-    std::memset(weight_tiles(0, 0), 0, static_cast<std::size_t>(parts * 2 * tile_bytes));
+    std::memset(weight_tile(0, 0), 0, static_cast<std::size_t>(parts * 2 * tile_bytes));
+    this->first_block(h, keys);
     for (int64_t j = keys.lo; j < keys.hi; j += block_keys) {
       const KeyRange block{j, smaller<int64_t>(j + block_keys, keys.hi)};
+      this->find_block(h, block, keys.hi);
       if (!score(h, block)) rescore(h, first_row, block);
       if (modifies_scores(this->plan_.problem)) {
         for (int64_t r = 0; r < this->rows_; ++r) this->modify_row(h, first_row + r, r, block);
       }
-      for (int64_t r = 0; r < this->rows_; ++r) this->softmax_row(r, block);
-      const bool is_finite = pack_values_of<false>(h, block, keys.hi);
-      if (!is_finite) pack_values_of<true>(h, block, keys.hi);
-      pack_weights(block);
-      accumulate(chunks_of(block));
-      if (!is_finite) add_non_finite_values(h, block);
+      for (int64_t r = 0; r < this->rows_; ++r) weigh_row(r, block);
+      accumulate(h, block);
     }
-    for (int64_t r = 0; r < this->rows_; ++r) this->end_row(h, first_row + r, r, split);
+    for (int64_t r = 0; r < this->rows_; ++r) {
+      this->row_sum(r) = V::sum(_mm512_load_ps(row_sums(r)));
+      this->end_row(h, first_row + r, r, split);
+    }
   }
 
  private:
@@ -76,10 +82,17 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     return this->template at<std::byte>(this->layout_.v, ((part * 2 + chunk) * 2 * value_tiles_ + d) * tile_bytes);
   }
   // Tiles [part][32 keys]: row = query row.
-  std::byte* weight_tiles(int64_t part, int64_t chunk) const {
+  std::byte* weight_tile(int64_t part, int64_t chunk) const {
     return this->template at<std::byte>(this->layout_.weights, (part * 2 + chunk) * tile_bytes);
   }
+  float* row_sums(int64_t r) const { return this->template at<float>(this->layout_.row_sums, r * V::width); }
   float* products(int64_t tile) const { return this->template at<float>(this->layout_.products, tile * 256); }
+
+  // Of floats; shifted out, and then they compare as integers.
+  static __m512i without_sign(__m512i bits) { return _mm512_slli_epi32(bits, 1); }
+  static bool all_finite(__m512i largest) {
+    return _mm512_cmpge_epu32_mask(largest, _mm512_set1_epi32(static_cast<int>(0xff000000U))) == 0;
+  }
 
   void pack_queries_of(const Head& h, int64_t first_row) const {
     const T* rows[most_rows];
@@ -96,16 +109,18 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     int64_t stride, step, part;
   };
 
-  KeyGroup key_group(const Head& h, const KvRows<T>& keys, int64_t first, int64_t last, int64_t group) const {
-    const bool is_even = h.pages == nullptr || first % keys.page_size + 16 <= keys.page_size;
-    if (parts == 1 && is_even && last - first >= 16 && this->key_dim_ % 32 == 0) {
-      return {reinterpret_cast<const std::byte*>(keys[first]), keys.row_stride * static_cast<int64_t>(sizeof(T)), 64,
-              0};
+  // Of `n` keys in the block, those from 16 * group on.
+  KeyGroup key_group(int64_t stride, int64_t n, int64_t group) const {
+    const T* const* keys = this->keys_ + group * 16;
+    const int64_t there = smaller<int64_t>(16, n - group * 16);
+    bool is_tile = parts == 1 && there == 16 && this->key_dim_ % 32 == 0;
+    for (int64_t j = 1; j < there; ++j) is_tile &= keys[j] == keys[0] + j * stride;  // not so where a page ends
+    if (is_tile) {
+      return {reinterpret_cast<const std::byte*>(keys[0]), stride * static_cast<int64_t>(sizeof(T)), 64, 0};
     }
     for (int64_t c = 0; c < dim_tiles_; ++c) {
       for (int64_t j = 0; j < 16; ++j) {
-        const __m512i raw =
-            first + j < last ? load_raw(keys[first + j] + c * 32, this->key_dim_ - c * 32) : _mm512_setzero_si512();
+        const __m512i raw = j < there ? load_raw(keys[j] + c * 32, this->key_dim_ - c * 32) : _mm512_setzero_si512();
         const Parts32<T> x = split_parts(static_cast<const T*>(nullptr), raw);
         for (int part = 0; part < parts; ++part) {
           _mm512_store_si512(key_tile(part, group, c) + j * 64, x.part[part]);
@@ -117,15 +132,18 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
 
   // Whether all of them are finite: else they are not the rows' scores.
   bool score(const Head& h, KeyRange block) const {
-    const KvRows<T> keys = k_rows<T>(h);
-    const KvRows<T> values = v_rows<T>(h);
+    const int64_t n = block.hi - block.lo;
     KeyGroup groups[4];
-    for (int64_t g = 0; g < 4; ++g) {
-      const int64_t first = block.lo + g * 16;
-      // Nothing there: any other keys, whose scores nobody looks at.
-      groups[g] = first < block.hi ? key_group(h, keys, first, block.hi, g) : groups[0];
-    }
-    for (int64_t j = block.lo; j < block.hi; ++j) this->prefetch_row(values[j], this->value_dim_);
+    // Nothing there: any other keys, whose scores nobody looks at.
+    for (int64_t g = 0; g < 4; ++g) groups[g] = g * 16 < n ? key_group(h.problem->k.seq, n, g) : groups[0];
+    // Values are asked for between the products: all at once they would wait for each other, and the products for them.
+    int64_t asked = 0;
+    const int64_t share = (block_keys - 1) / (4 * parts * parts * dim_tiles_) + 1;
+    const auto ask_for_values = [&] {
+      for (const int64_t end = smaller(asked + share, n); asked < end; ++asked) {
+        this->prefetch_row(this->values_[asked], this->value_dim_);
+      }
+    };
     tile_zero<0>();
     tile_zero<1>();
     tile_zero<2>();
@@ -140,11 +158,15 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
           load.template operator()<4>(groups[0]);
           load.template operator()<5>(groups[1]);
           tile_multiply<0, 4, 6>();
+          ask_for_values();
           load.template operator()<4>(groups[2]);
           tile_multiply<1, 5, 6>();
+          ask_for_values();
           load.template operator()<5>(groups[3]);
           tile_multiply<2, 4, 6>();
+          ask_for_values();
           tile_multiply<3, 5, 6>();
+          ask_for_values();
         }
       }
     }
@@ -152,7 +174,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     tile_store<1>(products(1), 64);
     tile_store<2>(products(2), 64);
     tile_store<3>(products(3), 64);
-    return store_scores(block.hi - block.lo);
+    return store_scores(n);
   }
 
   bool store_scores(int64_t n) const {
@@ -162,21 +184,70 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
       for (int64_t j = 0; j < 16; ++j) keys[j] = _mm512_load_si512(products(g) + j * 16);
       transpose_16x16(keys);
       for (int64_t r = 0; r < this->rows_; ++r) {
-        largest = _mm512_max_epu32(largest, _mm512_slli_epi32(keys[r], 1));  // without the sign
+        largest = _mm512_max_epu32(largest, without_sign(keys[r]));
         _mm512_store_si512(this->scores(r) + g * 16, keys[r]);
       }
     }
-    return _mm512_cmpge_epu32_mask(largest, _mm512_set1_epi32(static_cast<int>(0xff000000U))) == 0;
+    return all_finite(largest);
   }
 
   void rescore(const Head& h, int64_t first_row, KeyRange block) const {
-    const KvRows<T> keys = k_rows<T>(h);
     for (int64_t r = 0; r < this->rows_; ++r) {
-      for (int64_t j = block.lo; j < block.hi; ++j) {
-        float& score = this->scores(r)[j - block.lo];
+      for (int64_t j = 0; j < block.hi - block.lo; ++j) {
+        float& score = this->scores(r)[j];
         if (std::fabs(score) < __builtin_inff()) continue;
-        score = fp32_dot(keys[j], q_row<T>(h, first_row + r), this->key_dim_) * this->scale_.q_factor;
+        score = fp32_dot(this->keys_[j], q_row<T>(h, first_row + r), this->key_dim_) * this->scale_.q_factor;
       }
+    }
+  }
+
+  // ---- weights ----
+
+  // Scores of a row to weights in bf16 tiles. Most blocks need no new maximum: relative to an older one weights are as
+  // exact, up to 2^8 (AmxKernel::weigh_under_old_maxima), and nothing has to be found out across the lanes.
+  void weigh_row(int64_t r, KeyRange block) const {
+    constexpr int vectors = block_keys / V::width;
+    const F scale = V::set1(modifies_scores(this->plan_.problem) ? 1.0F : this->scale_.to_log2);
+    float* const scores = this->scores(r);
+    const int64_t seen_lo = this->key_lo(r) - block.lo,
+                  seen_hi = smaller<int64_t>(this->key_hi(r), block.hi) - block.lo;
+    for (int64_t j = 0; j < smaller(seen_lo, block_keys); ++j) scores[j] = -__builtin_inff();
+    for (int64_t j = larger<int64_t>(seen_hi, 0); j < block_keys; ++j) scores[j] = -__builtin_inff();
+    F x[vectors];
+    for (int i = 0; i < vectors; ++i) x[i] = V::load(scores + i * V::width);
+    const F top = V::max(V::max(x[0], x[1]), V::max(x[2], x[3]));
+    const float old_max = this->row_max(r);
+    if (!(old_max > -__builtin_inff()) || V::any_greater(V::fms(top, scale, V::set1(old_max)), V::set1(8.0F)))
+      raise_maximum(r, V::largest(V::mul(top, scale)));
+    const float row_max = this->row_max(r);
+    const F offset = V::set1(row_max == -__builtin_inff() ? 0.0F : row_max);
+    for (F& one : x) one = V::template exp2<weight_degree<T>>(V::fms(one, scale, offset));
+    F* const sums = reinterpret_cast<F*>(row_sums(r));
+    *sums = V::add(*sums, V::add(V::add(x[0], x[1]), V::add(x[2], x[3])));
+    for (int64_t chunk = 0; chunk < 2; ++chunk) pack_weights(r, chunk, x[2 * chunk], x[2 * chunk + 1]);
+  }
+
+  void raise_maximum(int64_t r, float top) const {
+    float& row_max = this->row_max(r);
+    if (!(top > row_max)) return;
+    const F factor = V::set1(std::exp2(row_max - top));
+    row_max = top;
+    _mm512_store_ps(row_sums(r), V::mul(_mm512_load_ps(row_sums(r)), factor));
+    for (int64_t d = 0; d < this->layout_.padded_value_dim; d += V::width) {
+      V::store(this->output(r) + d, V::mul(V::load(this->output(r) + d), factor));
+    }
+  }
+
+  void pack_weights(int64_t r, int64_t chunk, F low_keys, F high_keys) const {
+    const auto high = (__m512i)_mm512_cvtne2ps_pbh(high_keys, low_keys);
+    _mm512_store_si512(weight_tile(0, chunk) + r * 64, high);
+    if constexpr (parts == 2) {
+      const auto widened = [](__m256i x) {
+        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+      };
+      const F low_rest = V::sub(low_keys, widened(_mm512_castsi512_si256(high)));
+      const F high_rest = V::sub(high_keys, widened(_mm512_extracti64x4_epi64(high, 1)));
+      _mm512_store_si512(weight_tile(1, chunk) + r * 64, (__m512i)_mm512_cvtne2ps_pbh(high_rest, low_rest));
     }
   }
 
@@ -196,100 +267,107 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     }
   }
 
-  // Whether all of them are finite; else once more, with `Clean`. Prefetches the keys of the next block.
+  // Values of a block as tiles; with `Clean`, 0 in place of what is not finite. Prefetches the keys of the next block.
   template <bool Clean>
-  bool pack_values_of(const Head& h, KeyRange block, int64_t last_key) const {
-    const KvRows<T> keys = k_rows<T>(h);
-    const KvRows<T> values = v_rows<T>(h);
-    FiniteWatch<T> watch;
+  void pack_values_of(KeyRange block) const {
+    const int64_t n = block.hi - block.lo;
+    const T* const* values = this->values_;
     for (int64_t p = 0; p < chunks_of(block) * 16; ++p) {
-      const int64_t key = block.lo + 2 * p;
-      for (int64_t i = 0; i < 2; ++i) {
-        if (key + i + block_keys < last_key) this->prefetch_row(keys[key + i + block_keys], this->key_dim_);
+      const int64_t key = 2 * p;
+      for (int64_t i = key; i < smaller(key + 2, this->next_count_); ++i) {
+        this->prefetch_row(this->next_keys_[i], this->key_dim_);
       }
-      const T* first = key < block.hi ? values[key] : nullptr;
-      const T* second = key + 1 < block.hi ? values[key + 1] : nullptr;
       std::byte* const to = value_tile(0, p / 16, 0) + p % 16 * 64;
-      for (int64_t c = 0; c < value_tiles_; ++c) {
-        const int64_t left = this->value_dim_ - c * 32;
-        __m512i x = first == nullptr ? _mm512_setzero_si512() : load_raw(first + c * 32, left);
-        __m512i y = second == nullptr ? _mm512_setzero_si512() : load_raw(second + c * 32, left);
-        watch.see(x);
-        watch.see(y);
-        if constexpr (Clean) {
-          x = finite_values<T>(x);
-          y = finite_values<T>(y);
-        }
-        __m512i pairs[2];
-        interleave(x, y, pairs);
-        for (int64_t half = 0; half < 2; ++half) {
-          const Parts32<T> split = split_parts(static_cast<const T*>(nullptr), pairs[half]);
-          for (int part = 0; part < parts; ++part) {
-            _mm512_store_si512(to + (part * 4 * value_tiles_ + 2 * c + half) * tile_bytes, split.part[part]);
-          }
+      if (key + 1 < n && this->value_dim_ % 32 == 0) {
+        pack_pair<Clean, true>(values[key], values[key + 1], to);
+      } else {
+        pack_pair<Clean, false>(key < n ? values[key] : nullptr, key + 1 < n ? values[key + 1] : nullptr, to);
+      }
+    }
+  }
+
+  // Two rows of values, or null for zeros; `Whole`: they are there in full.
+  template <bool Clean, bool Whole>
+  void pack_pair(const T* first, const T* second, std::byte* to) const {
+    const int64_t tiles = value_tiles_;
+    const auto load = [&](const T* row, int64_t c) {
+      if constexpr (!Whole) {
+        if (row == nullptr) return _mm512_setzero_si512();
+        return load_raw(row + c * 32, this->value_dim_ - c * 32);
+      }
+      return _mm512_loadu_si512(row + c * 32);
+    };
+    for (int64_t c = 0; c < tiles; ++c) {
+      __m512i x = load(first, c), y = load(second, c);
+      if constexpr (Clean) {
+        x = finite_values<T>(x);
+        y = finite_values<T>(y);
+      }
+      __m512i pairs[2];
+      interleave(x, y, pairs);
+      for (int64_t half = 0; half < 2; ++half) {
+        const Parts32<T> split = split_parts(static_cast<const T*>(nullptr), pairs[half]);
+        for (int part = 0; part < parts; ++part) {
+          _mm512_store_si512(to + (part * 4 * tiles + 2 * c + half) * tile_bytes, split.part[part]);
         }
       }
     }
-    return !watch.saw_non_finite();
   }
 
-  void add_non_finite_values(const Head& h, KeyRange block) const {
+  // O += P V. A value that is not finite makes the products of its column so, whatever the weights: then the block is
+  // taken again without such values, and they are added to the rows that see them.
+  void accumulate(const Head& h, KeyRange block) const {
+    bool is_clean = false;
+    pack_values_of<false>(block);
+    for (int64_t d = 0; d < 2 * value_tiles_; d += 4) {
+      const int64_t tiles = smaller<int64_t>(4, 2 * value_tiles_ - d);
+      if (!multiply(d, tiles, chunks_of(block)) && !is_clean) {
+        is_clean = true;
+        pack_values_of<true>(block);
+        multiply(d, tiles, chunks_of(block));
+      }
+      for (int64_t r = 0; r < this->rows_; ++r) {
+        float* o = this->output(r) + d * 16;
+        for (int64_t i = 0; i < tiles; ++i) {
+          V::store(o + i * 16, V::add(V::load(o + i * 16), V::load(products(i) + r * 16)));
+        }
+      }
+    }
+    if (!is_clean) return;
     // Where V::load_pair puts an element.
     const auto place = [](int64_t d) { return __is_same(T, Bf16) ? d / 32 * 32 + d % 2 * 16 + d % 32 / 2 : d; };
     add_non_finite<V>(v_rows<T>(h), this->value_dim_, block.lo, block.hi, &this->key_lo(0), &this->key_hi(0),
                       this->rows_, [&](int64_t d, int64_t r) -> float& { return this->output(r)[place(d)]; });
   }
 
-  void pack_weights(KeyRange block) const {
-    const int64_t n = block.hi - block.lo;
-    for (int64_t r = 0; r < this->rows_; ++r) {
-      for (int64_t chunk = 0; chunk < chunks_of(block); ++chunk) {
-        const float* s = this->scores(r) + chunk * chunk_keys;
-        const __m512 low_keys = _mm512_load_ps(s);
-        const __m512 high_keys = chunk * chunk_keys + 16 < n ? _mm512_load_ps(s + 16) : _mm512_setzero_ps();
-        const auto high = (__m512i)_mm512_cvtne2ps_pbh(high_keys, low_keys);
-        _mm512_store_si512(weight_tiles(0, chunk) + r * 64, high);
-        if constexpr (parts == 2) {
-          const auto widened = [](__m256i x) {
-            return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
-          };
-          const __m512 low_rest = _mm512_sub_ps(low_keys, widened(_mm512_castsi512_si256(high)));
-          const __m512 high_rest = _mm512_sub_ps(high_keys, widened(_mm512_extracti64x4_epi64(high, 1)));
-          _mm512_store_si512(weight_tiles(1, chunk) + r * 64, (__m512i)_mm512_cvtne2ps_pbh(high_rest, low_rest));
-        }
+  // Products of up to four tiles of 16 dims from tile d on, summed from 0 (see TileKernel::accumulate). Whether all are
+  // finite.
+  bool multiply(int64_t d, int64_t tiles, int64_t chunks) const {
+    tile_zero<0>();
+    tile_zero<1>();
+    tile_zero<2>();
+    tile_zero<3>();
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      add_products(0, 0, chunk, d, tiles == 4);
+      if constexpr (parts == 2) {
+        add_products(1, 0, chunk, d, tiles == 4);
+        add_products(0, 1, chunk, d, tiles == 4);
       }
     }
-  }
-
-  // Four tiles of 16 dims at a time; a block is summed from 0, see TileKernel::accumulate.
-  void accumulate(int64_t chunks) const {
-    for (int64_t d = 0; d < 2 * value_tiles_; d += 4) {
-      const bool has_four = d + 4 <= 2 * value_tiles_;
-      tile_zero<0>();
-      tile_zero<1>();
-      tile_zero<2>();
-      tile_zero<3>();
-      for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-        add_products(0, 0, chunk, d, has_four);
-        if constexpr (parts == 2) {
-          add_products(1, 0, chunk, d, has_four);
-          add_products(0, 1, chunk, d, has_four);
-        }
-      }
-      tile_store<0>(products(0), 64);
-      tile_store<1>(products(1), 64);
-      tile_store<2>(products(2), 64);
-      tile_store<3>(products(3), 64);
+    tile_store<0>(products(0), 64);
+    tile_store<1>(products(1), 64);
+    tile_store<2>(products(2), 64);
+    tile_store<3>(products(3), 64);
+    __m512i largest = _mm512_setzero_si512();
+    for (int64_t i = 0; i < tiles; ++i) {
       for (int64_t r = 0; r < this->rows_; ++r) {
-        float* o = this->output(r) + d * 16;
-        for (int64_t i = 0; i < (has_four ? 4 : 2); ++i) {
-          V::store(o + i * 16, V::add(V::load(o + i * 16), V::load(products(i) + r * 16)));
-        }
+        largest = _mm512_max_epu32(largest, without_sign(_mm512_load_si512(products(i) + r * 16)));
       }
     }
+    return all_finite(largest);
   }
   void add_products(int64_t weight_part, int64_t value_part, int64_t chunk, int64_t d, bool has_four) const {
-    tile_load<4>(weight_tiles(weight_part, chunk), 64);
+    tile_load<4>(weight_tile(weight_part, chunk), 64);
     tile_load<5>(value_tile(value_part, chunk, d), 64);
     tile_load<6>(value_tile(value_part, chunk, d + 1), 64);
     tile_multiply<0, 4, 5>();

@@ -17,6 +17,9 @@ class GemvKernel {
   static constexpr int64_t pair = 2 * V::width;  // elements that load_pair takes
   static constexpr int max_pairs_in_registers = 2;
 
+ protected:
+  static constexpr int64_t block_keys = plan::gemv_kv_tile;
+
  public:
   GemvKernel(const fms_attention_plan& plan, const plan::CpuLayout& layout, std::byte* workspace, int64_t thread)
       : plan_(plan),
@@ -33,14 +36,16 @@ class GemvKernel {
     const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits);
     rows_ = last_row - first_row;
     for (int64_t r = 0; r < rows_; ++r) begin_row(h, first_row + r, r);
-    for (int64_t j = keys.lo; j < keys.hi; j += plan_.kv_tile) {
-      const KeyRange block{j, smaller<int64_t>(j + plan_.kv_tile, keys.hi)};
-      score_block(h, block);
+    first_block(h, keys);
+    for (int64_t j = keys.lo; j < keys.hi; j += block_keys) {
+      const KeyRange block{j, smaller<int64_t>(j + block_keys, keys.hi)};
+      find_block(h, block, keys.hi);
+      score_block(block);
       if (modifies_scores(plan_.problem)) {
         for (int64_t r = 0; r < rows_; ++r) modify_row(h, first_row + r, r, block);
       }
       for (int64_t r = 0; r < rows_; ++r) softmax_row(r, block);
-      accumulate_block(h, block, keys.hi);
+      accumulate_block(block);
     }
     for (int64_t r = 0; r < rows_; ++r) end_row(h, first_row + r, r, split);
   }
@@ -52,7 +57,7 @@ class GemvKernel {
   }
   float* query(int64_t r) const { return at<float>(layout_.q, r * layout_.padded_dim); }
   float* output(int64_t r) const { return at<float>(layout_.o, r * layout_.padded_value_dim); }
-  float* scores(int64_t r) const { return at<float>(layout_.scores, r * plan_.kv_tile); }
+  float* scores(int64_t r) const { return at<float>(layout_.scores, r * block_keys); }
   float& row_max(int64_t r) const { return *at<float>(layout_.row_max, r); }
   float& row_sum(int64_t r) const { return *at<float>(layout_.row_sum, r); }
   int32_t& key_lo(int64_t r) const { return *at<int32_t>(layout_.key_lo, r); }
@@ -85,28 +90,38 @@ class GemvKernel {
     std::memset(output(r), 0, static_cast<std::size_t>(value_pairs_ * pair) * sizeof(float));
   }
 
-  void score_block(const Head& h, KeyRange block) const {
-    const KvRows<T> keys = k_rows<T>(h);
-    const KvRows<T> values = v_rows<T>(h);
+  // Before the first block, and for each: where its rows of K and V are, and those of the keys after it.
+  void first_block(const Head& h, KeyRange keys) {
+    k_rows<T>(h).find({keys.lo, smaller<int64_t>(keys.lo + block_keys, keys.hi)}, next_keys_);
+  }
+  void find_block(const Head& h, KeyRange block, int64_t last_key) {
+    std::memcpy(keys_, next_keys_, sizeof keys_);
+    v_rows<T>(h).find(block, values_);
+    const KeyRange next{block.hi, smaller<int64_t>(block.hi + block_keys, last_key)};
+    next_count_ = next.hi - next.lo;
+    k_rows<T>(h).find(next, next_keys_);
+  }
+
+  void score_block(KeyRange block) const {
     int64_t r = 0;
-    for (; r + 4 <= rows_; r += 4) score_rows<4>(keys, values, block, r);
-    for (; r + 2 <= rows_; r += 2) score_rows<2>(keys, values, block, r);
-    for (; r < rows_; ++r) score_rows<1>(keys, values, block, r);
+    for (; r + 4 <= rows_; r += 4) score_rows<4>(block, r);
+    for (; r + 2 <= rows_; r += 2) score_rows<2>(block, r);
+    for (; r < rows_; ++r) score_rows<1>(block, r);
   }
 
   // Scores of `Rows` query rows from row r on. Keys go in groups that fill one vector with width / Rows keys x Rows
   // rows.
   template <int Rows>
-  void score_rows(const KvRows<T>& keys, const KvRows<T>& values, KeyRange block, int64_t r) const {
+  void score_rows(KeyRange block, int64_t r) const {
     constexpr int group = V::width / Rows;
-    for (int64_t j = block.lo; j < block.hi; j += group) {
+    for (int64_t j = 0; j < block.hi - block.lo; j += group) {
       F sum[V::width];  // [key * Rows + row]
-      const auto n = static_cast<int>(smaller<int64_t>(group, block.hi - j));
+      const auto n = static_cast<int>(smaller<int64_t>(group, block.hi - block.lo - j));
       for (int i = 0; i < group; ++i) {
         for (int k = 0; k < Rows; ++k) sum[i * Rows + k] = V::zero();
         if (i >= n) continue;
-        if (r == 0) prefetch_row(values[j + i], value_dim_);
-        const T* row = padded(keys[j + i], key_dim_);
+        if (r == 0) prefetch_row(values_[j + i], value_dim_);
+        const T* row = padded(keys_[j + i], key_dim_);
         for (int64_t c = 0; c < key_pairs_; ++c) {
           F a;
           F b;
@@ -121,7 +136,7 @@ class GemvKernel {
       float total[V::width];
       V::store(total, V::sums(sum));
       for (int i = 0; i < n; ++i) {
-        for (int k = 0; k < Rows; ++k) scores(r + k)[j + i - block.lo] = total[i * Rows + k];
+        for (int k = 0; k < Rows; ++k) scores(r + k)[j + i] = total[i * Rows + k];
       }
     }
   }
@@ -171,28 +186,24 @@ class GemvKernel {
     row_sum(r) += V::sum(sum);
   }
 
-  void accumulate_block(const Head& h, KeyRange block, int64_t last_key) const {
-    const KvRows<T> keys = k_rows<T>(h);
-    const KvRows<T> values = v_rows<T>(h);
+  void accumulate_block(KeyRange block) const {
     int64_t r = 0;
-    for (; r + 4 <= rows_; r += 4) accumulate_rows<4>(keys, values, block, r, last_key);
-    for (; r + 2 <= rows_; r += 2) accumulate_rows<2>(keys, values, block, r, last_key);
-    for (; r < rows_; ++r) accumulate_rows<1>(keys, values, block, r, last_key);
+    for (; r + 4 <= rows_; r += 4) accumulate_rows<4>(block, r);
+    for (; r + 2 <= rows_; r += 2) accumulate_rows<2>(block, r);
+    for (; r < rows_; ++r) accumulate_rows<1>(block, r);
   }
 
   template <int Rows>
-  void accumulate_rows(const KvRows<T>& keys, const KvRows<T>& values, KeyRange block, int64_t r,
-                       int64_t last_key) const {
+  void accumulate_rows(KeyRange block, int64_t r) const {
     // Rows x pairs accumulators must fit the registers: one row takes up to 4 pairs at a time, four rows 2.
     constexpr int64_t step = Rows == 1 ? 4 : max_pairs_in_registers;
     int64_t c = 0;
-    for (; c + step <= value_pairs_; c += step) accumulate_pairs<Rows, step>(keys, values, block, r, c, last_key);
-    for (; c < value_pairs_; ++c) accumulate_pairs<Rows, 1>(keys, values, block, r, c, last_key);
+    for (; c + step <= value_pairs_; c += step) accumulate_pairs<Rows, step>(block, r, c);
+    for (; c < value_pairs_; ++c) accumulate_pairs<Rows, 1>(block, r, c);
   }
 
   template <int Rows, int64_t Pairs>
-  void accumulate_pairs(const KvRows<T>& keys, const KvRows<T>& values, KeyRange block, int64_t r, int64_t c,
-                        int64_t last_key) const {
+  void accumulate_pairs(KeyRange block, int64_t r, int64_t c) const {
     F low[Rows][Pairs];
     F high[Rows][Pairs];
     for (int k = 0; k < Rows; ++k) {
@@ -213,8 +224,8 @@ class GemvKernel {
     lo = larger(lo, block.lo);
     hi = smaller(hi, block.hi);
     for (int64_t j = lo; j < hi; ++j) {
-      if (r == 0 && c == 0 && j + plan_.kv_tile < last_key) prefetch_row(keys[j + plan_.kv_tile], key_dim_);
-      const T* row = padded(values[j], value_dim_) + c * pair;
+      if (r == 0 && c == 0 && j - block.lo < next_count_) prefetch_row(next_keys_[j - block.lo], key_dim_);
+      const T* row = padded(values_[j - block.lo], value_dim_) + c * pair;
       F a[Pairs];
       F b[Pairs];
       for (int64_t i = 0; i < Pairs; ++i) V::load_pair(row + i * pair, a[i], b[i]);
@@ -280,6 +291,11 @@ class GemvKernel {
   int64_t key_dim_, value_dim_;
   int64_t key_pairs_, value_pairs_;
   int64_t rows_ = 0;
+  // Of the block at hand, and of the keys after it.
+  const T* keys_[block_keys];
+  const T* values_[block_keys];
+  const T* next_keys_[block_keys];
+  int64_t next_count_ = 0;
 };
 
 }  // namespace

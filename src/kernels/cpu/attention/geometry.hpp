@@ -119,6 +119,18 @@ struct KvRows {
     if (pages == nullptr) return base + key * row_stride;
     return base + plan::page_at(pages + key / page_size, page_count) * page_stride + key % page_size * row_stride;
   }
+  // Where the keys of a range are, with one division and not one for each.
+  void find(KeyRange range, const T** rows) const {
+    const T* row = nullptr;
+    int64_t left = 0;  // in the page
+    for (int64_t key = range.lo; key < range.hi; ++key, row += row_stride) {
+      if (left-- == 0) {
+        row = (*this)[key];
+        left = (pages == nullptr ? range.hi - key : page_size - key % page_size) - 1;
+      }
+      *rows++ = row;
+    }
+  }
 };
 
 template <class T>
