@@ -60,7 +60,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "src/vgpu/driver": frozenset({"src/devices", "src/images"}),
     "src/vgpu/nvjitlink": frozenset({"src/images"}),
     "src/vgpu/nvml": frozenset({"src/devices"}),
-    "src/vgpu/cudart": frozenset({"src/images"}),  # in its tests
+    "src/vgpu/cudart": frozenset({"src/images"}),  # how long the parts of relocatable code are
 }
 
 
