@@ -407,6 +407,8 @@ def on_the_virtual_gpu(bench: Bench) -> None:
     source = bench.provoke("project.not_toml", kernel.parent, "advise", "kernel.cu")
     expect("is a source" in source["error"]["message"], f"{json.dumps(source)[:600]}")
     bench.provoke("run.nothing_ran", copy, "run", "--", "true")
+    # The loader itself is loaded by nobody, so no driver can be put before it.
+    bench.provoke("run.lacks", copy, "run", "--explain", "--", "/lib64/ld-linux-x86-64.so.2")
     failed = bench.ask(copy, "run", "--", "sh", "-c", "exit 7")
     expect(failed["exit_code"] == 7 and failed["code"] == "run.program_failed", f"{json.dumps(failed)[:300]}")
 

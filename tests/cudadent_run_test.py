@@ -140,6 +140,7 @@ class Clock(unittest.TestCase):
         ran = run(BENCHMARK, "--check", "none")
         self.assertLess(max(self.nanoseconds(ran)), 100)
         self.assertNotIn("predicted", ran.stderr)
+        self.assertEqual(ran.stderr.count("event times are a lower bound"), 1, "said once, not for each event")
 
     def test_a_predicted_clock_tells_what_predict_says(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -160,6 +161,7 @@ class Clock(unittest.TestCase):
         self.assertEqual(ran.stderr.count("us predicted at boost"), 1, ran.stderr)
         self.assertIn("Nothing was measured", ran.stderr)
         self.assertIn("event times are predicted", ran.stderr)
+        self.assertNotIn("event times are a lower bound", ran.stderr)
 
     def test_what_is_not_predicted_keeps_its_lower_bound_and_says_so(self) -> None:
         ran = run(BENCHMARK, "--check", "none", "--clock", "predicted", VGPU_PTXAS="off")

@@ -16,6 +16,7 @@
 #include "commands.hpp"
 #include "support/progress.hpp"
 #include "support/text.hpp"
+#include "workflow/gpu/explain.hpp"
 #include "workflow/gpu/findings.hpp"
 #include "workflow/gpu/program.hpp"
 #include "workflow/output/output.hpp"
@@ -30,6 +31,7 @@ struct Flags {
   workflow::ProgramOptions options;
   std::vector<std::string> program;
   bool leaks = false;
+  bool explain = false;
   int findings_exit = workflow::exit_code(workflow::Outcome::fails);
   JsonFlag json;
 };
@@ -129,7 +131,28 @@ void tell(const std::vector<workflow::Finding>& findings) {
   }
 }
 
+// Before it runs: what it needs, and what of that is missing.
+int explain(const Flags& flags) {
+  const auto told = workflow::explain_program(flags.program[0], flags.options);
+  if (!told) return fail("run", flags.json, told.error());
+  const bool holds = told->lacks.empty();
+  const int exit_code = workflow::exit_code(holds ? workflow::Outcome::holds : workflow::Outcome::fails);
+  const auto device = program_device(flags.options);
+  if (!device) return fail("run", flags.json, device.error());
+  const std::string next =
+      holds ? next_of(flags, {.outcome = "", .exit_code = 1, .code = ""}, device->to_string()) : same_command_again();
+  const char* const code = holds ? "" : workflow::codes::run_lacks;
+  if (flags.json) {
+    std::cout << explanation_json(answer_of("run", flags.json, exit_code, code, next), *told);
+    return exit_code;
+  }
+  std::cout << explanation_text(*told)
+            << last_line(holds ? "nothing is missing" : fmt::format("{} missing", told->lacks.size()), next);
+  return exit_code;
+}
+
 int run(Flags flags) {
+  if (flags.explain) return explain(flags);
   const workflow::ReportFile own_report;
   if (flags.options.report.empty()) flags.options.report = own_report.path();
   const auto device = program_device(flags.options);
@@ -157,10 +180,9 @@ int run(Flags flags) {
   }
   // The program's own output has stdout for itself.
   if (launches.empty()) {
-    std::cerr
-        << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked. Does the program load "
-           "libcuda.so.1 by that name, and not the CUDA runtime, whose kernels run as a kernel project only (cudadent "
-           "new)? VGPU_LOG_CALLS=1 shows what it asks of the driver.\n";
+    std::cerr << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked. Does the program load "
+                 "libcuda.so.1 by that name, or the CUDA runtime as a library (cudadent run --explain says)? "
+                 "VGPU_LOG_CALLS=1 shows what it asks of the driver.\n";
   }
   tell(findings);
   const bool is_predicted = flags.options.clock == "predicted";
@@ -175,8 +197,9 @@ int run(Flags flags) {
 
 constexpr const char* manual =
     R"(The program finds our driver as libcuda.so.1 and runs unchanged. Its kernels must be PTX, or cubins built with
--lineinfo. Programs on the CUDA runtime API (<<<>>>, cudart) ask the driver for undocumented tables and get an
-error that says so.
+-lineinfo. Programs on the CUDA runtime API (<<<>>>, cudart) are linked with the shared one, which nvcc does when it is
+told -cudart shared. --explain reads the program's files and says what it needs (libraries, linkage of the runtime,
+forms of PTX), what of it is missing, and with --json what is set for it; it exits with 1 when something is missing.
 Exit codes: 1 when a check found something (another number with --findings-exit), whatever the program ended with;
 else the program's own when it is not 0; else 3 when no kernel was launched, 0. 4 when the program could not be
 started. Memory that is never freed is told, and counts with --leaks.
@@ -185,6 +208,7 @@ the boost clock; what it does not predict stays a lower bound, and the driver's 
 
 Examples:
   cudadent run --device virtual:l4 -- python saxpy.py
+  cudadent run --explain -- ./my_program
   cudadent run --device virtual:h100 --check none -- ./my_program --size 4096
   cudadent run --check none --clock predicted -- ./my_benchmark)";
 
@@ -216,6 +240,9 @@ Command run_command() {
                   {.names = "--report",
                    .value = &options.report,
                    .about = "File for findings and counters, one JSON object per launch"},
+                  {.names = "--explain",
+                   .value = &flags->explain,
+                   .about = "Say what the program needs and what of it is missing; nothing runs"},
                   {.names = "--leaks", .value = &flags->leaks, .about = "Memory that is never freed is a finding"},
                   {.names = "--findings-exit",
                    .value = &flags->findings_exit,

@@ -44,6 +44,12 @@ CUresult cuCtxSetCacheConfig(int preference);
 CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest);
 CUresult cuCtxResetPersistingL2Cache();
 
+CUresult cuLinkCreate_v2(unsigned count, int* options, void** values, CUlinkState* link);
+CUresult cuLinkAddData_v2(CUlinkState link, int type, void* data, std::size_t bytes, const char* name, unsigned count,
+                          int* options, void** values);
+CUresult cuLinkComplete(CUlinkState link, void** image, std::size_t* bytes);
+CUresult cuLinkDestroy(CUlinkState link);
+
 CUresult cuLibraryLoadData(CUlibrary* library, const void* image, int* jit_options, void** jit_values,
                            unsigned jit_count, int* options, void** values, unsigned count);
 CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* file, int* jit_options, void** jit_values,

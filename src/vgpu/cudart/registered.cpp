@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "images/fatbin.hpp"
 #include "vgpu/cudart/calls.hpp"
 
 namespace flashmoe::vgpu::cudart {
@@ -14,6 +15,7 @@ namespace {
 
 struct Image {
   const void* data = nullptr;
+  const void* const* parts = nullptr;  // the fatbins that nvcc linked it from, up to a null pointer; none: it is whole
   CUlibrary library = nullptr;
 };
 struct Kernel {
@@ -40,11 +42,35 @@ Registry& registry() {
   return all;
 }
 
+CUresult load_whole(const void* data, CUlibrary* library) {
+  return cuLibraryLoadData(library, data, nullptr, nullptr, 0, nullptr, nullptr, 0);
+}
+
+// What nvcc linked itself (-rdc=true) is SASS. Its parts still have their PTX, and are linked once more.
+CUresult load_parts(const void* const* parts, CUlibrary* library) {
+  CUlinkState link = nullptr;
+  if (const CUresult result = cuLinkCreate_v2(0, nullptr, nullptr, &link); result != CUDA_SUCCESS) return result;
+  CUresult result = CUDA_SUCCESS;
+  for (; result == CUDA_SUCCESS && *parts != nullptr; ++parts) {
+    const auto bytes = fatbin_length({static_cast<const std::byte*>(*parts), fatbin_header_bytes});
+    result = bytes ? cuLinkAddData_v2(link, CU_JIT_INPUT_FATBINARY, const_cast<void*>(*parts), *bytes,
+                                      "relocatable device code", 0, nullptr, nullptr)
+                   : CUDA_ERROR_INVALID_IMAGE;
+  }
+  void* image = nullptr;
+  std::size_t bytes = 0;
+  if (result == CUDA_SUCCESS) result = cuLinkComplete(link, &image, &bytes);
+  if (result == CUDA_SUCCESS) result = load_whole(image, library);
+  static_cast<void>(cuLinkDestroy(link));
+  return result;
+}
+
 // Managed variables are read by the host through a pointer, which gets its value with the image.
 cudaError_t load(Image& image) {
   if (image.library != nullptr) return cudaSuccess;
   if (const cudaError_t error = make_ready(); error != cudaSuccess) return error;
-  const CUresult result = cuLibraryLoadData(&image.library, image.data, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  const CUresult result =
+      image.parts != nullptr ? load_parts(image.parts, &image.library) : load_whole(image.data, &image.library);
   if (result != CUDA_SUCCESS) return result;
   for (const auto& [key, global] : registry().globals) {
     if (global.image != &image || global.managed == nullptr) continue;
@@ -62,8 +88,9 @@ cudaError_t load(Image& image) {
 struct Wrapper {
   int magic, version;
   const void* data;
-  const void* linked_from;
+  const void* file_or_parts;  // by the version: a file's name, or an array of fatbins
 };
+constexpr int version_with_parts = 2;
 
 Image* as_image(void** handle) {
   return reinterpret_cast<Image*>(handle);
@@ -120,7 +147,10 @@ using namespace flashmoe::vgpu::cudart;
 VGPU_RUNTIME void** __cudaRegisterFatBinary(const void* wrapper) {
   const std::lock_guard lock(registry().mutex);
   auto& images = registry().images;
-  images.push_back(std::make_unique<Image>(Image{static_cast<const Wrapper*>(wrapper)->data}));
+  const auto* const given = static_cast<const Wrapper*>(wrapper);
+  const bool has_parts = given->version == version_with_parts && given->file_or_parts != nullptr;
+  images.push_back(std::make_unique<Image>(
+      Image{given->data, has_parts ? static_cast<const void* const*>(given->file_or_parts) : nullptr}));
   return reinterpret_cast<void**>(images.back().get());
 }
 VGPU_RUNTIME void __cudaRegisterFatBinaryEnd(void** /*image*/) {}

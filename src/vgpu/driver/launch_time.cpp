@@ -38,4 +38,10 @@ double launch_time_ns(const LaunchFacts& facts) {
   return held.time == nullptr ? lower_bound_ns(facts) : held.time(&facts, held.user);
 }
 
+bool is_replaced() {
+  Replacement& held = replacement();
+  const std::lock_guard lock(held.mutex);
+  return held.time != nullptr;
+}
+
 }  // namespace flashmoe::vgpu::driver

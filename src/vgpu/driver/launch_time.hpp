@@ -28,5 +28,6 @@ void set_launch_time(LaunchTime time, void* user);
 
 [[nodiscard]] double lower_bound_ns(const LaunchFacts& facts);
 [[nodiscard]] double launch_time_ns(const LaunchFacts& facts);
+[[nodiscard]] bool is_replaced();
 
 }  // namespace flashmoe::vgpu::driver

@@ -39,7 +39,7 @@ add_custom_command(
 
 # The runtime API over the driver's: it needs libcuda.so.1, which may be any. The objects themselves, for the same reason.
 add_library(vgpu_cudart SHARED $<TARGET_OBJECTS:fms_vgpu_cudart> driver/log.cpp)
-target_link_libraries(vgpu_cudart PRIVATE fms_options fms_shipped vgpu)
+target_link_libraries(vgpu_cudart PRIVATE fms_options fms_shipped fms_images fms_support vgpu)
 set_target_properties(vgpu_cudart PROPERTIES PREFIX "" OUTPUT_NAME libcudart SUFFIX .so.13 NO_SONAME ON SKIP_BUILD_RPATH ON
                                              LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${vgpu_directory})
 target_link_options(vgpu_cudart PRIVATE -Wl,-soname,libcudart.so.13 -Wl,--exclude-libs,ALL

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "vgpu/driver/launch_time.hpp"
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/state.hpp"
 
@@ -182,6 +183,10 @@ VGPU_EXPORT CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent begin_ha
     if (begin == nullptr || end == nullptr || !begin->has_timing || !end->has_timing || !begin->is_recorded ||
         !end->is_recorded)
       return CUDA_ERROR_INVALID_HANDLE;
+    if (!all.machine->watching.predicted_clock && !is_replaced())
+      log_once(
+          "event times are a lower bound, nothing is measured: the time to issue a launch's instructions, and to move "
+          "its DRAM bytes where they are counted (VGPU_REPORT)");
     *milliseconds = static_cast<float>((end->at_ns - begin->at_ns) * 1e-6);
     return CUDA_SUCCESS;
   });

@@ -86,6 +86,9 @@ constexpr std::array shapes{
           "outcome:string device?:string program_exit_code?:integer findings?:integer first_findings?:array "
           "launches?:array "
           "left_out?:integer"},
+    Shape{"run explained", "run",
+          "program:string runtime:string missing?:array kernels?:integer cannot_run?:array libraries?:array "
+          "notes?:array environment?:object left_out?:integer"},
     Shape{"compare", "compare",
           RECORD_HEAD
           "key:string|null note?:string phase?:string base?:object candidate?:object workload?:string "

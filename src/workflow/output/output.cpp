@@ -8,6 +8,7 @@
 #include "workflow/environment/doctor.hpp"
 #include "workflow/gates/gates.hpp"
 #include "workflow/gates/profile_gate.hpp"
+#include "workflow/gpu/explain.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/gpu/program.hpp"
 #include "workflow/journal/flashinfer_trace.hpp"
@@ -139,6 +140,33 @@ std::string program_json(const Answer& answer, const ProgramRun& run) {
                           {"program_exit_code", run.program_exit_code},
                           {"findings", run.findings.size()},
                           {"launches", list}});
+}
+
+std::string explanation_json(const Answer& answer, const Explanation& explanation) {
+  Json missing = Json::array(), libraries = Json::array(), cannot_run = Json::array();
+  for (const Finding& finding : explanation.lacks) missing.push_back(to_json(finding));
+  for (const NeededLibrary& library : explanation.libraries) {
+    libraries.push_back({{"name", library.name},
+                         {"path", library.path.empty() ? Json() : Json(library.path)},
+                         {"is_ours", library.is_ours}});
+  }
+  for (const NeededKernel& kernel : explanation.kernels) {
+    if (!kernel.why.empty())
+      cannot_run.push_back({{"kernel", kernel.name}, {"file", kernel.file}, {"why", kernel.why}});
+  }
+  Json environment = Json::object();
+  for (const std::string& setting : explanation.environment) {
+    const std::size_t equals = setting.find('=');
+    environment[setting.substr(0, equals)] = setting.substr(equals + 1);
+  }
+  return written(answer, {{"program", explanation.program},
+                          {"runtime", explanation.runtime},
+                          {"missing", missing},
+                          {"kernels", explanation.kernels.size()},
+                          {"cannot_run", cannot_run},
+                          {"libraries", libraries},
+                          {"notes", explanation.notes},
+                          {"environment", environment}});
 }
 
 std::string compare_json(const Answer& answer, const CompareReport& report) {

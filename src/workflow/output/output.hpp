@@ -15,6 +15,7 @@ struct Briefing;
 struct BundleCheck;
 struct CompareReport;
 struct DoctorReport;
+struct Explanation;
 struct ExportedTraces;
 struct FirstLightReport;
 struct GateRun;
@@ -48,6 +49,7 @@ struct TrialReport;
 [[nodiscard]] std::string gate_json(const Answer& answer, const GateRun& run);
 [[nodiscard]] std::string profile_json(const Answer& answer, const Profile& profile);
 [[nodiscard]] std::string program_json(const Answer& answer, const ProgramRun& run);
+[[nodiscard]] std::string explanation_json(const Answer& answer, const Explanation& explanation);
 [[nodiscard]] std::string compare_json(const Answer& answer, const CompareReport& report);
 // The record of the trial, with the comparison's record, the gates and the patch.
 [[nodiscard]] std::string trial_json(const Answer& answer, const TrialReport& report);
