@@ -30,6 +30,8 @@ CUresult copy(State& all, Side to_side, std::uint64_t to, Side from_side, std::u
   if (!is_valid(all, to_side, to, bytes) || !is_valid(all, from_side, from, bytes)) return CUDA_ERROR_INVALID_VALUE;
   std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   copied(*all.machine->memory, to, from, bytes);
+  const bool to_host = to_side == Side::host || !all.machine->memory->is_mapped(to, 1);
+  if (to_host) copied_to_host(*all.machine->memory, from, bytes);
   return CUDA_SUCCESS;
 }
 

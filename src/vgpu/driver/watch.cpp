@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/predicted_clock.hpp"
@@ -61,6 +62,9 @@ class Observation {
     }
     return result;
   }
+
+  // Of copies to the host from this buffer.
+  [[nodiscard]] bool is_first_of(const std::string& buffer) { return told_.insert(buffer).second; }
 
   // One object a line, appended: a program that dies leaves what it did, and one that forks mixes nothing.
   void write(const nlohmann::ordered_json& line) const {
@@ -130,11 +134,13 @@ class Observation {
   std::unique_ptr<observe::GlobalShadow> shadow_{};
   observe::Watch watch_;
   std::uint64_t launches_ = 0;
+  std::set<std::string> told_{};
 };
 
-nlohmann::ordered_json finding_without_place(const char* cause, const std::string& message, const std::string& advice) {
+nlohmann::ordered_json finding_without_place(const char* cause, const std::string& message, const std::string& advice,
+                                             const char* check = "memcheck") {
   return {{"findings", nlohmann::ordered_json::array(
-                           {{{"check", "memcheck"}, {"cause", cause}, {"message", message}, {"advice", advice}}})}};
+                           {{{"check", check}, {"cause", cause}, {"message", message}, {"advice", advice}}})}};
 }
 
 observe::GlobalShadow* shadow() {
@@ -159,6 +165,22 @@ void copied(const memory::DeviceMemory& memory, std::uint64_t to, std::uint64_t 
     global->copy(to, from, bytes);
   else
     global->mark_initialised(to, bytes);
+}
+
+void copied_to_host(const memory::DeviceMemory& memory, std::uint64_t from, std::uint64_t bytes) {
+  auto* const global = shadow();
+  if (global == nullptr || !memory.is_mapped(from, bytes)) return;
+  const observe::GlobalShadow::Unset unset = global->unset(from, bytes);
+  if (unset.bytes == 0 || unset.is_padding) return;
+  const auto buffer = memory.find(from);
+  if (!buffer || !Observation::get()->is_first_of(buffer->what)) return;
+  const std::string message =
+      fmt::format("{} of {} bytes copied to the host from {} were never written; the first is byte {} of it",
+                  unset.bytes, bytes, buffer->what, from - buffer->address + unset.first);
+  const std::string advice =
+      "check that the kernel writes every element; clear the buffer, or copy less, where the rest is not used";
+  log_line(fmt::format("initcheck: {}\n  {}", message, advice));
+  Observation::get()->write(finding_without_place("value", message, advice, "initcheck"));
 }
 
 void report_leaks(std::size_t allocations, std::uint64_t bytes) {

@@ -14,6 +14,8 @@ namespace flashmoe::vgpu::driver {
 void host_allocated(std::uint64_t address, std::uint64_t bytes);
 void host_wrote(std::uint64_t address, std::uint64_t bytes);
 void copied(const memory::DeviceMemory& memory, std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
+// The program is about to read what it copied: bytes that nothing has written are a finding, once an allocation.
+void copied_to_host(const memory::DeviceMemory& memory, std::uint64_t from, std::uint64_t bytes);
 void report_leaks(std::size_t allocations, std::uint64_t bytes);
 void report_heap(std::uint64_t bytes);  // that kernels got from malloc and kept
 

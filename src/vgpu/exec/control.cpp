@@ -134,11 +134,11 @@ void bar(Warp& warp, const ir::Inst& inst) {
   come_to_barrier(warp, number, threads, arrives_only);
 }
 
-template <Mode mode, Scope scope>
+template <Mode mode, Scope scope, FenceKind kind>
 void fence(Warp& warp, const ir::Inst&) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (Observer* const observer = observer_of<mode>(warp)) {
-    observer->fence(warp, scope);
+    observer->fence(warp, scope, kind);
   }
 }
 
@@ -171,12 +171,24 @@ ir::Handler pick_barrier(const ir::Form& form) {
   return aligned ? &bar<mode, false, true> : &bar<mode, false, false>;
 }
 
+template <Mode mode, FenceKind kind>
+ir::Handler pick_fence_scope(const ir::Form& form) {
+  if (form.has("cta")) {
+    return &fence<mode, Scope::cta, kind>;
+  }
+  return form.has("sys") ? &fence<mode, Scope::system, kind> : &fence<mode, Scope::gpu, kind>;
+}
+
 template <Mode mode>
 ir::Handler pick_fence(const ir::Form& form) {
-  if (form.has("cta")) {
-    return &fence<mode, Scope::cta>;
+  if (form.opcode == "membar" || form.has("sc")) {
+    return pick_fence_scope<mode, FenceKind::sc>(form);
   }
-  return form.has("sys") ? &fence<mode, Scope::system> : &fence<mode, Scope::gpu>;
+  if (form.has("acquire")) {
+    return pick_fence_scope<mode, FenceKind::acquire>(form);
+  }
+  return form.has("release") ? pick_fence_scope<mode, FenceKind::release>(form)
+                             : pick_fence_scope<mode, FenceKind::acq_rel>(form);
 }
 
 template <Mode mode>

@@ -7,6 +7,7 @@
 #include "vgpu/exec/host_access.hpp"
 #include "vgpu/exec/lane_loop.hpp"
 #include "vgpu/exec/memory_parts.hpp"
+#include "vgpu/exec/observer.hpp"
 
 namespace flashmoe::vgpu::exec {
 
@@ -31,49 +32,69 @@ constexpr std::uint64_t count_mask = (1u << 20) - 1;
 }
 
 // The phase ends when nobody is waited for any more; the next one waits for as many as are expected then.
-void complete(State& state) {
-  if (state.pending == 0) {
-    state.phase = (state.phase + 1) & 0xffffff;
-    state.pending = state.expected;
+[[nodiscard]] bool complete(State& state) {
+  if (state.pending != 0) {
+    return false;
   }
+  state.phase = (state.phase + 1) & 0xffffff;
+  state.pending = state.expected;
+  return true;
 }
 
+using Use = BarrierObjectUse::Kind;
+
+// `body` answers what BarrierObjectUse::passed says of the lane. Returns the lanes for which it is so.
 template <Mode mode, Space space, class Body>
-void for_each_object(Warp& warp, const ir::Inst& inst, AccessKind kind, Body&& body) {
+std::uint32_t for_each_object(Warp& warp, const ir::Inst& inst, AccessKind kind, Use what, Body&& body) {
   Targets at;
   const std::uint32_t lanes = resolve<mode, space>(warp, inst, kind, at);
-  for_each_lane(lanes, [&](int lane) { body(lane, at.host[lane]); });
+  std::uint32_t passed = 0;
+  for_each_lane(lanes, [&](int lane) { passed |= body(lane, at.host[lane]) ? 1u << lane : 0; });
+  if constexpr (mode == Mode::observed) {
+    if (Observer* const observer = warp.cta->grid->observer; observer != nullptr && lanes != 0) {
+      std::uint64_t place[lanes_per_warp] = {};
+      for_each_lane(lanes,
+                    [&](int lane) { place[lane] = at.host[lane] - reinterpret_cast<std::uint64_t>(warp.shared); });
+      const bool is_relaxed = warp.kernel->info[warp.pc - 1].form.has("relaxed");
+      observer->barrier_object_used(warp, {what, is_relaxed, lanes, passed, place});
+    }
+  }
+  return passed;
 }
 
 template <Mode mode, Space space>
 void init(Warp& warp, const ir::Inst& inst) {
   const std::uint32_t* const count = warp.slot(inst.b);
-  for_each_object<mode, space>(warp, inst, AccessKind::store, [&](int lane, std::uint64_t host) {
+  for_each_object<mode, space>(warp, inst, AccessKind::store, Use::init, [&](int lane, std::uint64_t host) {
     store_host<std::uint64_t>(host, pack({count[lane], count[lane], 0}));
+    return false;
   });
 }
 
 template <Mode mode, Space space>
 void invalidate(Warp& warp, const ir::Inst& inst) {
-  for_each_object<mode, space>(warp, inst, AccessKind::store,
-                               [](int, std::uint64_t host) { store_host<std::uint64_t>(host, 0); });
+  for_each_object<mode, space>(warp, inst, AccessKind::store, Use::init, [](int, std::uint64_t host) {
+    store_host<std::uint64_t>(host, 0);
+    return false;
+  });
 }
 
 template <Mode mode, Space space, bool drops>
 void arrive(Warp& warp, const ir::Inst& inst) {
   const std::uint32_t* const count = inst.b == ir::no_slot ? nullptr : warp.slot(inst.b);
   std::uint64_t* const to = inst.d == ir::no_slot ? nullptr : warp.lanes<std::uint64_t>(inst.d);
-  for_each_object<mode, space>(warp, inst, AccessKind::atomic, [&](int lane, std::uint64_t host) {
+  for_each_object<mode, space>(warp, inst, AccessKind::atomic, Use::arrive, [&](int lane, std::uint64_t host) {
     const std::uint64_t before = load_host<std::uint64_t>(host);
     State state = unpack(before);
     const std::uint32_t arrivals = count == nullptr ? 1 : count[lane];
     state.pending -= arrivals;
     state.expected -= drops ? arrivals : 0;
-    complete(state);
+    const bool is_over = complete(state);
     store_host<std::uint64_t>(host, pack(state));
     if (to != nullptr) {
       to[lane] = before;
     }
+    return is_over;
   });
 }
 
@@ -81,13 +102,12 @@ void arrive(Warp& warp, const ir::Inst& inst) {
 template <Mode mode, Space space, bool parity>
 void test_wait(Warp& warp, const ir::Inst& inst) {
   warp.polled = true;
-  std::uint32_t passed = 0;
-  for_each_object<mode, space>(warp, inst, AccessKind::atomic, [&](int lane, std::uint64_t host) {
+  const auto is_over = [&](int lane, std::uint64_t host) {
     const State state = unpack(load_host<std::uint64_t>(host));
-    const bool is_over = parity ? (state.phase & 1) != (warp.slot(inst.b)[lane] & 1)
-                                : state.phase != unpack(warp.lanes<std::uint64_t>(inst.b)[lane]).phase;
-    passed |= is_over ? 1u << lane : 0;
-  });
+    return parity ? (state.phase & 1) != (warp.slot(inst.b)[lane] & 1)
+                  : state.phase != unpack(warp.lanes<std::uint64_t>(inst.b)[lane]).phase;
+  };
+  const std::uint32_t passed = for_each_object<mode, space>(warp, inst, AccessKind::atomic, Use::wait, is_over);
   std::uint32_t& predicate = warp.predicates[inst.d];
   predicate = (predicate & ~warp.exec) | passed;
 }
@@ -97,16 +117,12 @@ void test_wait(Warp& warp, const ir::Inst& inst) {
 template <Mode mode, Space space, bool counted>
 void arrive_after_copies(Warp& warp, const ir::Inst& inst) {
   land_copies(warp, warp.exec);
-  if constexpr (mode == Mode::observed) {
-    if (Observer* const observer = warp.cta->grid->observer) {
-      observer->copies_waited(warp, warp.exec, 0);
-    }
-  }
-  for_each_object<mode, space>(warp, inst, AccessKind::atomic, [&](int, std::uint64_t host) {
+  for_each_object<mode, space>(warp, inst, AccessKind::atomic, Use::copies_arrive, [&](int, std::uint64_t host) {
     State state = unpack(load_host<std::uint64_t>(host));
     state.pending -= counted ? 1 : 0;
-    complete(state);
+    const bool is_over = complete(state);
     store_host<std::uint64_t>(host, pack(state));
+    return is_over;
   });
 }
 

@@ -13,6 +13,7 @@ namespace flashmoe::vgpu::exec {
 enum class AccessKind : std::uint8_t { load, store, atomic, async_read, async_write };
 enum class Scope : std::uint8_t { cta, gpu, system };
 enum class Order : std::uint8_t { weak, relaxed, acquire, release, acq_rel };
+enum class FenceKind : std::uint8_t { sc, acq_rel, acquire, release };  // membar is fence.sc (PTX ISA 9.7.13.4)
 
 // One memory instruction of a warp, one state space: generic addresses were sorted into spaces before.
 struct Access {
@@ -24,10 +25,21 @@ struct Access {
   Order order = Order::weak;
   Scope scope = Scope::gpu;
   bool is_volatile = false;
-  bool is_matrix = false;  // ldmatrix/stmatrix: address of rows of 16 bytes, lanes are the row lanes
+  bool is_non_coherent = false;    // ld.global.nc
+  bool is_barrier_object = false;  // mbarrier: what it orders, barrier_object_used() tells
+  bool is_matrix = false;          // ldmatrix/stmatrix: address of rows of 16 bytes, lanes are the row lanes
   std::uint32_t pc = 0;
   // async_read, async_write: the copies of one instruction that land now, by lane; some may not be in `lanes`.
   std::span<const AsyncCopy> copies{};
+};
+
+// What an instruction did to mbarrier objects, after it ran.
+struct BarrierObjectUse {
+  enum class Kind : std::uint8_t { init, arrive, copies_arrive, wait } kind = Kind::init;  // inval is an init, too
+  bool is_relaxed = false;
+  std::uint32_t lanes = 0;
+  std::uint32_t passed = 0;              // arrivals that ended a phase, in the order of lanes; waits that were told so
+  const std::uint64_t* place = nullptr;  // [32]: offset of the object in shared memory
 };
 
 enum class SyncProblem : std::uint8_t {
@@ -62,7 +74,8 @@ class Observer {
                                bool /*waits*/) {}
   virtual void barrier_completes(Cta&, std::uint32_t /*number*/) {}
   virtual void barrier_passes(Warp&, std::uint32_t /*number*/) {}  // a waiting warp goes on
-  virtual void fence(Warp&, Scope) {}
+  virtual void fence(Warp&, Scope, FenceKind) {}
+  virtual void barrier_object_used(Warp&, const BarrierObjectUse&) {}
   // The lanes that a mask names have met for the .sync op at pc.
   virtual void warp_syncs(Warp&, std::uint32_t /*lanes*/, std::uint32_t /*pc*/) {}
   // cp.async: the copies of an instruction were issued; their group was closed; they landed (access() of both sides

@@ -153,7 +153,7 @@ class Turns {
       }
     }
     if (repeats != nullptr && !grid_.stopped) {
-      raise_standstill(*repeats, live);
+      raise_standstill(*repeats, live, grid_.launch->grid.count() - next_);
     }
   }
 

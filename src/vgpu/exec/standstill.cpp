@@ -122,11 +122,15 @@ void look_for_standstill(Warp& warp) {
   seen = {.brief = brief, .changes = grid.changes, .looks = 1, .renewed_after = next};
 }
 
-void raise_standstill(Warp& warp, std::size_t live_warps) {
+void raise_standstill(Warp& warp, std::size_t live_warps, std::uint64_t ctas_not_begun) {
   const Repetition& seen = warp.repetition;
   const bool polls = seen.read_pc != ir::no_slot;
-  const std::string detail = fmt::format(
+  std::string detail = fmt::format(
       "{} warps live, and all of them repeat a loop or wait at a barrier while no byte changes", live_warps);
+  if (ctas_not_begun != 0) {
+    detail += fmt::format("; {} of the grid's {} CTAs have not started: no more fit on the device at once",
+                          ctas_not_begun, warp.cta->grid->launch->grid.count());
+  }
   const std::uint32_t pc = polls ? seen.read_pc : warp.pc;
   if (Observer* const observer = warp.cta->grid->observer) {
     observer->sync_problem(warp, polls ? SyncProblem::polling : SyncProblem::endless_loop, pc, detail);

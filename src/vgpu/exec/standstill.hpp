@@ -28,7 +28,7 @@ void look_for_standstill(Warp& warp);
   return warp.state == WarpState::at_barrier || warp.repetition.still_at == warp.cta->grid->changes;
 }
 
-// `warp` is one of those that repeat themselves.
-void raise_standstill(Warp& warp, std::size_t live_warps);
+// `warp` is one of those that repeat themselves; so many CTAs wait for a place on the device.
+void raise_standstill(Warp& warp, std::size_t live_warps, std::uint64_t ctas_not_begun);
 
 }  // namespace flashmoe::vgpu::exec

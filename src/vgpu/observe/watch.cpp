@@ -9,6 +9,7 @@ struct Watch::WarpShadow {
   WarpPoison poison{};
   std::uint64_t instructions = 0;
   PartialArrival arrival{};
+  LastAccess last_access{};
 };
 
 struct Watch::CtaShadow {
@@ -44,9 +45,11 @@ void Watch::grid_begins(exec::Grid& grid) {
     note.is_warp_barrier = (form.opcode == "bar" || form.opcode == "barrier") && form.has("warp");
     note.is_memory_barrier_object =
         form.opcode == "mbarrier" || (form.opcode == "cp" && form.has("async") && form.has("mbarrier"));
+    note.is_non_coherent = form.opcode == "ld" && form.has("nc");
     notes_.push_back(note);
   }
   memcheck_.grid_begins(grid);
+  synccheck_.kernel_begins();
   initcheck_.grid_begins(grid);
   racecheck_.grid_begins(grid);
   if (options_.counters) counters_.grid_begins(grid);
@@ -108,7 +111,6 @@ void Watch::cta_ends(exec::Cta& cta) {
 
 void Watch::before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) {
   const Note note = notes_[pc];
-  pc_ = pc;
   WarpShadow& shadow = shadow_of(warp);
   // A branch is executed by those who do not take it, too.
   if (options_.counters && !note.is_pseudo) {
@@ -126,15 +128,15 @@ void Watch::warp_syncs(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pc) 
 
 std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access) {
   exec::Access allowed = access;
-  // An arrival releases and a wait acquires (PTX ISA 9.7.13.15.13 and 16), whether that is written or not.
-  if (notes_[access.pc].is_memory_barrier_object && access.kind == exec::AccessKind::atomic) {
-    allowed.order = exec::Order::acq_rel;
-  }
+  // Arrivals and waits are strong; init and inval are plain writes that others must be kept away from.
+  allowed.is_non_coherent = notes_[access.pc].is_non_coherent;
+  allowed.is_barrier_object = notes_[access.pc].is_memory_barrier_object && access.copies.empty();
+  if (allowed.is_barrier_object && access.kind == exec::AccessKind::store) allowed.order = exec::Order::weak;
   if (options_.memcheck) allowed.lanes = memcheck_.allowed(warp, allowed);
   if (allowed.lanes == 0) return 0;
   WarpShadow& of_warp = shadow_of(warp);
   CtaShadow& of_cta = shadow_of(*warp.cta);
-  if (of_warp.arrival.expected != 0 && access.space == ir::Space::shared) of_warp.arrival.passed_by |= allowed.lanes;
+  if (options_.synccheck) synccheck_.access(warp, allowed, of_warp.last_access, of_warp.arrival);
   if (options_.counters && access.copies.empty()) counters_.access(warp, allowed);
   const bool writes = access.kind == exec::AccessKind::store || access.kind == exec::AccessKind::atomic;
   of_cta.wrote_global = of_cta.wrote_global || (writes && access.space == ir::Space::global);
@@ -153,23 +155,41 @@ void Watch::frame_begins(exec::Warp& warp, exec::Frame& frame) {
 }
 
 void Watch::barrier_arrives(exec::Warp& warp, const ir::Inst&, std::uint32_t number, std::uint32_t lanes, bool) {
-  if (options_.synccheck) synccheck_.arrives(warp, number, lanes, shadow_of(warp).arrival);
+  if (options_.synccheck) {
+    WarpShadow& shadow = shadow_of(warp);
+    synccheck_.arrives(warp, number, lanes, shadow.last_access, shadow.arrival);
+  }
   if (options_.racecheck) races_.barrier_arrives(warp, number, *shadow_of(*warp.cta).race);
 }
 
 void Watch::barrier_completes(exec::Cta& cta, std::uint32_t number) {
   if (options_.synccheck) {
     for (const exec::Warp& warp : cta.warps) synccheck_.completes(warp, number, shadow_of(warp).arrival);
+    report_gone_past(cta, number);
   }
   if (options_.racecheck) races_.barrier_completes(number, *shadow_of(cta).race);
+}
+
+// Whoever has exited is not waited for. But a warp that ran code behind the barrier had been meant to come.
+void Watch::report_gone_past(const exec::Cta& cta, std::uint32_t number) {
+  if (cta.barriers[number].expected_threads != 0 || cta.barriers[number].waiting.empty()) return;
+  const exec::Warp& waits = cta.warps[cta.barriers[number].waiting.front()];
+  for (const exec::Warp& warp : cta.warps) {
+    if (warp.state != exec::WarpState::exited) continue;
+    synccheck_.completes_without(warp, shadow_of(warp).last_access, waits);
+  }
 }
 
 void Watch::barrier_passes(exec::Warp& warp, std::uint32_t number) {
   if (options_.racecheck) races_.barrier_passes(warp, number, *shadow_of(*warp.cta).race);
 }
 
-void Watch::fence(exec::Warp& warp, exec::Scope scope) {
-  if (options_.racecheck) races_.fence(warp, scope, *shadow_of(*warp.cta).race);
+void Watch::fence(exec::Warp& warp, exec::Scope scope, exec::FenceKind kind) {
+  if (options_.racecheck) races_.fence(warp, scope, kind, *shadow_of(*warp.cta).race);
+}
+
+void Watch::barrier_object_used(exec::Warp& warp, const exec::BarrierObjectUse& use) {
+  if (options_.racecheck) races_.object_used(warp, use, *shadow_of(*warp.cta).race);
 }
 
 void Watch::copies_issued(exec::Warp& warp, std::span<const exec::AsyncCopy> copies) {
@@ -177,11 +197,12 @@ void Watch::copies_issued(exec::Warp& warp, std::span<const exec::AsyncCopy> cop
   if (options_.racecheck) races_.copies_issued(warp, copies, *shadow_of(*warp.cta).race);
 }
 
+void Watch::copies_committed(exec::Warp& warp, std::uint32_t lanes) {
+  if (options_.racecheck) races_.copies_committed(warp, lanes, *shadow_of(*warp.cta).race);
+}
+
 void Watch::copies_waited(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending) {
-  if (!options_.racecheck) return;
-  // cp.async.mbarrier.arrive stands for all copies so far, of groups that are still open as well.
-  const bool open_too = notes_[pc_].is_memory_barrier_object;
-  races_.copies_waited(warp, lanes, pending, open_too, *shadow_of(*warp.cta).race);
+  if (options_.racecheck) races_.copies_waited(warp, lanes, pending, *shadow_of(*warp.cta).race);
 }
 
 void Watch::sync_problem(exec::Warp& warp, exec::SyncProblem problem, std::uint32_t pc, std::string_view detail) {

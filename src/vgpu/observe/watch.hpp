@@ -56,8 +56,10 @@ class Watch final : public exec::Observer {
   void barrier_completes(exec::Cta& cta, std::uint32_t number) override;
   void barrier_passes(exec::Warp& warp, std::uint32_t number) override;
   void warp_syncs(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pc) override;
-  void fence(exec::Warp& warp, exec::Scope scope) override;
+  void fence(exec::Warp& warp, exec::Scope scope, exec::FenceKind kind) override;
+  void barrier_object_used(exec::Warp& warp, const exec::BarrierObjectUse& use) override;
   void copies_issued(exec::Warp& warp, std::span<const exec::AsyncCopy> copies) override;
+  void copies_committed(exec::Warp& warp, std::uint32_t lanes) override;
   void copies_waited(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending) override;
   void sync_problem(exec::Warp& warp, exec::SyncProblem problem, std::uint32_t pc, std::string_view detail) override;
 
@@ -66,10 +68,12 @@ class Watch final : public exec::Observer {
   struct WarpShadow;
   struct Note {  // what every event asks of an instruction
     bool is_pseudo = false, is_warp_barrier = false, is_memory_barrier_object = false, is_branch = false;
+    bool is_non_coherent = false;  // ld.global.nc
   };
   [[nodiscard]] static WarpShadow& shadow_of(const exec::Warp& warp) { return *static_cast<WarpShadow*>(warp.shadow); }
   [[nodiscard]] static CtaShadow& shadow_of(const exec::Cta& cta) { return *static_cast<CtaShadow*>(cta.shadow); }
   void report_fault(const exec::Grid& grid);
+  void report_gone_past(const exec::Cta& cta, std::uint32_t number);
 
   WatchOptions options_;
   FindingLog log_;
@@ -80,7 +84,6 @@ class Watch final : public exec::Observer {
   Synccheck synccheck_;
   Counters counters_;
   std::vector<Note> notes_{};                                         // by pc
-  std::uint32_t pc_ = 0;                                              // of the instruction that runs
   std::unordered_map<const void*, std::unique_ptr<CtaShadow>> ctas_;  // no initialiser: the type is incomplete here
 };
 

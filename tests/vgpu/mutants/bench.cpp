@@ -24,12 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 template <class T>
 Result<std::uint64_t> place(memory::DeviceMemory& memory, const std::vector<T>& values, const char* what) {
   const auto bytes = std::max<std::size_t>(values.size() * sizeof(T), 4);
@@ -46,6 +40,12 @@ void fetch(std::uint64_t address, std::vector<T>& values) {
 
 }  // namespace
 
+std::string text_of_file(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
 Result<std::string> compile(const std::string& text, const std::string& name) {
   const std::string nvcc = testing::toolkit_program("nvcc");
   if (nvcc.empty()) return Diagnostic{.message = "there is no nvcc", .fix = "install the CUDA toolkit"};
@@ -55,8 +55,8 @@ Result<std::string> compile(const std::string& text, const std::string& name) {
   const std::string command = fmt::format(
       "cd '{}' && '{}' -arch=sm_89 -std=c++17 -lineinfo --ptx {}.cu -o out.ptx >log 2>&1", folder, nvcc, name);
   const int status = std::system(command.c_str());
-  std::string ptx = text_of(fs::path(folder) / "out.ptx");
-  const std::string log = text_of(fs::path(folder) / "log");
+  std::string ptx = text_of_file(fs::path(folder) / "out.ptx");
+  const std::string log = text_of_file(fs::path(folder) / "log");
   fs::remove_all(folder);
   if (status != 0 || ptx.empty())
     return Diagnostic{.message = "nvcc failed: " + log, .fix = "install the CUDA toolkit"};
@@ -64,7 +64,7 @@ Result<std::string> compile(const std::string& text, const std::string& name) {
 }
 
 Result<std::string> kernel_source(const std::string& kernel) {
-  std::string text = text_of(in_sources("tests/vgpu/kernels/" + kernel + ".cu"));
+  std::string text = text_of_file(in_sources("tests/vgpu/kernels/" + kernel + ".cu"));
   if (text.empty()) return Diagnostic{.message = "no kernel " + kernel};
   return text;
 }
@@ -151,6 +151,12 @@ Result<Seen> Program::run(const Case& how, const exec::Schedule& schedule) const
   fetch(*out, seen.memory.out);
   fetch(*work, seen.memory.work);
   return seen;
+}
+
+std::string all_text(const std::vector<observe::Finding>& findings) {
+  std::string text;
+  for (const observe::Finding& finding : findings) text += finding.to_text() + "\n";
+  return text;
 }
 
 std::vector<float> input(std::size_t count) {

@@ -1,6 +1,7 @@
 // Compiles CUDA source with the real nvcc, runs a kernel of it with every check on, and hands back what was found.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@ namespace flashmoe::vgpu::corpus {
 
 // The file of a kernel; `rename`: the kernel's new name, so that many variants fit into one compilation. #include lines
 // are taken out (headers() names them), #line keeps the place in the original file.
+[[nodiscard]] std::string text_of_file(const std::filesystem::path& path);
 [[nodiscard]] Result<std::string> kernel_source(const std::string& kernel);
 [[nodiscard]] std::string variant(const std::string& source, const std::string& kernel, const std::string& rename);
 [[nodiscard]] std::string headers();
@@ -47,6 +49,13 @@ class Program {
   Program() = default;
   ir::Kernel kernel_{};
 };
+
+// Every kernel runs under so many: the natural one, then adversarial ones.
+inline constexpr std::uint64_t schedules = 20;
+[[nodiscard]] inline exec::Schedule schedule(std::uint64_t number) {
+  return number == 0 ? exec::Schedule{} : exec::Schedule::adversarial(number);
+}
+[[nodiscard]] std::string all_text(const std::vector<observe::Finding>& findings);
 
 [[nodiscard]] std::vector<float> input(std::size_t count);
 // nullptr-like: empty when the results agree with the case.

@@ -11,12 +11,6 @@
 namespace flashmoe::vgpu::corpus {
 namespace {
 
-constexpr std::uint64_t schedules = 20;
-
-exec::Schedule schedule(std::uint64_t number) {
-  return number == 0 ? exec::Schedule{} : exec::Schedule::adversarial(number);
-}
-
 const Case& case_of(const std::string& name) {
   for (const Case& how : cases()) {
     if (how.name == name) return how;
@@ -45,12 +39,6 @@ ptx::Module build(const std::string& text, const std::string& name) {
     return {};
   }
   return std::move(*module);
-}
-
-std::string all_text(const std::vector<observe::Finding>& findings) {
-  std::string text;
-  for (const observe::Finding& finding : findings) text += finding.to_text() + "\n";
-  return text;
 }
 
 TEST(Corpus, CorrectKernelsGiveNoFinding) {

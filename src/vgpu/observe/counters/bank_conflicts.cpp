@@ -53,6 +53,11 @@ Wavefronts shared_wavefronts(std::uint32_t lanes, const std::uint64_t* address, 
   int lanes_per_pass = bytes <= 4 ? 32 : bytes <= 8 ? 16 : 8;
   if (kind == SharedKind::matrix) lanes_per_pass = 8;
   Wavefronts result;
+  if (bytes > 4 && kind == SharedKind::access) {
+    for_each_lane(lanes & (lanes << lanes_per_pass), [&](int lane) {
+      result.may_be_fewer = result.may_be_fewer || address[lane] == address[lane - lanes_per_pass];
+    });
+  }
   for (int begin = 0; begin < 32; begin += lanes_per_pass) {
     const std::uint32_t window = lanes_per_pass == 32 ? 0xffffffffu : ((1u << lanes_per_pass) - 1u) << begin;
     const std::uint32_t part = lanes & window;

@@ -8,7 +8,8 @@
 //   cp.async               as a store of its size
 //   atomics                as above, but lanes that meet in a word are served one after another
 // A pass takes as many wavefronts as its most wanted bank holds different words. Conflicts are the wavefronts beyond
-// one a pass.
+// one a pass. Where a wide access reads the same place in several passes, devices are seen to serve passes together, by
+// a rule that no manual gives: `may_be_fewer` says so, and a report then labels the figures derived.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@ namespace flashmoe::vgpu::observe {
 struct Wavefronts {
   std::uint32_t total = 0;
   std::uint32_t ideal = 0;  // the number of passes
+  bool may_be_fewer = false;
   [[nodiscard]] std::uint32_t conflicts() const { return total - ideal; }
 };
 

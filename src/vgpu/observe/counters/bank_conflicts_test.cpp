@@ -63,6 +63,10 @@ TEST(BankConflicts, SixtyFourBits) {
   const Addresses column = addresses([](std::uint64_t lane) { return lane * 128; });
   expect(shared_wavefronts(all_lanes, column.data(), 8, SharedKind::access), 32, 2);
   expect(shared_wavefronts(0x0000ffffu, dense.data(), 8, SharedKind::access), 1, 1);
+  EXPECT_FALSE(shared_wavefronts(all_lanes, dense.data(), 8, SharedKind::access).may_be_fewer);
+  auto repeated = dense;
+  for (std::size_t lane = 16; lane < 32; ++lane) repeated[lane] = repeated[lane - 16];
+  EXPECT_TRUE(shared_wavefronts(all_lanes, repeated.data(), 8, SharedKind::access).may_be_fewer);
 }
 
 TEST(BankConflicts, HundredTwentyEightBits) {

@@ -9,6 +9,7 @@ MemoryCounts& MemoryCounts::operator+=(const MemoryCounts& other) {
   shared_requests += other.shared_requests;
   shared_wavefronts += other.shared_wavefronts;
   shared_ideal += other.shared_ideal;
+  shared_repeats += other.shared_repeats;
   global_requests += other.global_requests;
   global_sectors += other.global_sectors;
   global_ideal_sectors += other.global_ideal_sectors;
@@ -92,6 +93,7 @@ void Counters::shared(std::uint32_t pc, std::uint32_t lanes, const std::uint64_t
   ++counts.shared_requests;
   counts.shared_wavefronts += wavefronts.total;
   counts.shared_ideal += wavefronts.ideal;
+  counts.shared_repeats += wavefronts.may_be_fewer ? 1 : 0;
 }
 
 void Counters::access(const exec::Warp& warp, const exec::Access& access) {

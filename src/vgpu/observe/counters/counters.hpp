@@ -25,6 +25,7 @@ struct InstructionCounts {
 
 struct MemoryCounts {
   std::uint64_t shared_requests = 0, shared_wavefronts = 0, shared_ideal = 0;
+  std::uint64_t shared_repeats = 0;  // requests for which Wavefronts::may_be_fewer
   std::uint64_t global_requests = 0, global_sectors = 0, global_ideal_sectors = 0, global_lines = 0;
   std::uint64_t local_requests = 0, local_bytes = 0;
 

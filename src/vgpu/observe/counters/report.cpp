@@ -71,8 +71,9 @@ void add_memory(Report& report, const Totals& totals, const LaunchCounts& counts
       {"ld", &totals.load}, {"st", &totals.store}, {"atom", &totals.atomic}, {"red", &totals.reduction}};
   for (const auto& [name, memory] : operations) {
     const std::string op = std::string("_op_") + name + ".sum";
-    // Shared atomics are served by replays that no manual describes.
-    const Trust trust = memory == &totals.load || memory == &totals.store ? Trust::exact : Trust::derived;
+    // Shared atomics are served by replays that no manual describes, wide loads that repeat themselves in fewer passes.
+    const bool is_plain = memory == &totals.load || memory == &totals.store;
+    const Trust trust = is_plain && memory->shared_repeats == 0 ? Trust::exact : Trust::derived;
     if (memory->shared_requests > 0) {
       add("l1tex__data_pipe_lsu_wavefronts_mem_shared" + op, memory->shared_wavefronts, "wavefront", trust);
       add("l1tex__data_bank_conflicts_pipe_lsu_mem_shared" + op, memory->shared_wavefronts - memory->shared_ideal,

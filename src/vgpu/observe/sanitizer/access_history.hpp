@@ -18,14 +18,15 @@ struct AccessRecord {
 
   std::uint32_t clock = 0;  // of the actor when it happened; of a copy: when it was issued
   std::uint32_t actor = 0;
-  std::uint32_t pc : 28 = 0;
-  std::uint32_t mask : 4 = 0;  // bytes of the word; 0: no access yet
+  std::uint32_t pc : 27 = 0;
+  std::uint32_t passes_data : 1 = 0;  // volatile, from lane to lane
+  std::uint32_t mask : 4 = 0;         // bytes of the word; 0: no access yet
   // Of a copy: its group. Of several lanes: the last one, or, with `owned`, the lane of each byte.
   std::uint32_t group : 22 = 0;
   std::uint32_t lane : 5 = 0;  // of several, the first
   std::uint32_t flags : 5 = 0;
 
-  static constexpr std::uint32_t owned = 1u << 20;
+  static constexpr std::uint32_t owned = 1u << 20, last_pc = (1u << 27) - 1;
 
   [[nodiscard]] bool has(Flag flag) const { return (flags & flag) != 0; }
   // The lanes between these, where there are several.

@@ -11,6 +11,17 @@ namespace {
 // Room behind the last byte, so that eight bytes can be read at once anywhere.
 constexpr std::size_t slack = 64;
 
+// A hole ends where the next member is aligned and begins where the last one, which needs less, ended.
+bool is_hole(std::uint64_t begin, std::uint64_t end) {
+  for (const std::uint64_t align : {2, 4, 8, 16}) {
+    if (end % align == 0 && begin % align != 0 && end - begin < align) return true;
+  }
+  return false;
+}
+
+// One struct may have any hole; in an array of them they come at equal steps.
+constexpr std::uint64_t most_bytes_of_one_struct = 64;
+
 }  // namespace
 
 Result<std::unique_ptr<GlobalShadow>> GlobalShadow::create(std::uint64_t base, std::uint64_t bytes) {
@@ -70,6 +81,31 @@ void GlobalShadow::copy(std::uint64_t destination, std::uint64_t source, std::ui
       mark_uninitialised(destination + i, 1);
     }
   }
+}
+
+GlobalShadow::Unset GlobalShadow::unset(std::uint64_t address, std::uint64_t bytes) const {
+  Unset found;
+  if (is_initialised(address, bytes)) return found;
+  bool holes = true, equal_steps = true;
+  std::uint64_t runs = 0, last_begin = 0, step = 0;
+  for (std::uint64_t at = 0; at < bytes;) {
+    if (is_initialised(address + at, 1)) {
+      ++at;
+      continue;
+    }
+    const std::uint64_t begin = at;
+    while (at < bytes && !is_initialised(address + at, 1)) ++at;
+    if (runs == 0) found.first = begin;
+    if (runs == 1) step = begin - last_begin;
+    equal_steps = equal_steps && (runs < 2 || begin - last_begin == step);
+    holes = holes && is_hole(begin, at);
+    found.bytes += at - begin;
+    last_begin = begin;
+    ++runs;
+  }
+  const bool in_array = runs > 1 && equal_steps && found.first < step && bytes - last_begin <= step;
+  found.is_padding = holes && (in_array || bytes <= most_bytes_of_one_struct);
+  return found;
 }
 
 bool GlobalShadow::is_initialised(std::uint64_t address, std::uint64_t bytes) const {

@@ -34,6 +34,12 @@ class GlobalShadow {
   void trust_all() { trusts_all_ = true; }
 
   [[nodiscard]] bool is_initialised(std::uint64_t address, std::uint64_t bytes) const;
+  struct Unset {
+    std::uint64_t bytes = 0;
+    std::uint64_t first = 0;  // offset in the range
+    bool is_padding = false;  // all of them look like the holes that alignment leaves in structs
+  };
+  [[nodiscard]] Unset unset(std::uint64_t address, std::uint64_t bytes) const;
   // Bit i: byte address + i is initialised; bytes <= 32.
   [[nodiscard]] std::uint32_t initialised_bytes(std::uint64_t address, std::uint32_t bytes) const {
     const std::uint32_t all = bytes >= 32 ? 0xffffffffu : (1u << bytes) - 1u;

@@ -30,6 +30,7 @@ void Initcheck::grid_begins(const exec::Grid& grid) {
     step.is_branch = op == "bra" || op == "brx" || op == "exit" || op == "ret" || op == "trap";
     step.uses_whole_warp = op == "shfl" || op == "mma" || op == "movmatrix" || info.poison == ir::PoisonRule::vote;
     step.is_opaque = op == "mbarrier" || op == "cp";
+    step.is_shuffle = op == "shfl";
     steps_.push_back(step);
   }
 }
@@ -70,7 +71,8 @@ void Initcheck::meet(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t
     return;
   }
   dirty = ((dirty & (step.uses_whole_warp ? exec::all_lanes : lanes)) | (dirty_predicates & lanes));
-  if (dirty != 0) return propagate(warp, inst, pc, poison, dirty);
+  const std::uint32_t absent = step.is_shuffle ? lanes_without_source(warp, inst, kernel_->info[pc].form) : 0;
+  if ((dirty | absent) != 0) return propagate(warp, inst, pc, poison, dirty, absent);
   for (std::uint32_t i = 0; i < step.writes; ++i) {
     const std::uint32_t slot = slots_[step.first_write + i];
     poison.define(slot, lanes);
@@ -81,14 +83,19 @@ void Initcheck::meet(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t
     poison.define_predicate(index, lanes);
     left |= poison.predicate(index);
   }
-  if (left == 0) poison.settle(pc);
+  if (left == 0 && !step.is_shuffle) poison.settle(pc);  // who takes part in a shuffle is asked every time
 }
 
 void Initcheck::propagate(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, RegisterPoison& poison,
-                          std::uint32_t dirty) {
+                          std::uint32_t dirty, std::uint32_t absent) {
   const Step& row = steps_[pc];
-  PoisonStep step{
-      .warp = warp, .inst = inst, .info = kernel_->info[pc], .poison = poison, .lanes = warp.exec, .dirty = dirty};
+  PoisonStep step{.warp = warp,
+                  .inst = inst,
+                  .info = kernel_->info[pc],
+                  .poison = poison,
+                  .lanes = warp.exec,
+                  .dirty = dirty,
+                  .absent = absent};
   step.origin = ir::no_slot;
   for (std::uint32_t i = 0; i < row.read_predicates; ++i) {
     const std::uint32_t index = slots_[row.first_read_predicate + i];
@@ -98,6 +105,7 @@ void Initcheck::propagate(const exec::Warp& warp, const ir::Inst& inst, std::uin
     const std::uint32_t slot = slots_[row.first_read + i];
     if ((poison.lanes(slot) & dirty) != 0) step.origin = poison.origin(slot);
   }
+  if (absent != 0) step.origin = pc;
   const auto define_results = [&] {
     for (const std::uint32_t slot : step.info.writes) poison.define(slot, step.lanes);
     for (const std::uint32_t index : step.info.written_predicates) poison.define_predicate(index, step.lanes);
@@ -153,6 +161,7 @@ void Initcheck::report(const exec::Warp& warp, std::uint32_t pc, int lane, Sink 
       "a value that was never set is stored to global memory",
       "a value that was never set takes part in an atomic on global memory",
       "an atomic works on global memory that was never set",
+      "an mbarrier is used that nothing initialised",
   };
   const std::uint32_t number = warp.id * exec::lanes_per_warp + static_cast<std::uint32_t>(lane);
   const exec::Dim3 thread = thread_of(grid_->launch->block, number);
@@ -166,6 +175,14 @@ void Initcheck::report(const exec::Warp& warp, std::uint32_t pc, int lane, Sink 
   finding.advice = "Initialise the variable or the memory on every path before it is used.";
   if (sink == atomic_on_undefined) {
     finding.advice = "Clear the memory (cuMemsetD8/D32) before the launch.";
+  } else if (sink == barrier_object) {
+    finding.advice = "Let one thread run mbarrier.init, and put a barrier behind it before anybody arrives or waits.";
+  } else if (origin != ir::no_slot && steps_[origin].is_shuffle) {
+    finding.other = party(*kernel_, origin, warp.cta->block, thread);
+    finding.other->what = "the shuffle that took it from a lane that does not take part,";
+    finding.advice =
+        "Let every lane that is read from execute the shuffle, and be in its mask; or leave out what comes from "
+        "others.";
   } else if (origin != ir::no_slot) {
     finding.other = party(*kernel_, origin, warp.cta->block, thread);
     finding.other->what = "the read that brought the undefined bytes in,";

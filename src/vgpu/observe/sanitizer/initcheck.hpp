@@ -46,7 +46,7 @@ class Initcheck {
               CtaPoison& cta);
 
  private:
-  enum Sink : std::uint32_t { branch, address, global_store, global_atomic, atomic_on_undefined };
+  enum Sink : std::uint32_t { branch, address, global_store, global_atomic, atomic_on_undefined, barrier_object };
   struct Step {  // what meet() needs of a pc, close together
     std::uint32_t first_read = 0, reads = 0, first_write = 0, writes = 0;
     std::uint32_t first_read_predicate = 0, read_predicates = 0, first_written_predicate = 0, written_predicates = 0;
@@ -54,6 +54,7 @@ class Initcheck {
     bool is_branch = false;        // its guard decides where the warp goes
     bool uses_whole_warp = false;  // lanes read other lanes' registers
     bool is_opaque = false;        // works on a memory barrier object
+    bool is_shuffle = false;       // may take a value from a lane that does not take part
   };
 
   [[nodiscard]] static RegisterPoison& registers(const exec::Warp& warp, WarpPoison& poison) {
@@ -61,8 +62,9 @@ class Initcheck {
   }
   [[nodiscard]] static RegisterPoison& find_registers(const exec::Warp& warp, WarpPoison& poison);
   void meet(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, RegisterPoison& poison);
+  // `absent`: lanes whose value comes from one that does not take part.
   void propagate(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, RegisterPoison& poison,
-                 std::uint32_t dirty);
+                 std::uint32_t dirty, std::uint32_t absent);
   void check_address(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, RegisterPoison& poison);
   void load(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, RegisterPoison& poison,
             WarpPoison& of_warp, CtaPoison& cta);
@@ -72,6 +74,7 @@ class Initcheck {
               CtaPoison& cta);
   void matrix_rows(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, RegisterPoison& poison,
                    CtaPoison& cta);
+  void use_barrier_object(const exec::Warp& warp, const exec::Access& access, WarpPoison& of_warp, CtaPoison& cta);
   void land(const exec::Access& access, CtaPoison& cta);
   // Undefined bits of the bytes a lane touches; nullptr: all defined.
   [[nodiscard]] std::uint8_t* memory(const exec::Access& access, int lane, const exec::Warp& warp, WarpPoison& poison,

@@ -86,14 +86,7 @@ void Initcheck::access(const exec::Warp& warp, const ir::Inst& inst, const exec:
   if (access.space == ir::Space::param || access.space == ir::Space::constant) return;
   RegisterPoison& poison = registers(warp, of_warp);
   if (access.is_matrix) return matrix_rows(warp, inst, access, poison, cta);
-  if (steps_[access.pc].is_opaque) {
-    // The object is opaque: init defines it, everything else counts on it.
-    if (access.kind != exec::AccessKind::store) return;
-    for_each_lane(access.lanes, [&](int lane) {
-      if (std::uint8_t* const to = memory(access, lane, warp, of_warp, cta)) std::memset(to, 0, access.bytes);
-    });
-    return;
-  }
+  if (steps_[access.pc].is_opaque) return use_barrier_object(warp, access, of_warp, cta);
   switch (access.kind) {
     case exec::AccessKind::load:
       return load(warp, inst, access, poison, of_warp, cta);
@@ -105,6 +98,20 @@ void Initcheck::access(const exec::Warp& warp, const ir::Inst& inst, const exec:
     case exec::AccessKind::async_write:
       return;
   }
+}
+
+// The object is opaque: init defines it, inval ends that, everything else counts on it.
+void Initcheck::use_barrier_object(const exec::Warp& warp, const exec::Access& access, WarpPoison& of_warp,
+                                   CtaPoison& cta) {
+  const bool ends = kernel_->info[access.pc].form.has("inval");
+  for_each_lane(access.lanes, [&](int lane) {
+    std::uint8_t* const object = memory(access, lane, warp, of_warp, cta);
+    if (object == nullptr) return;
+    if (access.kind != exec::AccessKind::store && !all_zero(object, access.bytes)) {
+      report(warp, access.pc, lane, barrier_object, ir::no_slot, &access.address[lane], access.space);
+    }
+    std::memset(object, ends ? 0xff : 0, access.bytes);
+  });
 }
 
 void Initcheck::load(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, RegisterPoison& poison,

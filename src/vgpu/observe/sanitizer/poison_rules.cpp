@@ -65,38 +65,30 @@ void pack_or_unpack(const PoisonStep& step) {
   });
 }
 
-// shfl: where each lane's value comes from (PTX ISA 9.7.9.6, the pseudocode there).
+// Where a lane's value comes from (PTX ISA 9.7.9.6, the pseudocode there).
+int shuffle_source(const exec::Warp& warp, const ir::Inst& inst, const ir::Form& form, int lane) {
+  const int distance = static_cast<int>(warp.slot(inst.b)[lane] & 31u);
+  const std::uint32_t control = warp.slot(inst.c)[lane];
+  const int clamp = static_cast<int>(control & 31u), segment = static_cast<int>(control >> 8 & 31u);
+  const int most = (lane & segment) | (clamp & ~segment);
+  const int least = lane & segment;
+  if (form.has("up")) return lane - distance >= most ? lane - distance : lane;
+  const int from = form.has("down")   ? lane + distance
+                   : form.has("bfly") ? lane ^ distance
+                                      : least | (distance & ~segment);
+  return from <= most ? from & 31 : lane;
+}
+
 void shuffle(const PoisonStep& step) {
-  const ir::Form& form = step.info.form;
   std::uint32_t result[32] = {};
   for_each_lane(step.lanes, [&](int lane) {
-    if (step.inst.b != ir::no_slot && step.poison.bits(step.inst.b, lane) != 0) {
-      result[lane] = 0xffffffffu;
-      return;
-    }
-    const int distance = static_cast<int>(step.warp.slot(step.inst.b)[lane] & 31u);
-    const std::uint32_t control = step.warp.slot(step.inst.c)[lane];
-    const int clamp = static_cast<int>(control & 31u), segment = static_cast<int>(control >> 8 & 31u);
-    const int most = (lane & segment) | (clamp & ~segment);
-    const int least = lane & segment;
-    int from = lane;
-    bool inside = true;
-    if (form.has("up")) {
-      from = lane - distance;
-      inside = from >= most;
-    } else if (form.has("down")) {
-      from = lane + distance;
-      inside = from <= most;
-    } else if (form.has("bfly")) {
-      from = lane ^ distance;
-      inside = from <= most;
-    } else {
-      from = least | (distance & ~segment);
-      inside = from <= most;
-    }
-    result[lane] = step.poison.bits(step.inst.a, inside ? from & 31 : lane);
+    const bool is_lost = (step.absent >> lane & 1) != 0 || step.poison.bits(step.inst.b, lane) != 0;
+    const int from = shuffle_source(step.warp, step.inst, step.info.form, lane);
+    result[lane] = is_lost ? 0xffffffffu : step.poison.bits(step.inst.a, from);
   });
-  for_each_lane(step.lanes, [&](int lane) { step.poison.set(step.inst.d, lane, result[lane], step.origin); });
+  if (step.inst.d != ir::no_slot) {
+    for_each_lane(step.lanes, [&](int lane) { step.poison.set(step.inst.d, lane, result[lane], step.origin); });
+  }
   for (const std::uint32_t index : step.info.written_predicates) step.poison.define_predicate(index, step.lanes);
 }
 
@@ -121,6 +113,20 @@ void shift(const PoisonStep& step, int bits) {
 }
 
 }  // namespace
+
+std::uint32_t lanes_without_source(const exec::Warp& warp, const ir::Inst& inst, const ir::Form& form) {
+  const std::uint32_t* const masks = inst.m == ir::no_slot ? nullptr : warp.slot(inst.m);
+  std::uint32_t named = exec::all_lanes;  // by all of them
+  if (masks != nullptr) for_each_lane(warp.exec, [&](int lane) { named &= masks[lane]; });
+  if ((warp.exec & named) == exec::all_lanes) return 0;
+  std::uint32_t without = 0;
+  for_each_lane(warp.exec, [&](int lane) {
+    const std::uint32_t part = warp.exec & (masks == nullptr ? exec::all_lanes : masks[lane]);
+    const int from = shuffle_source(warp, inst, form, lane);
+    without |= from != lane && (part >> from & 1) == 0 ? 1u << lane : 0u;
+  });
+  return without;
+}
 
 std::uint64_t poison_and(std::uint64_t a, std::uint64_t pa, std::uint64_t b, std::uint64_t pb) {
   return (pa & (b | pb)) | (pb & (a | pa));

@@ -17,7 +17,12 @@ struct PoisonStep {
   std::uint32_t lanes = 0;   // that run it
   std::uint32_t dirty = 0;   // those with an undefined bit in a source
   std::uint32_t origin = 0;  // handed on to the results
+  std::uint32_t absent = 0;  // of a shuffle: lanes_without_source()
 };
+
+// The lanes of a shuffle whose value comes from one that does not execute it or is not in their mask (PTX ISA 9.7.9.6:
+// what they get is undefined).
+[[nodiscard]] std::uint32_t lanes_without_source(const exec::Warp& warp, const ir::Inst& inst, const ir::Form& form);
 
 void poison_any_to_all(const PoisonStep& step);
 void poison_move(const PoisonStep& step);

@@ -5,22 +5,57 @@
 #include "vgpu/observe/sanitizer/racecheck.hpp"
 
 namespace flashmoe::vgpu::observe {
+namespace {
 
-void WarpClock::meet(std::uint32_t lanes) {
-  if ((valid & ~lanes) == 0) {
-    whole_sync = clock();
-    meetings.reset();
-    return;
+// body(place, lanes) for lanes that name the same one.
+template <class Body>
+void for_each_place(std::uint32_t lanes, const std::uint64_t* address, Body&& body) {
+  while (lanes != 0) {
+    const std::uint64_t place = address[std::countr_zero(lanes)];
+    std::uint32_t here = 0;
+    for_each_lane(lanes, [&](int lane) { here |= address[lane] == place ? 1u << lane : 0u; });
+    lanes &= ~here;
+    body(place, here);
   }
-  if (!meetings) meetings = std::make_unique<Meetings>();
-  std::array<std::uint32_t, 32> known{};  // to one of them, now to all
-  for_each_lane(lanes, [&](int lane) {
-    const auto& of_lane = (*meetings)[static_cast<std::size_t>(lane)];
-    for (std::size_t i = 0; i < known.size(); ++i) known[i] = std::max(known[i], of_lane[i]);
-  });
-  for_each_lane(lanes, [&](int lane) { known[static_cast<std::size_t>(lane)] = clock(); });
-  for_each_lane(lanes, [&](int lane) { (*meetings)[static_cast<std::size_t>(lane)] = known; });
 }
+
+// What a strong write of these lanes hands on: as a release, or by the fences before it.
+Left handed_on(const WarpClock& clock, std::uint32_t lanes, bool releases, bool for_gpu) {
+  Left left;
+  if (releases) left.released = clock.released(lanes);
+  const bool tells_fences = releases || for_gpu;
+  if (tells_fences) left.fenced = clock.fenced;
+  if (!clock.lanes) return left;
+  const auto fence_of = [&](int lane) -> const FencePoint* {
+    const LaneKnowledge& one = (*clock.lanes)[static_cast<std::size_t>(lane)];
+    return (for_gpu ? one.gpu_fence : one.fence).get();
+  };
+  for (std::uint32_t rest = releases ? 0 : lanes; rest != 0;) {
+    const FencePoint* const fence = fence_of(std::countr_zero(rest));
+    std::uint32_t alike = 0;
+    for_each_lane(rest, [&](int lane) { alike |= fence_of(lane) == fence ? 1u << lane : 0u; });
+    if (fence != nullptr) join(left.released, fence->released(alike, clock.is_whole(alike)));
+    rest &= ~alike;
+  }
+  if (tells_fences && clock.lanes_differ) {
+    for_each_lane(lanes, [&](int lane) { join(left.fenced, (*clock.lanes)[static_cast<std::size_t>(lane)].fenced); });
+  }
+  return left;
+}
+
+// A strong read of these lanes finds it.
+void pick_up(const Left& left, std::uint32_t lanes, bool acquires, MessagePtr LaneKnowledge::*seen, WarpClock& clock) {
+  if (acquires) clock.learn(lanes, left);
+  const bool is_wide = seen == &LaneKnowledge::seen_in_gpu;
+  if ((acquires || !left.released) && (!is_wide || !left.fenced)) return;
+  for_each_lane(lanes, [&](int number) {
+    LaneKnowledge& one = clock.lane(number);
+    if (!acquires) join(one.*seen, left.released);
+    if (is_wide) join(one.seen_fenced, left.fenced);
+  });
+}
+
+}  // namespace
 
 void Racecheck::copies_waited(std::uint32_t lanes, const GroupsDone& done, WarpClock& clock) {
   clock.tick();
@@ -37,7 +72,14 @@ void Racecheck::copies_waited(std::uint32_t lanes, const GroupsDone& done, WarpC
 }
 
 void Racecheck::barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock& cta) {
-  cta.arriving[number].join(clock.knows);
+  CtaClock::Barrier& barrier = cta.arriving[number];
+  barrier.clock.join(clock.knows);
+  join(barrier.fenced, clock.fenced);
+  if (clock.lanes_differ) {
+    const WarpClock::Together lanes = clock.together(clock.valid);
+    barrier.clock.join(lanes.acquired, clock.first_actor);
+    join(barrier.fenced, lanes.fenced);
+  }
   clock.tick();
 }
 
@@ -47,22 +89,13 @@ void Racecheck::barrier_completes(std::uint32_t number, CtaClock& cta) {
 }
 
 void Racecheck::barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta) {
-  clock.knows.join(cta.released[number]);
+  clock.knows.join(cta.released[number].clock);
+  join(clock.fenced, cta.released[number].fenced);
   clock.meet(clock.valid);
 }
 
-void Racecheck::fence(exec::Scope scope, WarpClock& clock) {
-  clock.knows.join(clock.seen_in_cta);
-  clock.seen_in_cta = {};
-  if (scope != exec::Scope::cta) {
-    clock.knows.join_sparse(clock.seen_in_gpu, clock.first_actor);
-    clock.seen_in_gpu.reset();
-  }
-  clock.at_fence = clock.knows;
-  clock.fenced = true;
-  clock.fenced_for_gpu = scope != exec::Scope::cta;
-  clock.tick();
-  clock.meet(clock.valid);  // clocks are the warp's: a fence of one lane counts for all
+void Racecheck::fence(std::uint32_t lanes, exec::Scope scope, exec::FenceKind kind, WarpClock& clock) {
+  clock.fence(lanes, scope, kind);
 }
 
 void Racecheck::warp_syncs(std::uint32_t lanes, WarpClock& clock) {
@@ -70,44 +103,84 @@ void Racecheck::warp_syncs(std::uint32_t lanes, WarpClock& clock) {
   clock.meet(lanes);
 }
 
-// Strong accesses carry order: a write publishes what a release gave it, a read picks up what lies there.
+// Strong accesses carry order: a write publishes what a release gave it, a read picks up what lies there. Lanes of one
+// atomic on one place come one after another, so they see each other's.
 void Racecheck::synchronise(const exec::Access& access, WarpClock& clock, CtaClock& cta) {
   const bool reads = access.kind != exec::AccessKind::store;
   const bool writes = access.kind != exec::AccessKind::load;
   const bool releases = access.order == exec::Order::release || access.order == exec::Order::acq_rel;
   const bool acquires = access.order == exec::Order::acquire || access.order == exec::Order::acq_rel;
-  const bool is_shared = access.space == ir::Space::shared;
-  const bool gpu_wide = access.is_volatile || access.scope != exec::Scope::cta;
-  const auto key_of = [&](int lane) { return location_of(access.space, access.address[lane]); };
-  if (reads && (!cta.locations.empty() || !locations_.empty())) {
-    for_each_lane(access.lanes, [&](int lane) {
-      if (const auto found = cta.locations.find(key_of(lane)); found != cta.locations.end()) {
-        (acquires ? clock.knows : clock.seen_in_cta).join(found->second);
-      }
-      if (is_shared || !gpu_wide) return;
-      const auto found = locations_.find(key_of(lane));
-      if (found == locations_.end()) return;
-      if (acquires) {
-        clock.knows.join_sparse(found->second, clock.first_actor);
-      } else if (clock.seen_in_gpu != found->second) {
-        clock.seen_in_gpu = clock.seen_in_gpu
-                                ? std::make_shared<const SparseClock>(merged(*clock.seen_in_gpu, *found->second))
-                                : found->second;
-      }
-    });
-  }
-  if (!writes || (!releases && !clock.fenced)) return;
-  const VectorClock& published = releases ? clock.knows : clock.at_fence;
-  const bool for_gpu = gpu_wide && (releases || clock.fenced_for_gpu);
-  std::shared_ptr<const SparseClock> sparse;
-  if (for_gpu && !is_shared) sparse = std::make_shared<const SparseClock>(published.sparse(clock.first_actor));
-  for_each_lane(access.lanes, [&](int lane) {
-    cta.locations[key_of(lane)].join(published);
-    if (!sparse) return;
-    auto& place = locations_[key_of(lane)];
-    place = place ? std::make_shared<const SparseClock>(merged(*place, *sparse)) : sparse;
+  const bool gpu_wide = access.space != ir::Space::shared && (access.is_volatile || access.scope != exec::Scope::cta);
+  const bool has_news = writes && (releases || clock.lanes || clock.fenced);
+  if (!has_news && (!reads || (cta.locations.empty() && locations_.empty()))) return;
+  for_each_place(access.lanes, access.address, [&](std::uint64_t address, std::uint32_t lanes) {
+    const std::uint64_t key = location_of(access.space, address);
+    if (has_news) {
+      const Left narrow = handed_on(clock, lanes, releases, false);
+      if (!narrow.is_empty()) cta.locations[key].join(narrow);
+      const Left wide = !gpu_wide ? Left{} : releases ? narrow : handed_on(clock, lanes, false, true);
+      if (!wide.is_empty()) locations_[key].join(wide);
+    }
+    if (!reads) return;
+    const auto in_cta = cta.locations.find(key);
+    if (in_cta != cta.locations.end()) pick_up(in_cta->second, lanes, acquires, &LaneKnowledge::seen_in_cta, clock);
+    const auto in_gpu = gpu_wide ? locations_.find(key) : locations_.end();
+    if (in_gpu != locations_.end()) pick_up(in_gpu->second, lanes, acquires, &LaneKnowledge::seen_in_gpu, clock);
   });
-  if (releases) clock.tick();
+  if (writes && releases) clock.tick();
+}
+
+void Racecheck::object_used(const exec::BarrierObjectUse& use, const GroupsDone& done, WarpClock& clock,
+                            CtaClock& cta) {
+  using Kind = exec::BarrierObjectUse::Kind;
+  if (use.kind == Kind::copies_arrive) join_copies(use.lanes, done, clock);
+  for_each_place(use.lanes, use.place, [&](std::uint64_t place, std::uint32_t lanes) {
+    ObjectClock& object = cta.objects[place];
+    switch (use.kind) {
+      case Kind::init:
+        object = {};
+        return;
+      case Kind::wait: {
+        const std::uint32_t passed = lanes & use.passed;
+        if (passed != 0) pick_up(object.completed, passed, !use.is_relaxed, &LaneKnowledge::seen_in_cta, clock);
+        return;
+      }
+      case Kind::arrive:
+      case Kind::copies_arrive:
+        // Up to the arrival that ends a phase; those behind it count for the next one.
+        while (lanes != 0) {
+          const std::uint32_t ends = lanes & use.passed;
+          const std::uint32_t now = ends == 0 ? lanes : lanes & ((2u << std::countr_zero(ends)) - 1u);
+          if (use.kind == Kind::arrive) {
+            object.arriving.join(handed_on(clock, now, !use.is_relaxed, false));
+          } else {
+            join(object.arriving.released,
+                 std::make_shared<const Message>(Message{{}, {{copies_of(clock.actor), now, clock.clock()}}}));
+          }
+          if (ends != 0) {
+            object.completed.join(object.arriving);
+            object.arriving = {};
+          }
+          lanes &= ~now;
+        }
+        return;
+    }
+  });
+  if (use.kind == Kind::arrive) clock.tick();
+}
+
+// All copies that these lanes have issued so far.
+void Racecheck::join_copies(std::uint32_t lanes, const GroupsDone& done, WarpClock& clock) {
+  clock.tick();
+  for_each_lane(lanes, [&](int number) {
+    const auto lane = static_cast<std::size_t>(number);
+    for (std::uint32_t& known = clock.groups_joined[lane]; known < done[lane]; ++known) {
+      if (known >= clock.groups.size()) continue;
+      WarpClock::CopyGroup& group = clock.groups[known];
+      if (!group.joined_at) group.joined_at = std::make_unique<std::array<std::uint32_t, 32>>();
+      (*group.joined_at)[lane] = clock.clock();
+    }
+  });
 }
 
 }  // namespace flashmoe::vgpu::observe

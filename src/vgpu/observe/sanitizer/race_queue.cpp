@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "vgpu/observe/lanes.hpp"
 #include "vgpu/observe/store_value.hpp"
 
 namespace flashmoe::vgpu::observe {
@@ -24,6 +25,7 @@ void RaceQueue::Block::clear() {
   addresses.clear();
   copies.clear();
   waits.clear();
+  uses.clear();
 }
 
 RaceQueue::Event& RaceQueue::add(Event::Kind kind, RaceCta& cta, std::uint32_t warp) {
@@ -56,6 +58,7 @@ void RaceQueue::access(const exec::Warp& warp, const ir::Inst& inst, const exec:
   if (is_store) check_.same_instruction(warp, inst, access);
   Event& event = add(Event::Kind::access, cta, warp.id);
   event.access = access;
+  event.live = warp.valid & ~warp.exited;
   event.unchanged = is_store ? unchanged_lanes(warp, inst, access) : 0;
   open_.addresses.insert(open_.addresses.end(), access.address, access.address + exec::lanes_per_warp);
 }
@@ -63,17 +66,48 @@ void RaceQueue::access(const exec::Warp& warp, const ir::Inst& inst, const exec:
 void RaceQueue::copies_issued(const exec::Warp& warp, std::span<const exec::AsyncCopy> copies, RaceCta& cta) {
   add(Event::Kind::issued, cta, warp.id).number = static_cast<std::uint32_t>(copies.size());
   open_.copies.insert(open_.copies.end(), copies.begin(), copies.end());
+  if (cta.joined.empty()) return;
+  // An mbarrier closes a group of its own: what is issued behind it waits for the next one.
+  const auto& arrivals = cta.joined[warp.id].arrivals;
+  for (auto copy = open_.copies.end() - static_cast<std::ptrdiff_t>(copies.size()); copy != open_.copies.end(); ++copy)
+    copy->group += arrivals[copy->lane];
 }
 
-void RaceQueue::copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, bool open_too,
-                              RaceCta& cta) {
+void RaceQueue::copies_committed(const exec::Warp& warp, std::uint32_t lanes, RaceCta& cta) {
+  if (cta.joined.empty()) return;
+  RaceCta::JoinedCopies& joined = cta.joined[warp.id];
+  for_each_lane(lanes, [&](int number) {
+    const auto lane = static_cast<std::size_t>(number);
+    joined.at_commit[lane].resize(warp.committed_groups[lane]);  // those before the first arrival have none
+    joined.at_commit[lane].back() = joined.arrivals[lane];
+  });
+}
+
+void RaceQueue::copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, RaceCta& cta) {
   add(Event::Kind::waited, cta, warp.id).lanes = lanes;
   Racecheck::GroupsDone& done = open_.waits.emplace_back();
   for (std::size_t lane = 0; lane < done.size(); ++lane) {
     const std::uint32_t committed = warp.committed_groups[lane];
-    const std::uint32_t closed = committed > pending ? committed - pending : 0;
-    done[lane] = open_too ? committed + 1 : closed;
+    done[lane] = committed > pending ? committed - pending : 0;
+    if (done[lane] == 0 || cta.joined.empty()) continue;
+    const std::vector<std::uint32_t>& at_commit = cta.joined[warp.id].at_commit[lane];
+    if (done[lane] <= at_commit.size()) done[lane] += at_commit[done[lane] - 1];
   }
+}
+
+void RaceQueue::object_used(const exec::Warp& warp, const exec::BarrierObjectUse& use, RaceCta& cta) {
+  Event& event = add(Event::Kind::object, cta, warp.id);
+  event.live = warp.valid & ~warp.exited;
+  open_.uses.push_back(use);
+  open_.addresses.insert(open_.addresses.end(), use.place, use.place + exec::lanes_per_warp);
+  if (use.kind != exec::BarrierObjectUse::Kind::copies_arrive) return;
+  if (cta.joined.empty()) cta.joined.resize(cta.warps.size());
+  auto& arrivals = cta.joined[warp.id].arrivals;
+  Racecheck::GroupsDone& done = open_.waits.emplace_back();
+  for_each_lane(use.lanes, [&](int number) {
+    const auto lane = static_cast<std::size_t>(number);
+    done[lane] = warp.committed_groups[lane] + ++arrivals[lane];
+  });
 }
 
 void RaceQueue::barrier_arrives(const exec::Warp& warp, std::uint32_t number, RaceCta& cta) {
@@ -88,8 +122,12 @@ void RaceQueue::barrier_passes(const exec::Warp& warp, std::uint32_t number, Rac
   add(Event::Kind::passes, cta, warp.id).number = number;
 }
 
-void RaceQueue::fence(const exec::Warp& warp, exec::Scope scope, RaceCta& cta) {
-  add(Event::Kind::fence, cta, warp.id).scope = scope;
+void RaceQueue::fence(const exec::Warp& warp, exec::Scope scope, exec::FenceKind kind, RaceCta& cta) {
+  Event& event = add(Event::Kind::fence, cta, warp.id);
+  event.scope = scope;
+  event.fence = kind;
+  event.lanes = warp.exec;
+  event.live = warp.valid & ~warp.exited;
 }
 
 void RaceQueue::warp_syncs(const exec::Warp& warp, std::uint32_t lanes, RaceCta& cta) {
@@ -100,12 +138,14 @@ void RaceQueue::look_at(Block& block) {
   const std::uint64_t* address = block.addresses.data();
   std::span<const exec::AsyncCopy> copies = block.copies;
   const Racecheck::GroupsDone* done = block.waits.data();
+  exec::BarrierObjectUse* use = block.uses.data();
   for (Event& event : block.events) {
     CtaClock& cta = event.cta->clock;
     WarpClock& warp = event.cta->warps[event.warp];
     switch (event.kind) {
       case Event::Kind::access:
         event.access.address = address;
+        warp.live = event.live;
         check_.access(event.access, event.unchanged, warp, cta);
         address += exec::lanes_per_warp;
         break;
@@ -126,8 +166,18 @@ void RaceQueue::look_at(Block& block) {
         check_.barrier_passes(event.number, warp, cta);
         break;
       case Event::Kind::fence:
-        check_.fence(event.scope, warp);
+        warp.live = event.live;
+        check_.fence(event.lanes, event.scope, event.fence, warp);
         break;
+      case Event::Kind::object: {
+        static constexpr Racecheck::GroupsDone none{};
+        const bool joins = use->kind == exec::BarrierObjectUse::Kind::copies_arrive;
+        use->place = address;
+        warp.live = event.live;
+        check_.object_used(*use++, joins ? *done++ : none, warp, cta);
+        address += exec::lanes_per_warp;
+        break;
+      }
       case Event::Kind::syncs:
         check_.warp_syncs(event.lanes, warp);
         break;

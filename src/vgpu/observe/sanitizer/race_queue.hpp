@@ -17,11 +17,18 @@
 
 namespace flashmoe::vgpu::observe {
 
-// The clocks of a block of threads. Only the side that looks at events touches them once the block runs.
+// The clocks of a block of threads. But for `joined`, only the side that looks at events touches them once the block
+// runs.
 struct RaceCta {
   RaceCta(std::uint32_t warp_count, std::uint64_t shared_bytes) : clock(warp_count, shared_bytes), warps(warp_count) {}
   CtaClock clock;
   std::vector<WarpClock> warps;
+  // Of the run's side, by warp; none until an mbarrier joins copies.
+  struct JoinedCopies {
+    std::array<std::uint32_t, 32> arrivals{};                // per lane
+    std::array<std::vector<std::uint32_t>, 32> at_commit{};  // per lane and group: arrivals until it was closed
+  };
+  std::vector<JoinedCopies> joined{};
 };
 
 class RaceQueue {
@@ -35,11 +42,13 @@ class RaceQueue {
   void cta_ends(std::unique_ptr<RaceCta> cta);
   void access(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access, RaceCta& cta);
   void copies_issued(const exec::Warp& warp, std::span<const exec::AsyncCopy> copies, RaceCta& cta);
-  void copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, bool open_too, RaceCta& cta);
+  void copies_committed(const exec::Warp& warp, std::uint32_t lanes, RaceCta& cta);
+  void copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, RaceCta& cta);
   void barrier_arrives(const exec::Warp& warp, std::uint32_t number, RaceCta& cta);
   void barrier_completes(std::uint32_t number, RaceCta& cta);
   void barrier_passes(const exec::Warp& warp, std::uint32_t number, RaceCta& cta);
-  void fence(const exec::Warp& warp, exec::Scope scope, RaceCta& cta);
+  void fence(const exec::Warp& warp, exec::Scope scope, exec::FenceKind kind, RaceCta& cta);
+  void object_used(const exec::Warp& warp, const exec::BarrierObjectUse& use, RaceCta& cta);
   void warp_syncs(const exec::Warp& warp, std::uint32_t lanes, RaceCta& cta);
 
   void catch_up();  // all events so far are looked at, and the findings told
@@ -47,19 +56,22 @@ class RaceQueue {
 
  private:
   struct Event {
-    enum class Kind : std::uint8_t { access, issued, waited, arrives, completes, passes, fence, syncs, ends };
+    enum class Kind : std::uint8_t { access, issued, waited, arrives, completes, passes, fence, syncs, object, ends };
     Kind kind = Kind::access;
     exec::Scope scope = exec::Scope::cta;
+    exec::FenceKind fence = exec::FenceKind::sc;
     std::uint32_t warp = 0, number = 0, lanes = 0;
     std::uint32_t unchanged = 0;
+    std::uint32_t live = 0;  // lanes of the warp, where it matters
     RaceCta* cta = nullptr;
     exec::Access access{};
   };
   struct Block {
     std::vector<Event> events{};
-    std::vector<std::uint64_t> addresses{};  // of accesses, 32 each
+    std::vector<std::uint64_t> addresses{};  // of accesses and objects, 32 each
     std::vector<exec::AsyncCopy> copies{};
-    std::vector<Racecheck::GroupsDone> waits{};
+    std::vector<Racecheck::GroupsDone> waits{};  // and of copies that an object joins
+    std::vector<exec::BarrierObjectUse> uses{};
     void clear();
   };
 

@@ -83,7 +83,7 @@ void Racecheck::report(const Suspicion& race) {
       finding.message = fmt::format("{} meets an asynchronous copy that is still under way", mine);
       finding.advice =
           "Wait for the copy with cp.async.wait_group before using its data, then put a barrier if other threads use "
-          "it.";
+          "it; or wait for the mbarrier that it arrives at.";
       break;
     case Verdict::unsynchronised_copy:
       finding.message = fmt::format("race: {} of bytes that another thread copied asynchronously", mine);
@@ -99,6 +99,11 @@ void Racecheck::report(const Suspicion& race) {
       finding.message =
           fmt::format("race: {} and {} from different blocks, one of them at block scope", mine, finding.other->what);
       finding.advice = "Use device scope (atomicAdd, not atomicAdd_block; .gpu, not .cta) for what other blocks touch.";
+      break;
+    case Verdict::not_read_only:
+      finding.message = "a read with ld.global.nc of bytes that this launch wrote";
+      finding.advice =
+          "Use a plain load (no __ldg, no const __restrict__): the read-only path need not see what a kernel writes.";
       break;
     case Verdict::unordered:
     case Verdict::ordered: {

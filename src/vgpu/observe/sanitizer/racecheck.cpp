@@ -29,6 +29,7 @@ void Racecheck::grid_begins(const exec::Grid& grid) {
   warps_per_cta_ = static_cast<std::uint32_t>((grid.launch->block.count() + 31) / 32);
   global_ = std::make_unique<GlobalHistory>();
   locations_.clear();
+  find_compared(*grid.kernel);
 }
 
 void Racecheck::grid_ends() {
@@ -37,8 +38,8 @@ void Racecheck::grid_ends() {
 
 void Racecheck::cta_begins(const exec::Cta& cta, CtaClock& clocks) {
   clocks.warps.resize(cta.warps.size());
-  for (VectorClock& clock : clocks.arriving) clock.own.resize(warps_per_cta_);
-  for (VectorClock& clock : clocks.released) clock.own.resize(warps_per_cta_);
+  for (CtaClock::Barrier& barrier : clocks.arriving) barrier.clock.own.resize(warps_per_cta_);
+  for (CtaClock::Barrier& barrier : clocks.released) barrier.clock.own.resize(warps_per_cta_);
 }
 
 void Racecheck::warp_begins(const exec::Warp& warp, CtaClock& cta, WarpClock& clock) {
@@ -47,7 +48,7 @@ void Racecheck::warp_begins(const exec::Warp& warp, CtaClock& cta, WarpClock& cl
   clock.actor = clock.first_actor + warp.id;
   clock.knows.own.assign(warps_per_cta_, 0);
   clock.knows.own[warp.id] = 1;
-  clock.valid = warp.valid;
+  clock.valid = clock.live = warp.valid;
   cta.warps[warp.id] = &clock;
 }
 
@@ -56,17 +57,27 @@ Racecheck::Verdict Racecheck::judge(const AccessRecord& before, const Now& now) 
   const bool same_cta = before.actor - now.clock.first_actor < warps_per_cta_;
   const bool both_strong = before.has(AccessRecord::strong) && mine.has(AccessRecord::strong);
   const bool narrow = before.has(AccessRecord::cta_scope) || mine.has(AccessRecord::cta_scope);
-  if (both_strong && (same_cta || !narrow)) return Verdict::ordered;
+  const bool passes_data = before.passes_data && mine.passes_data && !now.is_write && before.actor == mine.actor;
+  if (both_strong && (same_cta || !narrow) && !passes_data) return Verdict::ordered;
 
   const WarpClock& clock = now.clock;
-  const auto met_since = [&](std::uint32_t when) {
+  const auto all_pairs = [&](const auto& is_known) {
     for (const std::uint32_t other : {before.first_lane(), before.last_lane()})
       for (const std::uint32_t lane : {mine.first_lane(), mine.last_lane()})
-        if (other != lane && !clock.have_met(other, lane, when)) return false;
+        if (!is_known(other, lane)) return false;
     return true;
   };
+  const auto met_since = [&](std::uint32_t when) {
+    return all_pairs(
+        [&](std::uint32_t other, std::uint32_t lane) { return other == lane || clock.have_met(other, lane, when); });
+  };
+  // Of other warps, lane by lane.
+  const auto told_since = [&](std::uint32_t when) {
+    return all_pairs(
+        [&](std::uint32_t other, std::uint32_t lane) { return clock.has_message(lane, before.actor, other, when); });
+  };
   if (!same_cta) {
-    if (clock.knows.of_foreign(before.actor) >= before.clock) return Verdict::ordered;
+    if (told_since(before.clock)) return Verdict::ordered;
     return both_strong ? Verdict::scope : Verdict::unordered;
   }
   const std::uint32_t warp = before.actor - clock.first_actor;
@@ -74,17 +85,25 @@ Racecheck::Verdict Racecheck::judge(const AccessRecord& before, const Now& now) 
     const auto& groups = now.cta.warps[warp]->groups;
     const bool waited = before.group < groups.size() && (groups[before.group].waited_lanes >> before.lane & 1) != 0;
     const bool issue_is_known = clock.knows.own[warp] >= before.clock;
+    if (before.group < groups.size() && groups[before.group].joined_at) {
+      const std::uint32_t when = (*groups[before.group].joined_at)[before.lane];
+      const auto is_told = [&](std::uint32_t lane) {
+        return clock.has_message(lane, copies_of(before.actor), before.lane, when);
+      };
+      if (when != 0 && is_told(mine.first_lane()) && is_told(mine.last_lane())) return Verdict::ordered;
+    }
     if (!waited) return issue_is_known ? Verdict::copy_under_way : Verdict::unordered;
     const std::uint32_t when = groups[before.group].waited_at;
     if (before.actor != mine.actor) {
-      if (clock.knows.own[warp] >= when) return Verdict::ordered;
+      if (clock.knows.own[warp] >= when || told_since(when)) return Verdict::ordered;
       return issue_is_known ? Verdict::unsynchronised_copy : Verdict::unordered;
     }
     const bool same_lane = before.lane == mine.lane && !mine.has(AccessRecord::several_lanes);
     return same_lane || met_since(when) ? Verdict::ordered : Verdict::unsynchronised_copy;
   }
   if (before.actor != mine.actor) {
-    return clock.knows.own[warp] >= before.clock ? Verdict::ordered : Verdict::unordered;
+    const bool is_known = clock.knows.own[warp] >= before.clock || told_since(before.clock);
+    return is_known ? Verdict::ordered : Verdict::unordered;
   }
   // One warp. Lanes of one instruction that meet in a word are judged by same_instruction().
   if (is_own(before, mine) || (before.pc == mine.pc && before.clock == mine.clock)) return Verdict::ordered;
@@ -97,13 +116,14 @@ inline bool Racecheck::is_ordered(const AccessRecord& before, const Now& now) co
   const std::uint32_t warp = before.actor - clock.first_actor;
   bool ordered = false;
   if (warp >= warps_per_cta_) {
-    if (!clock.knows.foreign && !before.has(AccessRecord::strong)) return false;
+    if (!clock.knows.beyond && !clock.lanes_differ && !before.has(AccessRecord::strong)) return false;
   } else if (before.has(AccessRecord::copy)) {
     const auto& groups = now.cta.warps[warp]->groups;
     const std::uint32_t landed = before.group < groups.size() ? groups[before.group].landed_at : 0xffffffffu;
     ordered = warp == clock.id ? clock.whole_sync > landed : clock.knows.own[warp] >= landed;
   } else if (warp != clock.id) {
-    return clock.knows.own[warp] >= before.clock || (before.flags & now.record.flags & AccessRecord::strong) != 0;
+    ordered = clock.knows.own[warp] >= before.clock || (before.flags & now.record.flags & AccessRecord::strong) != 0;
+    if (!ordered && !clock.knows.beyond && !clock.lanes_differ) return false;
   } else {
     const AccessRecord& mine = now.record;
     ordered = clock.whole_sync > before.clock || is_own(before, mine);
@@ -122,7 +142,13 @@ inline void Racecheck::touch_read(AccessHistory& history, Cell& cell, const Now&
     return true;
   };
   if (is_known(read) || (cell.readers != 0 && is_known(history.readers(cell)[place]))) return;
-  if ((cell.write.mask & mine.mask) != 0 && !is_ordered(cell.write, now)) suspect(now, cell.write, true, words);
+  if ((cell.write.mask & mine.mask) != 0) {
+    if (!is_ordered(cell.write, now)) {
+      suspect(now, cell.write, true, words);
+    } else if (now.is_read_only) {
+      suspect({mine, cell.write, false, true, Verdict::not_read_only, now.space, now.address, words});
+    }
+  }
   if (cell.write.has(AccessRecord::hides_weak)) {
     const AccessRecord hidden = history.hidden_write(cell);
     if ((hidden.mask & mine.mask) != 0 && !is_ordered(hidden, now)) suspect(now, hidden, true, words);
@@ -240,6 +266,35 @@ void Racecheck::touch_lanes(History& history, const exec::Access& access, Now& n
   });
 }
 
+// A flag is compared, and stands in one place; data stands in a place a lane, and is computed with.
+void Racecheck::find_compared(const ir::Kernel& kernel) {
+  is_compared_.assign(kernel.code.size(), false);
+  for (std::size_t pc = 0; pc < kernel.code.size(); ++pc) {
+    const ir::InstInfo& load = kernel.info[pc];
+    if (load.form.opcode != "ld" || !load.form.has("volatile") || load.writes.empty()) continue;
+    const auto has = [](const std::vector<std::uint32_t>& slots, std::uint32_t slot) {
+      return std::find(slots.begin(), slots.end(), slot) != slots.end();
+    };
+    for (std::size_t next = pc + 1; next < kernel.code.size(); ++next) {
+      const ir::InstInfo& info = kernel.info[next];
+      if (has(info.reads, load.writes.front())) {
+        is_compared_[pc] = info.form.opcode == "setp";
+        break;
+      }
+      if (has(info.writes, load.writes.front()) || info.form.opcode == "bra") break;
+    }
+  }
+}
+
+bool Racecheck::passes_data(const exec::Access& access) const {
+  if (!access.is_volatile || access.space != ir::Space::shared || access.kind == exec::AccessKind::atomic) return false;
+  if (is_compared_[access.pc]) return false;
+  const std::uint64_t first = access.address[std::countr_zero(access.lanes)];
+  bool is_spread = false;
+  for_each_lane(access.lanes, [&](int lane) { is_spread = is_spread || access.address[lane] != first; });
+  return is_spread;
+}
+
 void Racecheck::access(const exec::Access& access, std::uint32_t unchanged, WarpClock& clock, CtaClock& cta) {
   const bool is_strong =
       access.kind == exec::AccessKind::atomic || access.is_volatile || access.order != exec::Order::weak;
@@ -250,10 +305,12 @@ void Racecheck::access(const exec::Access& access, std::uint32_t unchanged, Warp
           .is_write = access.kind != exec::AccessKind::load,
           .address = 0,
           .bytes = access.is_matrix ? 16 : access.bytes,
-          .unchanged = unchanged};
+          .unchanged = unchanged,
+          .is_read_only = access.is_non_coherent};
   now.record.clock = clock.clock();
   now.record.actor = clock.actor;
-  now.record.pc = access.pc & 0xfffffffu;
+  now.record.pc = access.pc & AccessRecord::last_pc;
+  now.record.passes_data = passes_data(access);
   std::uint32_t flags = is_strong ? std::uint32_t{AccessRecord::strong} : 0u;
   if (is_strong && access.scope == exec::Scope::cta && !access.is_volatile) flags |= AccessRecord::cta_scope;
   // The rows of a matrix are read by all lanes, whichever lane gave the address.
@@ -279,7 +336,7 @@ void Racecheck::access(const exec::Access& access, std::uint32_t unchanged, Warp
   } else {
     touch_all(*global_);
   }
-  if (is_strong) synchronise(access, clock, cta);
+  if (is_strong && !access.is_barrier_object) synchronise(access, clock, cta);
 }
 
 void Racecheck::copies_issued(std::span<const exec::AsyncCopy> copies, WarpClock& clock, CtaClock& cta) {
@@ -290,7 +347,8 @@ void Racecheck::copies_issued(std::span<const exec::AsyncCopy> copies, WarpClock
           .is_write = true,
           .address = 0,
           .bytes = 0,
-          .unchanged = 0};
+          .unchanged = 0,
+          .is_read_only = false};
   now.record.clock = clock.clock();
   now.record.actor = clock.actor;
   now.record.flags = AccessRecord::copy;
@@ -300,7 +358,7 @@ void Racecheck::copies_issued(std::span<const exec::AsyncCopy> copies, WarpClock
   }
   for (const exec::AsyncCopy& copy : copies) {
     if (copy.group >= clock.groups.size()) clock.groups.resize(copy.group + 1);
-    now.record.pc = copy.pc & 0xfffffffu;
+    now.record.pc = copy.pc & AccessRecord::last_pc;
     now.record.group = copy.group & 0x3fffffu;
     now.record.lane = copy.lane & 31u;
     now.space = ir::Space::shared;

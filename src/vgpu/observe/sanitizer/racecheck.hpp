@@ -1,10 +1,17 @@
 // Two accesses to the same bytes, one of them a write, with nothing that orders them. Order comes from
 //   the warp's own program, lane by lane: different lanes of a warp meet only at a bar.warp.sync that names both, or at
-//   a CTA barrier; a fence of one lane counts for all of its warp, as clocks do;
+//   a CTA barrier;
 //   barriers, named ones too: those who wait come after those who arrived;
-//   fences with an atomic, volatile or relaxed access of one location on both sides (PTX ISA 8.7 to 8.10: release and
-//   acquire patterns), or acquire and release accesses, within the scopes they name;
-//   cp.async: an actor of its own that begins where it was issued and joins its thread at the wait for its group.
+//   fences with an atomic, volatile or relaxed access of one location on both sides (PTX ISA 8.8 to 8.10: release and
+//   acquire patterns), or acquire and release accesses, within the scopes they name, for the lane that executes them;
+//   fence.sc, which __threadfence() is, on both sides of such accesses, also where another thread fenced and a barrier
+//   came between;
+//   mbarriers: who waited for a phase comes after its arrivals;
+//   cp.async: an actor of its own that begins where it was issued and joins its thread at the wait for its group, or
+//   those who wait for the mbarrier that it arrives at.
+// Two accesses that are volatile or atomic race with nobody; but volatile does not keep the lanes of a warp in step, so
+// data that lanes pass each other that way is judged as if it were not. And what the launch itself wrote is not for
+// ld.global.nc, in whatever order (PTX ISA 9.7.9.8: the memory must be read-only).
 // A copy is judged and recorded when it is issued, so a finding does not depend on when the schedule lets it land.
 #pragma once
 
@@ -20,7 +27,7 @@
 #include "vgpu/exec/observer.hpp"
 #include "vgpu/observe/finding.hpp"
 #include "vgpu/observe/sanitizer/access_history.hpp"
-#include "vgpu/observe/sanitizer/vector_clock.hpp"
+#include "vgpu/observe/sanitizer/race_clocks.hpp"
 
 namespace flashmoe::vgpu::observe {
 
@@ -28,46 +35,6 @@ namespace flashmoe::vgpu::observe {
 [[nodiscard]] inline std::uint64_t location_of(ir::Space space, std::uint64_t address) {
   return address + (space == ir::Space::shared ? memory::shared_window : 0);
 }
-
-// Of one warp.
-struct WarpClock {
-  struct CopyGroup {
-    std::uint32_t waited_lanes = 0;
-    std::uint32_t waited_at = 0;           // clock after the wait
-    std::uint32_t landed_at = 0xffffffff;  // the same, once every lane has waited
-  };
-  VectorClock knows{};
-  std::uint32_t actor = 0, id = 0, first_actor = 0;
-  std::uint32_t valid = 0;       // lanes that there are
-  std::uint32_t whole_sync = 0;  // clock after all of them last met
-  // Where only some met since then: up to which clock lane [i] knows lane [j].
-  using Meetings = std::array<std::array<std::uint32_t, 32>, 32>;
-  std::unique_ptr<Meetings> meetings{};
-  std::vector<CopyGroup> groups{};
-  std::array<std::uint32_t, 32> groups_done{};  // per lane: groups known to be complete
-  // Release side: what was known at the last fence. Acquire side: what strong reads saw and a fence will make known.
-  VectorClock at_fence{};
-  bool fenced = false, fenced_for_gpu = false;
-  VectorClock seen_in_cta{};
-  std::shared_ptr<const SparseClock> seen_in_gpu{};
-
-  [[nodiscard]] std::uint32_t clock() const { return knows.own[id]; }
-  void tick() { ++knows.own[id]; }
-  void meet(std::uint32_t lanes);
-  // Whether what `other` did at clock `when` comes before what `lane` does now.
-  [[nodiscard]] bool have_met(std::uint32_t other, std::uint32_t lane, std::uint32_t when) const {
-    return whole_sync > when || (meetings && (*meetings)[lane][other] > when);
-  }
-};
-
-// Of one CTA.
-struct CtaClock {
-  CtaClock(std::uint32_t warp_count, std::uint64_t shared_bytes) : shared(warp_count, shared_bytes) {}
-  SharedHistory shared;
-  std::array<VectorClock, 16> arriving{}, released{};
-  std::unordered_map<std::uint64_t, VectorClock> locations{};  // what releases at CTA scope left, by generic address
-  std::vector<WarpClock*> warps{};
-};
 
 class Racecheck {
  public:
@@ -86,7 +53,9 @@ class Racecheck {
   void barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock& cta);
   void barrier_completes(std::uint32_t number, CtaClock& cta);
   void barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta);
-  void fence(exec::Scope scope, WarpClock& clock);
+  void fence(std::uint32_t lanes, exec::Scope scope, exec::FenceKind kind, WarpClock& clock);
+  // `done`: of copies_arrive, groups that the object joins.
+  void object_used(const exec::BarrierObjectUse& use, const GroupsDone& done, WarpClock& clock, CtaClock& cta);
   void warp_syncs(std::uint32_t lanes, WarpClock& clock);
 
   // These two are of the run's own thread. Two lanes of one store in the same place; what the events above gave rise
@@ -96,7 +65,15 @@ class Racecheck {
   void settle();  // no further event comes: what is still a guess is a suspicion
 
  private:
-  enum class Verdict : std::uint8_t { ordered, copy_under_way, unsynchronised_copy, within_warp, unordered, scope };
+  enum class Verdict : std::uint8_t {
+    ordered,
+    copy_under_way,
+    unsynchronised_copy,
+    within_warp,
+    unordered,
+    scope,
+    not_read_only,
+  };
   struct Now {  // the access being judged
     WarpClock& clock;
     CtaClock& cta;
@@ -106,6 +83,7 @@ class Racecheck {
     std::uint64_t address;  // of the lane
     std::uint32_t bytes;
     std::uint32_t unchanged;
+    bool is_read_only;  // ld.global.nc
   };
   struct Suspicion {  // a finding that is not told yet
     AccessRecord mine, before;
@@ -130,6 +108,9 @@ class Racecheck {
   template <bool is_write, class History>
   void touch_quad(History& history, Quad& quad, std::uint64_t number, Now& now);
   void synchronise(const exec::Access& access, WarpClock& clock, CtaClock& cta);
+  void find_compared(const ir::Kernel& kernel);
+  [[nodiscard]] bool passes_data(const exec::Access& access) const;
+  void join_copies(std::uint32_t lanes, const GroupsDone& done, WarpClock& clock);
   void suspect(const Now& now, const AccessRecord& before, bool before_writes, std::uint32_t words);
   void suspect(const Suspicion& race);
   void report(const Suspicion& suspicion);
@@ -143,7 +124,8 @@ class Racecheck {
   // By the warp that loaded, and from where: may turn out to be compare-and-swap.
   std::map<std::pair<std::uint32_t, std::uint64_t>, Suspicion> guesses_{};
   // What releases at GPU scope left at a location.
-  std::unordered_map<std::uint64_t, std::shared_ptr<const SparseClock>> locations_{};
+  std::unordered_map<std::uint64_t, Left> locations_{};
+  std::vector<bool> is_compared_{};  // by pc: a load whose value is asked about before anything else
 };
 
 }  // namespace flashmoe::vgpu::observe

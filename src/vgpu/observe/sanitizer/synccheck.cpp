@@ -5,6 +5,8 @@
 #include <bit>
 #include <utility>
 
+#include "vgpu/observe/lanes.hpp"
+
 namespace flashmoe::vgpu::observe {
 namespace {
 
@@ -16,7 +18,7 @@ struct Words {
 Words words(exec::SyncProblem problem) {
   switch (problem) {
     case exec::SyncProblem::divergent_barrier:
-      return {"barrier reached by some lanes of a warp only",
+      return {"barrier reached by some threads only",
               "Move the barrier out of the branch, so that every thread of the block reaches it."};
     case exec::SyncProblem::barrier_count:
       return {"the threads that arrive do not fit the barrier's count",
@@ -60,15 +62,32 @@ void Synccheck::problem(const exec::Warp& warp, exec::SyncProblem problem, std::
   log_.add(std::move(finding));
 }
 
-void Synccheck::arrives(const exec::Warp& warp, std::uint32_t number, std::uint32_t lanes, PartialArrival& open) {
+void Synccheck::access(const exec::Warp& warp, const exec::Access& access, LastAccess& last, PartialArrival& open) {
+  if (access.space == ir::Space::param || !access.copies.empty()) return;
+  last.pc = access.pc;
+  if (open.expected != 0 && (access.space == ir::Space::shared || paths_.is_behind(*warp.kernel, open.pc, access.pc))) {
+    open.passed_by |= access.lanes;
+  }
+  if (access.lanes == (warp.valid & ~warp.exited)) return;
+  for_each_lane(access.lanes, [&](int lane) { last.alone[static_cast<std::size_t>(lane)] = access.pc; });
+}
+
+void Synccheck::arrives(const exec::Warp& warp, std::uint32_t number, std::uint32_t lanes, const LastAccess& last,
+                        PartialArrival& open) {
   const ir::Form& form = warp.kernel->info[warp.barrier_pc].form;
   // bar is barrier.aligned; without .aligned any lanes may come by themselves (PTX ISA 9.7.13.1).
   if (form.opcode == "barrier" && !form.has("aligned")) return;
   const std::uint32_t live = warp.valid & ~warp.exited;
+  std::uint32_t gone_past = 0;  // and exited
+  for_each_lane(warp.valid & warp.exited, [&](int lane) {
+    const std::uint32_t pc = last.alone[static_cast<std::size_t>(lane)];
+    if (pc != ir::no_slot && paths_.is_behind(*warp.kernel, warp.barrier_pc, pc)) gone_past |= 1u << lane;
+  });
   if (open.expected != 0 && (open.number != number || open.pc != warp.barrier_pc)) ends(warp, open);
   if (open.expected == 0) {
-    if ((live & ~lanes) == 0) return;
-    open = {.arrived = 0, .expected = live, .number = number, .pc = warp.barrier_pc};
+    if (((live | gone_past) & ~lanes) == 0) return;
+    open = {
+        .arrived = 0, .expected = live | gone_past, .passed_by = gone_past, .number = number, .pc = warp.barrier_pc};
   }
   open.arrived |= lanes;
   if ((open.expected & ~open.arrived) == 0) open = {};
@@ -76,6 +95,12 @@ void Synccheck::arrives(const exec::Warp& warp, std::uint32_t number, std::uint3
 
 void Synccheck::completes(const exec::Warp& warp, std::uint32_t number, PartialArrival& open) {
   if (open.number == number) ends(warp, open);
+}
+
+void Synccheck::completes_without(const exec::Warp& gone, const LastAccess& last, const exec::Warp& waits) {
+  if (last.pc == ir::no_slot || !paths_.is_behind(*waits.kernel, waits.barrier_pc, last.pc)) return;
+  problem(waits, exec::SyncProblem::divergent_barrier, waits.barrier_pc,
+          fmt::format("warp {} of the block went past it and exited", gone.id));
 }
 
 void Synccheck::ends(const exec::Warp& warp, PartialArrival& open) {

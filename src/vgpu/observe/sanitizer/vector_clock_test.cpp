@@ -17,18 +17,38 @@ TEST(VectorClock, JoinTakesTheLaterOfEach) {
 
 TEST(VectorClock, KnowledgeOfOtherBlocksIsSparse) {
   VectorClock a{.own = {2, 0}};
-  a.join_sparse(std::make_shared<const SparseClock>(SparseClock{{1, 7}, {40, 3}}), 0);
+  a.join(std::make_shared<const Message>(Message{{{1, 7}, {40, 3}}, {}}), 0);
   EXPECT_EQ(a.own, (std::vector<std::uint32_t>{2, 7}));
-  EXPECT_EQ(a.of_foreign(40), 3u);
-  EXPECT_EQ(a.of_foreign(41), 0u);
+  EXPECT_TRUE(a.beyond->knows(40, 0, 3));
+  EXPECT_FALSE(a.beyond->knows(40, 0, 4));
+  EXPECT_FALSE(a.beyond->knows(41, 0, 1));
   VectorClock b{.own = {0, 0}};
   b.join(a);
-  EXPECT_EQ(b.of_foreign(40), 3u);
-  EXPECT_EQ(b.sparse(0), (SparseClock{{0, 2}, {1, 7}, {40, 3}}));
+  EXPECT_EQ(b.message(0).warps, (SparseClock{{0, 2}, {1, 7}, {40, 3}}));
 }
 
 TEST(VectorClock, MergedClocksKeepTheLater) {
-  EXPECT_EQ(merged({{1, 1}, {3, 9}}, {{1, 4}, {2, 2}, {3, 1}}), (SparseClock{{1, 4}, {2, 2}, {3, 9}}));
+  EXPECT_EQ(merged({{1, 1}, {3, 9}}, SparseClock{{1, 4}, {2, 2}, {3, 1}}), (SparseClock{{1, 4}, {2, 2}, {3, 9}}));
+}
+
+TEST(VectorClock, LanesAreKnownBeyondTheirWarp) {
+  auto known = std::make_shared<const Message>(Message{{{5, 3}}, {{5, 0x1, 9}}});
+  EXPECT_TRUE(known->knows(5, 7, 3));
+  EXPECT_TRUE(known->knows(5, 0, 9));
+  EXPECT_FALSE(known->knows(5, 1, 4));
+  join(known, std::make_shared<const Message>(Message{{}, {{5, 0x2, 9}, {6, 0x4, 1}}}));
+  EXPECT_EQ(known->lanes, (LaneClock{{5, 0x3, 9}, {6, 0x4, 1}}));
+  join(known, std::make_shared<const Message>(Message{{{5, 9}}, {}}));
+  EXPECT_EQ(known->lanes, (LaneClock{{6, 0x4, 1}})) << "the warp as a whole is known as far";
+}
+
+// Many of them become one, which knows at least as much.
+TEST(VectorClock, LanesOfAWarpStayFew) {
+  LaneClock all;
+  for (std::uint32_t lane = 0; lane < 32; ++lane) all = merged(all, {{5, 1u << lane, lane + 1}});
+  EXPECT_LE(all.size(), 4u);
+  const Message message{{}, all};
+  for (std::uint32_t lane = 0; lane < 32; ++lane) EXPECT_TRUE(message.knows(5, lane, lane + 1)) << lane;
 }
 
 TEST(FindingLog, OncePerPlaceAndCounted) {
