@@ -1,7 +1,8 @@
 """ATen's operators on the CPU (cudadent.aten), the program's own kernels on the virtual GPU; the stock PyTorch wheel.
 
-    aten_client.py PACKAGES            PACKAGES: where Triton is, in another environment
-    aten_client.py PACKAGES --overrun  a kernel that writes one element too far, between two tensors of one size
+    aten_client.py PACKAGES                               PACKAGES: where Triton is, in another environment
+    python -m cudadent.aten aten_client.py PACKAGES --overrun
+        the mode around a program that knows nothing of it, whose kernel writes one element too far
 
 Every result is held against the same program on the CPU.
 """
@@ -195,16 +196,16 @@ def refusals() -> None:
 
 
 def overrun() -> None:
-    """Blocks of the caching allocator are larger than what was asked for; the element behind would be nobody's."""
+    """Blocks of torch's caching allocator are larger than what was asked for: nobody would see the last element."""
     x, out = torch.ones(3000, device="cuda"), torch.empty(3000, device="cuda")
     scale_kernel[(triton.cdiv(3001, 256),)](x, out, 3001, BLOCK=256)
 
 
 def main() -> None:
+    if "--overrun" in sys.argv:
+        overrun()
+        return
     with AtenOnCpu() as mode:
-        if "--overrun" in sys.argv:
-            overrun()
-            return
         torch.manual_seed(0)
         operators(mode)
         strides()

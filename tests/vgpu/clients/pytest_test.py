@@ -117,7 +117,7 @@ def ran(*flags: str, suite: str = SUITE, cudadent: str = str(CUDADENT)) -> tuple
 
 class Suite(unittest.TestCase):
     def test_findings_are_failures_with_their_line(self) -> None:
-        printed, outcomes, code = ran("--virtual-gpu", "l4", "--virtual-gpu-seconds", "3", "--virtual-gpu-counters")
+        printed, outcomes, code = ran("--virtual-gpu", "l4", "--virtual-gpu-counters", "-k", "not slow")
         self.assertEqual(code, 1, printed)
         self.assertEqual(outcomes["test_fine"], "passed")
         self.assertEqual(outcomes["test_without_gpu"], "passed")
@@ -125,11 +125,14 @@ class Suite(unittest.TestCase):
         self.assertIn("its own words", outcomes["test_race_and_its_own_failure"])
         self.assertRegex(printed, r"virtual GPU[^\n]*\n/src/store\.cu:41: racecheck: ", "beside its own failure")
         self.assertRegex(outcomes["test_known_race"], "^skipped: ")
-        self.assertIn("over its budget of 3 s", outcomes["test_slow"])
         self.assertIn("FAILED test_suite.py::test_race - ", printed)
         self.assertIn("5 launches in 4 tests; checks: all", printed)
         # Two launches of two warps, eight instructions each.
         self.assertIn("test_fine: 2 launches, 32 warp instructions, 0 bank conflicts", printed)
+
+    def test_what_takes_too_long_fails(self) -> None:
+        printed, outcomes, _ = ran("--virtual-gpu", "l4", "--virtual-gpu-seconds", "1", "-k", "slow")
+        self.assertIn("over its budget of 1 s", outcomes["test_slow"], printed)
 
     def test_without_checks_there_are_no_findings(self) -> None:
         printed, outcomes, _ = ran("--virtual-gpu", "a100", "--virtual-gpu-check", "none", "-k", "race or fine")
@@ -140,6 +143,18 @@ class Suite(unittest.TestCase):
         printed, _, code = ran("--virtual-gpu", "l4", "-k", "without_gpu")
         self.assertEqual(code, 0, printed)
         self.assertIn("no kernel was launched, so nothing was checked", printed)
+
+    def test_operators_of_torch_are_computed_on_the_cpu_when_asked(self) -> None:
+        suite = """
+import torch
+
+def test_sum():
+    x = torch.ones(3, device="cuda") + 1
+    assert x.is_cuda and x.sum().item() == 6
+"""
+        printed, outcomes, _ = ran("--virtual-gpu", "l4", "--virtual-gpu-aten", suite=suite)
+        self.assertEqual(outcomes, {"test_sum": "passed"}, printed)
+        self.assertIn("operators of torch on the CPU: aten::add.Tensor, aten::ones, aten::sum", printed)
 
     def test_the_plugin_alone_changes_nothing(self) -> None:
         printed, outcomes, code = ran("-k", "without_gpu")
