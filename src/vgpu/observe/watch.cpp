@@ -45,6 +45,7 @@ void Watch::grid_begins(exec::Grid& grid) {
     note.is_warp_barrier = (form.opcode == "bar" || form.opcode == "barrier") && form.has("warp");
     note.is_memory_barrier_object =
         form.opcode == "mbarrier" || (form.opcode == "cp" && form.has("async") && form.has("mbarrier"));
+    note.is_barrier_object_init = form.opcode == "mbarrier" && form.has("init");
     note.is_non_coherent = form.opcode == "ld" && form.has("nc");
     notes_.push_back(note);
   }
@@ -128,10 +129,11 @@ void Watch::warp_syncs(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pc) 
 
 std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access) {
   exec::Access allowed = access;
-  // Arrivals and waits are strong; init and inval are plain writes that others must be kept away from.
+  // All of them are strong, but init is a plain write that others must be kept away from. (Not so inval: libcu++ lets a
+  // lane run it that was elected without memory being ordered, when its pipeline ends.)
   allowed.is_non_coherent = notes_[access.pc].is_non_coherent;
   allowed.is_barrier_object = notes_[access.pc].is_memory_barrier_object && access.copies.empty();
-  if (allowed.is_barrier_object && access.kind == exec::AccessKind::store) allowed.order = exec::Order::weak;
+  if (notes_[access.pc].is_barrier_object_init) allowed.order = exec::Order::weak;
   if (options_.memcheck) allowed.lanes = memcheck_.allowed(warp, allowed);
   if (allowed.lanes == 0) return 0;
   WarpShadow& of_warp = shadow_of(warp);

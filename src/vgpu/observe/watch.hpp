@@ -68,7 +68,8 @@ class Watch final : public exec::Observer {
   struct WarpShadow;
   struct Note {  // what every event asks of an instruction
     bool is_pseudo = false, is_warp_barrier = false, is_memory_barrier_object = false, is_branch = false;
-    bool is_non_coherent = false;  // ld.global.nc
+    bool is_non_coherent = false;         // ld.global.nc
+    bool is_barrier_object_init = false;  // mbarrier.init
   };
   [[nodiscard]] static WarpShadow& shadow_of(const exec::Warp& warp) { return *static_cast<WarpShadow*>(warp.shadow); }
   [[nodiscard]] static CtaShadow& shadow_of(const exec::Cta& cta) { return *static_cast<CtaShadow*>(cta.shadow); }

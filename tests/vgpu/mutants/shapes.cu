@@ -190,6 +190,27 @@ ROUNDS(arrival_before_init, if (t == 40) arrive(&object); __syncthreads(), __syn
     out[t] = tile[t];                          \
   }
 INITS(init_once, __syncthreads(), )
+SHAPE(object_given_up) {  // by a lane that its warp elected, as libcu++ ends a pipeline
+  __shared__ Word object;
+  __shared__ unsigned threads;
+  if (threadIdx.x == 0) {
+    init(&object, 64);
+    threads = 64;
+  }
+  __syncthreads();
+  arrive(&object);
+  wait(&object, 0);
+  out[threadIdx.x] = 1;
+  const unsigned here = __match_any_sync(__activemask(), place(&threads));
+  if (threadIdx.x % 32 != __ffs(here) - 1) return;
+  asm volatile("fence.sc.cta;" ::: "memory");
+  unsigned left;
+  asm volatile("atom.add.acquire.cta.shared.u32 %0, [%1], %2;"
+               : "=r"(left)
+               : "r"(place(&threads)), "r"(-__popc(here))
+               : "memory");
+  if (left == __popc(here)) asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(place(&object)) : "memory");
+}
 INITS(init_without_barrier, , )
 INITS(init_twice, __syncthreads(), if (t == 0) init(&object, 64))
 

@@ -52,6 +52,7 @@ std::vector<Shape> shapes() {
       {"phases_of_two", 1, 64},
       {"phases_of_one", 1, 64, race, "race"},
       {"init_once", 1, 64},
+      {"object_given_up", 1, 64},
       {"init_without_barrier", 1, 64, race, "race"},
       {"arrival_before_init", 1, 64, init, "mbarrier"},
       {"init_twice", 1, 64, race, "race"},

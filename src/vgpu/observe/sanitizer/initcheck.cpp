@@ -28,7 +28,9 @@ void Initcheck::grid_begins(const exec::Grid& grid) {
     step.rule = info.poison;
     const std::string_view op = info.form.opcode;
     step.is_branch = op == "bra" || op == "brx" || op == "exit" || op == "ret" || op == "trap";
-    step.uses_whole_warp = op == "shfl" || op == "mma" || op == "movmatrix" || info.poison == ir::PoisonRule::vote;
+    // match asks those who are there, and that is how a warp elects one of them.
+    step.uses_whole_warp =
+        op == "shfl" || op == "mma" || op == "movmatrix" || (info.poison == ir::PoisonRule::vote && op != "match");
     step.is_opaque = op == "mbarrier" || op == "cp";
     step.is_shuffle = op == "shfl";
     steps_.push_back(step);
