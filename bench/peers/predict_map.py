@@ -1,7 +1,8 @@
 """Our kernels against the better of FlashInfer's and FlashAttention-2's, predicted, as a map over sizes.
 
 predict_map.py [--build DIR] [--nvdisasm PATH] [--gpus l4,a100,rtx4090] [--lengths 32,...] [--heads 1,...]
-               [--head-dims 64,128] [--decode] [--side NAME]... [--missing] [--write-docs] [--draw]
+               [--head-dims 64,128] [--mask none|causal|both] [--decode] [--side NAME]... [--missing]
+               [--write-docs] [--draw]
 
 Whole kernels with all their launches, fp16, S queries and keys, B x H heads, at the boost clock. A length runs on the
 virtual GPU with one head (ours, with the plan of all heads forced on it) or with as few as a peer's own plan needs to
@@ -193,6 +194,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--lengths", type=numbers, default=LENGTHS)
     parser.add_argument("--heads", type=numbers, default=HEADS)
     parser.add_argument("--head-dims", type=numbers, default=[64, 128])
+    parser.add_argument("--mask", choices=("none", "causal", "both"), default="both")
     parser.add_argument("--side", action="append", choices=SIDES)
     parser.add_argument("--decode", action="store_true")
     parser.add_argument("--missing", action="store_true")
@@ -212,7 +214,7 @@ def problems(options: argparse.Namespace) -> Iterator[Problem]:
         return
     for length in options.lengths:
         for head_dim in options.head_dims:
-            for causal in (False, True):
+            for causal in {"none": [False], "causal": [True], "both": [False, True]}[options.mask]:
                 yield Problem(1, 1, length, length, head_dim, causal)
 
 
