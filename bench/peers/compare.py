@@ -1,4 +1,4 @@
-"""FlashInfer and FlashAttention-2 beside our kernels: the same problems, device and analysis, one table and a plot.
+"""FlashInfer's and FlashAttention-2's interior loops beside ours: the same problems, device and analysis, and a plot.
 
 compare.py [--build DIR] [--nvdisasm PATH] [--side NAME]... [--quick] [--no-compile-cost] [--json] [--check]
            [--write-docs]
@@ -12,7 +12,7 @@ minutes for FlashAttention-2) and kept; a full run then takes three to five minu
 --side NAME           ours, FlashInfer or FlashAttention-2; may be given again    (default: all)
 --quick               only problems of at most 128 queries
 --no-compile-cost     leave the compile columns empty
---write-docs          write docs/kernel-comparison.md and its .svg
+--write-docs          write the second half of docs/kernel-comparison.md and its .svg; the first is predict_map.py's
 --check               exit with 1 when a goal is missed
 
 Exit code 0: it ran and every judged result was right (goals are printed, reached or missed); 1: a result was wrong, or
@@ -30,7 +30,7 @@ import compile_cost
 import gpu_pipes
 import plot
 import report
-from comparison import FLASH_ATTENTION, FLASHINFER, OURS, SIDES, Comparison, Instance, Row
+from comparison import FLASHINFER, OURS, SIDES, Comparison, Instance, Row
 from compile_cost import CompileCost
 from executed import DEVICE, CannotRunError, Executed, run
 from nvdisasm import find_nvdisasm
@@ -38,8 +38,13 @@ from peer_builds import ROOT, build
 from problems import PROBLEMS, Problem, flash_attention_instance, flashinfer_instance
 from sass import disassemble
 from tensor_use import MainLoop, main_loop
+from whole_calls import with_explanation
 
-_INSTANCE_OF = {FLASHINFER: flashinfer_instance, FLASH_ATTENTION: flash_attention_instance}
+
+def instance_of(side: str, problem: Problem) -> str:
+    if side == FLASHINFER:
+        return flashinfer_instance(problem)
+    return flash_attention_instance(problem, split=problem.is_decode)
 
 
 def say(words: str) -> None:
@@ -69,7 +74,7 @@ class Collector:
                 raise CannotRunError(f"{plugin} is not there: build the target flashmoe_peer")
             executed = run(self.host, self.driver, plugin, problem)
             return Row(problem, self._ours(executed, problem), executed)
-        name = _INSTANCE_OF[side](problem)
+        name = instance_of(side, problem)
         executed = run(self.host, self.driver, build(name) / "peer.so", problem)
         return Row(problem, self._peer(side, name, executed, problem), executed)
 
@@ -111,7 +116,8 @@ def collect(collector: Collector, sides: list[str], problems: list[Problem]) -> 
 
 def write_docs(comparison: Comparison) -> None:
     (ROOT / "docs" / "kernel-comparison.svg").write_text(plot.svg(comparison))
-    (ROOT / "docs" / "kernel-comparison.md").write_text(report.page(comparison))
+    page = ROOT / "docs" / "kernel-comparison.md"
+    page.write_text(with_explanation(page.read_text(), report.explanation(comparison)))
     say("wrote docs/kernel-comparison.md and docs/kernel-comparison.svg")
 
 
@@ -143,7 +149,7 @@ def main() -> int:
     if options.json:
         print(json.dumps(comparison.to_json(), indent=1))
     else:
-        print(report.page(comparison))
+        print(report.explanation(comparison))
     if options.write_docs:
         write_docs(comparison)
     wrong = [row for row in comparison.rows if row.executed.right is False]

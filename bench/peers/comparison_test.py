@@ -154,7 +154,7 @@ class Pages(unittest.TestCase):
         self.comparison = comparison_of(loop_of(512, 0.95, 0.9), loop_of(600, 0.8, 0.7), loop_of(1024, 0.9, 0.8))
 
     def test_every_problem_and_kernel_is_in_the_tables(self) -> None:
-        page = report.page(self.comparison)
+        page = report.explanation(self.comparison)
         for row in self.comparison.rows:
             self.assertIn(f"| {row.problem.name} | {row.instance.side} |", page)
             self.assertIn(f"`{row.instance.name}`", page)
@@ -173,7 +173,7 @@ class Pages(unittest.TestCase):
     def test_a_kernel_without_products_has_its_row(self) -> None:
         instance = Instance(FLASHINFER, "decode", 128, None, None)
         rows = [Row(DECODE[0], instance, replace(EXECUTED, hmmas=0))]
-        page = report.page(Comparison(rows))
+        page = report.explanation(Comparison(rows))
         self.assertIn("no HMMA", page)
         self.assertEqual(Comparison(rows).to_json()["rows"][0]["instructions_per_kiloflop"], None)
 

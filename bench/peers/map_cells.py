@@ -11,7 +11,7 @@ from comparison import OURS
 if TYPE_CHECKING:
     from predict_map import Row
 
-Panel = tuple[str, int, bool]  # GPU, head size, causal
+Panel = tuple[str, str, int, bool]  # GPU, kind of problem, head size, causal
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,21 @@ class Cell:
 
 
 def cells(rows: Sequence[Row]) -> dict[Panel, list[Cell]]:
-    problems: dict[tuple[str, int, bool, int, int], list[Row]] = {}
+    problems: dict[tuple[str, str, int, bool, int, int], list[Row]] = {}
     for row in rows:
-        problems.setdefault((row.gpu, row.head_dim, row.causal, row.length, row.heads), []).append(row)
+        key = (row.gpu, row.kind, row.head_dim, row.causal, row.length, row.heads)
+        problems.setdefault(key, []).append(row)
     found: dict[Panel, list[Cell]] = {}
-    for (gpu, head_dim, causal, length, heads), sides in sorted(problems.items()):
+    for (*panel, length, heads), sides in sorted(problems.items(), key=lambda one: one[0]):
         own = [row for row in sides if row.side == OURS]
         peers = [row for row in sides if row.side != OURS and not row.refusal]
         if own:
             better = min(peers, key=lambda row: row.microseconds, default=None)
             complete = all(not row.refusal for row in sides)
-            found.setdefault((gpu, head_dim, causal), []).append(Cell(length, heads, own[0], better, complete))
+            found.setdefault(tuple(panel), []).append(Cell(length, heads, own[0], better, complete))
     return found
 
 
 def words(panel: Panel) -> str:
-    gpu, head_dim, causal = panel
-    return f"{gpu}, D={head_dim}{', causal' if causal else ''}"
+    gpu, kind, head_dim, causal = panel
+    return f"{gpu}, {'' if kind == 'prefill' else kind + ', '}D={head_dim}{', causal' if causal else ''}"

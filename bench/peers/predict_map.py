@@ -1,14 +1,20 @@
 """Our kernels against the better of FlashInfer's and FlashAttention-2's, predicted, as a map over sizes.
 
-predict_map.py [--build DIR] [--nvdisasm PATH] [--gpus l4,a100,rtx4090] [--lengths 32,...] [--write-docs]
+predict_map.py [--build DIR] [--nvdisasm PATH] [--gpus l4,a100,rtx4090] [--lengths 32,...] [--heads 1,...]
+               [--head-dims 64,128] [--mask none|causal|both] [--decode] [--side NAME]... [--missing]
+               [--write-docs] [--draw]
 
 Whole kernels with all their launches, fp16, S queries and keys, B x H heads, at the boost clock. A length runs on the
 virtual GPU with one head (ours, with the plan of all heads forced on it) or with as few as a peer's own plan needs to
 be that of all heads; the grid of all heads is predicted from it. Nothing is measured.
 
 --build DIR       a build tree with peers_host, vgpu, flashmoe_peer and cudadent    (default: build/release)
---write-docs      docs/predict-map.md, .svg and .csv, from all that is in that .csv and what was predicted now
---draw            only the page and the picture again, from docs/predict-map.csv
+--side NAME       ours, FlashInfer or FlashAttention-2, may be given again: only these anew, as after a change of ours
+--decode          one query of 4 heads a key head, D=128; lengths and heads are those of the keys
+--missing         leave out what the table has, with its instructions
+--write-docs      docs/predict-map.md, .svg and .csv and the lead of docs/kernel-comparison.md, from all that is in that
+                  .csv and what was predicted now
+--draw            only the pages and the picture again, from docs/predict-map.csv
 
 Exit code 0: every cell has its figures; 3: it could not run.
 """
@@ -17,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -32,11 +39,20 @@ from nvdisasm import find_nvdisasm
 from peer_builds import ROOT
 from predicted import SM, Predicted, Predictor, Recorded
 from problems import Problem
+from whole_calls import lead, with_lead
 
 DOCS = ROOT / "docs"
 SM_COUNT = {"l4": 58, "a100": 108, "rtx4090": 128}
 LENGTHS = [32 * 2**i for i in range(9)]
 HEADS = [2**i for i in range(7)]
+PREFILL, DECODE = "prefill", "decode"
+DECODE_LENGTHS, DECODE_HEADS, DECODE_GROUP = [1024, 4096, 16384], [8, 32, 128], 4
+# What docs/kernel-comparison.md wants to tell of, on the GPU on which instructions are counted.
+PAGE_HEADS = [1, 8, 16, 64]
+PAGE = [
+    *itertools.product([PREFILL], [64, 128, 256], [False, True], LENGTHS, PAGE_HEADS),
+    *itertools.product([DECODE], [128], [False], DECODE_LENGTHS, DECODE_HEADS),
+]
 NEVER_VALIDATED_US = 10  # below it no published time is the kernel's alone
 
 
@@ -56,6 +72,10 @@ class Row:
     launches: int
     refusal: str  # empty: predicted
     doubts: int
+    kind: str = PREFILL  # DECODE: one query, `length` keys, `heads` of keys
+    heads_run: int | None = None  # the others do the same; None: nobody wrote it down, like what follows
+    instructions: int | None = None  # PTX, executed by warps in all launches
+    busiest_sm: int | None = None  # of them, CTAs in the order of the grid, one launch after the other
 
     @property
     def is_validated(self) -> bool:
@@ -64,20 +84,21 @@ class Row:
         return not self.refusal and self.doubts == 0 and self.microseconds >= NEVER_VALIDATED_US and full
 
     @property
-    def key(self) -> tuple[str, int, int, int, bool, str]:
-        return (self.gpu, self.length, self.heads, self.head_dim, self.causal, self.side)
+    def key(self) -> tuple[str, str, int, int, int, bool, str]:
+        return (self.kind, self.gpu, self.length, self.heads, self.head_dim, self.causal, self.side)
 
 
-def row_of(gpu: str, problem: Problem, heads: int, found: Predicted) -> Row:
+def row_of(gpu: str, problem: Problem, heads: int, heads_run: int, found: Predicted) -> Row:
     return Row(
-        gpu, problem.len_q, heads, problem.head_dim, problem.causal, found.side, round(found.cycles, 1),
+        gpu, problem.len_kv, heads, problem.head_dim, problem.causal, found.side, round(found.cycles, 1),
         round(found.microseconds, 3), found.main_ctas, len(found.ctas), found.refusals[0] if found.refusals else "",
-        len(found.doubts),
+        len(found.doubts), DECODE if problem.is_decode else PREFILL, heads_run, found.instructions, found.busiest_sm,
     )  # fmt: skip
 
 
 def of_heads(problem: Problem, heads: int) -> Problem:
-    return problem._replace(heads_q=heads, heads_kv=heads)
+    """Of one key head, and so many queries' as share it."""
+    return problem._replace(heads_q=heads * problem.heads_q, heads_kv=heads)
 
 
 class Mapper:
@@ -87,13 +108,14 @@ class Mapper:
 
     def ours(self, problem: Problem, heads: Iterable[int], scratch: Path) -> Iterator[Row]:
         for count in heads:
-            run = self._run(OURS, of_heads(problem, 1), scratch, plan=f"heads={count}")
-            yield row_of(self.gpu, problem, count, self.predictor.predict_recorded(run, count))
+            run = self._run(OURS, problem, scratch, plan=f"heads={of_heads(problem, count).heads_q}")
+            yield row_of(self.gpu, problem, count, 1, self.predictor.predict_recorded(run, count))
 
     def peer(self, side: str, problem: Problem, heads: Iterable[int], scratch: Path) -> Iterator[Row]:
         """The first run whose keys no plan would split with more heads either stands for those."""
         kept: tuple[int, Recorded] | None = None
         for count in heads:
+            heads_run = count if kept is None else kept[0]
             if kept is None:
                 run = self._peer_run(side, of_heads(problem, count), scratch)
                 found = self.predictor.predict_recorded(run)
@@ -102,7 +124,13 @@ class Mapper:
                     kept = (count, run)
             else:
                 found = self.predictor.predict_recorded(kept[1], count // kept[0])
-            yield row_of(self.gpu, problem, count, found)
+            yield row_of(self.gpu, problem, count, heads_run, found)
+
+    def has_counted(self, side: str, problem: Problem, heads: Iterable[int], rows: Iterable[Row]) -> bool:
+        kind = DECODE if problem.is_decode else PREFILL
+        there = {row.key for row in rows if row.instructions is not None}
+        key = (problem.len_kv, problem.head_dim, problem.causal)
+        return all((kind, self.gpu, key[0], count, *key[1:], side) in there for count in heads)
 
     def _peer_run(self, side: str, problem: Problem, scratch: Path) -> Recorded:
         try:
@@ -116,13 +144,18 @@ class Mapper:
         folder = Path(tempfile.mkdtemp(dir=scratch))
         return self.predictor.record(side, problem, self.gpu, folder, plan=plan, split=split)
 
-    def rows(self, problem: Problem, heads: Iterable[int]) -> Iterator[Row]:
-        for side in SIDES:
+    def rows(self, problem: Problem, heads: Iterable[int], sides: Iterable[str] = SIDES) -> Iterator[Row]:
+        """`problem` is of one key head."""
+        for side in sides:
             with tempfile.TemporaryDirectory() as scratch:
                 if side == OURS:
                     yield from self.ours(problem, heads, Path(scratch))
                 else:
                     yield from self.peer(side, problem, heads, Path(scratch))
+
+
+def count_or_none(text: str) -> int | None:
+    return int(text) if text else None
 
 
 def read(file: Path) -> list[Row]:
@@ -133,7 +166,9 @@ def read(file: Path) -> list[Row]:
             Row(
                 line["gpu"], int(line["length"]), int(line["heads"]), int(line["head_dim"]), line["causal"] == "True",
                 line["side"], float(line["cycles"]), float(line["microseconds"]), int(line["ctas"]),
-                int(line["launches"]), line["refusal"], int(line["doubts"]),
+                int(line["launches"]), line["refusal"], int(line["doubts"]), line["kind"],
+                count_or_none(line["heads_run"]), count_or_none(line["instructions"]),
+                count_or_none(line["busiest_sm"]),
             )
             for line in csv.DictReader(text)
         ]  # fmt: skip
@@ -159,6 +194,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--lengths", type=numbers, default=LENGTHS)
     parser.add_argument("--heads", type=numbers, default=HEADS)
     parser.add_argument("--head-dims", type=numbers, default=[64, 128])
+    parser.add_argument("--mask", choices=("none", "causal", "both"), default="both")
+    parser.add_argument("--side", action="append", choices=SIDES)
+    parser.add_argument("--decode", action="store_true")
+    parser.add_argument("--missing", action="store_true")
     parser.add_argument("--write-docs", action="store_true")
     parser.add_argument("--draw", action="store_true")
     parsed = parser.parse_args()
@@ -167,10 +206,25 @@ def parse() -> argparse.Namespace:
     return parsed
 
 
+def problems(options: argparse.Namespace) -> Iterator[Problem]:
+    """Each of one key head, the short ones first."""
+    if options.decode:
+        for length in options.lengths:
+            yield Problem(DECODE_GROUP, 1, 1, length, 128)
+        return
+    for length in options.lengths:
+        for head_dim in options.head_dims:
+            for causal in {"none": [False], "causal": [True], "both": [False, True]}[options.mask]:
+                yield Problem(1, 1, length, length, head_dim, causal)
+
+
 def publish(rows: list[Row]) -> None:
     write(DOCS / "predict-map.csv", rows)
-    (DOCS / "predict-map.svg").write_text(picture(rows))
-    (DOCS / "predict-map.md").write_text(page(rows))
+    prefill = [row for row in rows if row.kind == PREFILL]
+    (DOCS / "predict-map.svg").write_text(picture(prefill))
+    (DOCS / "predict-map.md").write_text(page(prefill))
+    comparison = DOCS / "kernel-comparison.md"
+    comparison.write_text(with_lead(comparison.read_text(), lead(rows, PAGE)))
 
 
 def main() -> int:
@@ -181,16 +235,16 @@ def main() -> int:
         return 0
     try:
         predictor = Predictor(options.build.absolute(), find_nvdisasm(options.nvdisasm))
-        for gpu in options.gpus.split(","):
-            for head_dim in options.head_dims:
-                for causal in (False, True):
-                    for length in options.lengths:
-                        problem = Problem(1, 1, length, length, head_dim, causal)
-                        for row in Mapper(predictor, gpu).rows(problem, options.heads):
-                            known[row.key] = row
-                            print(*(getattr(row, one.name) for one in fields(row)), flush=True)
-                        if options.write_docs:
-                            publish(list(known.values()))
+        for gpu, problem in itertools.product(options.gpus.split(","), problems(options)):
+            mapper = Mapper(predictor, gpu)
+            for side in options.side or SIDES:
+                if options.missing and mapper.has_counted(side, problem, options.heads, known.values()):
+                    continue
+                for row in mapper.rows(problem, options.heads, [side]):
+                    known[row.key] = row
+                    print(*(getattr(row, one.name) for one in fields(row)), flush=True)
+            if options.write_docs:
+                publish(list(known.values()))
     except (RuntimeError, OSError, subprocess.CalledProcessError, SystemExit) as error:
         print(f"predict_map: {error}", file=sys.stderr)
         return 3

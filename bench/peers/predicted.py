@@ -22,7 +22,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,8 @@ class Predicted:
     limiter: str  # of the longest launch
     doubts: list[str]
     refusals: list[str]
+    instructions: int | None = None  # PTX, executed by warps; None: nobody kept the count
+    busiest_sm: int | None = None  # of them
 
     @property
     def is_predicted(self) -> bool:
@@ -91,11 +93,34 @@ class Recorded:
     def grids(self, times: int) -> list[str]:
         """With so many times the heads."""
         found = []
-        for line in self.report.read_text().splitlines():
-            grid = list(json.loads(line)["grid"])
+        for launch in self._launches():
+            grid = list(launch["grid"])
             grid[HEAD_AXIS[self.side]] *= times
             found.append(",".join(map(str, grid)))
         return found
+
+    def counts(self, times: int) -> tuple[int, int]:
+        """Instructions with so many times the heads: in all, and on the busiest SM, one launch after the other."""
+        total, busiest = 0, 0
+        for launch in self._launches():
+            ctas = with_more_heads(instructions_by_cta(launch), launch["grid"], HEAD_AXIS[self.side], times)
+            total += sum(ctas)
+            busiest += max(sum(ctas[sm :: launch["sms"]]) for sm in range(launch["sms"]))
+        return total, busiest
+
+    def _launches(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.report.read_text().splitlines()]
+
+
+def instructions_by_cta(launch: dict[str, Any]) -> list[int]:
+    """In the order of the grid, of a report with paths: its rows stand for neighbours that did the same."""
+    return [row[1] for row in launch["paths"]["totals_by_cta"] for _ in range(row[0])]
+
+
+def with_more_heads(ctas: list[int], grid: list[int], axis: int, times: int) -> list[int]:
+    """What each CTA of a grid does in which heads that do the same follow along the axis."""
+    run = math.prod(grid[: axis + 1])  # CTAs side by side of one pass over the axis
+    return [one for first in range(0, len(ctas), run) for one in ctas[first : first + run] * times]
 
 
 class Predictor:
@@ -109,6 +134,7 @@ class Predictor:
             if not needed.exists():
                 raise CannotRunError(f"{needed} is not there: build peers_host, vgpu, cudadent and flashmoe_peer")
         self.environment = {**os.environ, "NVDISASM": nvdisasm}
+        self._assembled = tempfile.TemporaryDirectory()  # our cubins; an instance serves many problems
 
     def predict(self, side: str, problem: Problem, gpu: str = DEVICE) -> Predicted:
         with tempfile.TemporaryDirectory() as scratch:
@@ -127,14 +153,15 @@ class Predictor:
             raise CannotRunError(f"{side} is wrong on {problem.name}")
         kernels = {json.loads(line)["kernel"] for line in report.read_text().splitlines()}
         if side == OURS:
-            return Recorded(side, gpu, report, self._own_cubins(kernels, SM[gpu], scratch))
+            return Recorded(side, gpu, report, self._own_cubins(kernels, SM[gpu]))
         return Recorded(side, gpu, report, [build(instance) / "kernel.cubin"])
 
     def predict_recorded(self, run: Recorded, times: int = 1) -> Predicted:
         words = ["--report", str(run.report), "--device", f"virtual:{run.gpu}", "--cubin", *map(str, run.cubins)]
         if times > 1:
             words += ["--grid", *run.grids(times)]
-        return from_answer(run.side, self._ask(words))
+        total, busiest = run.counts(times)
+        return replace(from_answer(run.side, self._ask(words)), instructions=total, busiest_sm=busiest)
 
     def predict_project(self, project: Path, workload: str, gpu: str = DEVICE) -> Predicted:
         words = [str(project), "--workload", workload, "--device", f"virtual:{gpu}"]
@@ -144,15 +171,14 @@ class Predictor:
     def _instance(side: str, problem: Problem, sm: int, split: bool) -> str:
         return flashinfer_instance(problem, sm) if side == FLASHINFER else flash_attention_instance(problem, sm, split)
 
-    def _own_cubins(self, kernels: set[str], sm: int, scratch: Path) -> list[Path]:
+    def _own_cubins(self, kernels: set[str], sm: int) -> list[Path]:
         # The library ships PTX without lines, and that is what ran: its own text gives the lines to the SASS.
-        cubins = []
-        for name in sorted(kernels):
-            text = self.images / f"{name}.ptx"
-            cubins.append(scratch / f"{name}.cubin")
-            ptxas = Path(find_nvcc()).with_name("ptxas")
-            command = [str(ptxas), "-O3", "-lineinfo", f"-arch=sm_{sm}", str(text), "-o", str(cubins[-1])]
-            subprocess.run(command, check=True)
+        cubins = [Path(self._assembled.name) / f"{name}.sm_{sm}.cubin" for name in sorted(kernels)]
+        for name, cubin in zip(sorted(kernels), cubins, strict=True):
+            if not cubin.exists():
+                ptxas, text = Path(find_nvcc()).with_name("ptxas"), self.images / f"{name}.ptx"
+                command = [str(ptxas), "-O3", "-lineinfo", f"-arch=sm_{sm}", str(text), "-o", str(cubin)]
+                subprocess.run(command, check=True)
         return cubins
 
     def _ask(self, words: list[str]) -> dict[str, Any]:

@@ -61,20 +61,27 @@ PROBLEMS = PREFILL + DECODE
 
 def flashinfer_instance(problem: Problem, sm: int = 89) -> str:
     """A name of tests/peers/build_peers.py; FlashInfer's own plan refuses any other than the one it wants."""
-    if problem.is_decode:
-        return "fi_decode_hd128_g4"
     name = f"fi_prefill_hd{problem.head_dim}{'_causal' if problem.causal else ''}"
-    return (f"{name}_q64" if problem.len_q <= 64 else name) + _suffix(sm)
+    # Decode of groups runs in the prefill kernel, on tensor cores: FlashInfer recommends it from groups of 4 on.
+    rows = problem.len_q * (problem.heads_q // problem.heads_kv)
+    tile = 16 if rows <= 16 else 64 if rows <= 64 or problem.head_dim == 256 else 128
+    return name + ("" if tile == 128 else f"_q{tile}") + _suffix(sm)
+
+
+# Query and key rows of FlashAttention-2's tiles on sm_86 and sm_89, causal or not.
+_FLASH_ATTENTION_TILES = {
+    (64, False): (128, 128), (64, True): (128, 128), (128, False): (128, 32), (128, True): (64, 64),
+    (256, False): (64, 64), (256, True): (64, 64),
+}  # fmt: skip
 
 
 def flash_attention_instance(problem: Problem, sm: int = 89, split: bool = False) -> str:
     """Likewise. FlashAttention-2 has a kernel of its own for problems that fill its tiles."""
-    if problem.is_decode:
-        return "fa2_split_hd128"
     mask = "_causal" if problem.causal else ""
-    if split:  # whose tiles long sequences fill
-        return f"fa2_split_hd{problem.head_dim}{mask}_even{_suffix(sm)}"
-    rows, keys = (128, 128) if problem.head_dim == 64 else (64, 64) if problem.causal else (128, 32)
+    if split:  # whose tiles long sequences fill, but not a single query
+        even = "" if problem.is_decode else "_even"
+        return f"fa2_split_hd{problem.head_dim}{mask}{even}{_suffix(sm)}"
+    rows, keys = _FLASH_ATTENTION_TILES[problem.head_dim, problem.causal]
     if sm == 80 and problem.head_dim == 128:
         rows, keys = 128, 64
     even = problem.len_q % rows == 0 and problem.len_kv % keys == 0

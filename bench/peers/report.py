@@ -1,4 +1,4 @@
-"""The comparison as a page of Markdown."""
+"""The comparison of loops as Markdown: the explanation below the whole calls (whole_calls.py)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from comparison import FLASH_ATTENTION, OURS, SIDES, Comparison, Goal, Instance, Row
 
 INTRODUCTION = """\
-# Our kernels beside FlashInfer and FlashAttention-2
+## Why: the interior loops
 
-The same problems, device and analysis for all: fp16, `virtual:l4`, cubins for sm_89 by one compiler. This page is
-written by `python3 bench/peers/compare.py --write-docs`. Labels: *static* is read from the cubin, *virtual* is counted
-while the virtual GPU executes the kernel, *measured here* is of the machine that wrote this page. No GPU ran anything,
-and nothing here is a time on one.
+What a block of keys in the middle of a long sequence costs; a call's beginning, edges and end are not in it, and short
+calls have nothing else. The same problems, device and analysis for all: fp16, `virtual:l4`, cubins for sm_89 by one
+compiler. Labels: *static* is read from the cubin, *virtual* is counted while the virtual GPU executes the kernel,
+*measured here* is of the machine that wrote this page.
 
 ![Executed instructions for 1000 useful operations](kernel-comparison.svg)
 """
 
 RULES = """\
-## How it is counted
+### How it is counted
 
 - **Main loop**: the innermost loop of the SASS with HMMAs and exponentials; of several the one with the most HMMAs,
   then the shortest. Counted is its shortest round with all HMMAs, so that each kernel gets its best case: FlashInfer's
@@ -149,18 +149,18 @@ def opcodes_table(comparison: Comparison) -> str:
     return table(("kernel", *shown, "others"), rows)
 
 
-def page(comparison: Comparison) -> str:
-    parts = [INTRODUCTION, "## Goals\n", goals_table(comparison)]
+def explanation(comparison: Comparison) -> str:
+    parts = [INTRODUCTION, "### Goals of the loops\n", goals_table(comparison)]
     if not any(one.side == OURS for one in comparison.instances):
         parts.append("Our own kernels are not in this table.\n")
     parts += [
-        "## Main loops, registers, compilation\nStatic; compile columns measured here.\n",
+        "### Main loops, registers, compilation\nStatic; compile columns measured here.\n",
         instances_table(comparison),
-        "## Problems\nVirtual. 12 heads up to S=128, then 16; decode has 32 query heads on 8.\n",
+        "### Problems\nVirtual. 12 heads up to S=128, then 16; decode has 32 query heads on 8.\n",
         rows_table(comparison),
-        "## What holds a round back\nStatic: the walk's clocks, and the share of them in which each pipe is held.\n",
+        "### What holds a round back\nStatic: the walk's clocks, and the share of them in which each pipe is held.\n",
         rounds_table(comparison),
-        "## What a round is made of\nStatic: SASS instructions of the shortest round, by opcode.\n",
+        "### What a round is made of\nStatic: SASS instructions of the shortest round, by opcode.\n",
         opcodes_table(comparison),
         RULES,
     ]

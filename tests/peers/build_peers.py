@@ -53,6 +53,7 @@ INSTANCES = {
     "fi_prefill_hd64_causal_q64": _flashinfer_prefill(64, True, 8, 64),
     "fi_prefill_hd128_q64": _flashinfer_prefill(128, False, 4, 64),
     "fi_prefill_hd128_causal_q64": _flashinfer_prefill(128, True, 4, 64),
+    "fi_prefill_hd128_q16": _flashinfer_prefill(128, False, 1, 16),
     "fi_decode_hd128_g4": Instance("flashinfer", "flashinfer_decode.cu", {"HEAD_DIM": 128, "GROUP_SIZE": 4}),
     "fa2_fwd_hd64": _flash_attention(causal=False, even=True),
     "fa2_fwd_hd64_uneven": _flash_attention(causal=False, even=False),
@@ -81,6 +82,13 @@ for _head_dim in (64, 128):
             # Of 164 KB of shared memory a tile takes as many KV steps as its registers allow.
             INSTANCES[f"fi_prefill_{_name}{_suffix}"] = _flashinfer_prefill(_head_dim, _causal, 4, sm=_sm)
             INSTANCES[f"fi_prefill_{_name}_q64{_suffix}"] = _flashinfer_prefill(_head_dim, _causal, 8, 64, _sm)
+
+for _causal in (False, True):
+    _name = f"hd256{'_causal' if _causal else ''}"
+    INSTANCES[f"fi_prefill_{_name}_q64"] = _flashinfer_prefill(256, _causal, 1, 64)
+    INSTANCES[f"fa2_fwd_{_name}"] = _flash_attention(_causal, True, 256)
+    INSTANCES[f"fa2_fwd_{_name}_uneven"] = _flash_attention(_causal, False, 256)
+    INSTANCES[f"fa2_split_{_name}_even"] = _flash_attention(_causal, True, 256, True)
 
 # What FlashAttention-2 wants of torch: the state of the random generator (dropout is off) and error checks.
 STUBS = {

@@ -1,6 +1,6 @@
 // FlashAttention-2 forward, fp16, through its own launch code. Its heuristic (cut out of flash_api.cpp when the plug-in
 // is built) says into how many splits the keys go; PEER_SPLIT=1: those kernels and their combine.
-// -DPEER_HEAD_DIM=64|128 -DPEER_CAUSAL=0|1 -DPEER_SPLIT=0|1 -DPEER_IsEvenMNConst=true|false -DPEER_SM=80|86|89
+// -DPEER_HEAD_DIM=64|128|256 -DPEER_CAUSAL=0|1 -DPEER_SPLIT=0|1 -DPEER_IsEvenMNConst=true|false -DPEER_SM=80|86|89
 #include <stdexcept>
 #include <string>
 
@@ -87,7 +87,7 @@ flash::Flash_fwd_params fill(const PeerProblem& p) {
 
 // What set_params_splitkv of flash_api.cpp does; the accumulators lie in the workspace.
 void split(flash::Flash_fwd_params& params, const PeerProblem& p) {
-  constexpr int kBlockKeys = kHeadDim <= 64 ? 256 : 128;
+  constexpr int kBlockKeys = kHeadDim <= 64 ? 256 : kHeadDim <= 128 ? 128 : 64;
   const int key_blocks = (params.seqlen_k + kBlockKeys - 1) / kBlockKeys, query_blocks = (params.seqlen_q + 63) / 64;
   params.num_splits = 1;
   if (p.workspace != nullptr)
@@ -107,6 +107,11 @@ void launch(flash::Flash_fwd_params& params) {
   flash::run_mha_fwd_splitkv_dispatch<cutlass::half_t, kHeadDim, kCausal>(params, nullptr);
 #elif PEER_HEAD_DIM == 64
   flash::run_mha_fwd_hdim64<cutlass::half_t, kCausal>(params, nullptr);
+#elif PEER_HEAD_DIM == 256
+  // run_mha_fwd_hdim256 likewise (below): an A100 has tiles of its own.
+  static_assert(PEER_SM == 89, "the tiles of an A100 are not carried");
+  flash::run_flash_fwd<Flash_fwd_kernel_traits<kHeadDim, 64, 64, 4, false, false, cutlass::half_t>, false, kCausal>(
+      params, nullptr);
 #else
   // run_mha_fwd_hdim128 asks the device at run time, and carries the tiles of sm_86 and sm_89 beside those of all
   // others: one half alone.

@@ -1,5 +1,5 @@
 // FlashInfer's single prefill, fp16 in and out, planned by its own SinglePrefillWithKVCacheDispatched.
-// -DPEER_HEAD_DIM=64|128 -DPEER_CAUSAL=0|1 -DPEER_CTA_TILE_Q=128 -DPEER_NUM_MMA_KV=...
+// -DPEER_HEAD_DIM=64|128|256 -DPEER_CAUSAL=0|1 -DPEER_CTA_TILE_Q=16|64|128 -DPEER_NUM_MMA_KV=...
 #include "flashinfer_common.cuh"
 
 #include <flashinfer/attention/default_prefill_params.cuh>

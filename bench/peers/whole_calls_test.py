@@ -1,0 +1,114 @@
+"""The lead of docs/kernel-comparison.md: its arithmetic; it is what its table says, and the kernels still do it.
+
+whole_calls_test.py [BUILD]     without a build tree nothing is executed
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import unittest
+from dataclasses import replace
+from pathlib import Path
+
+import whole_calls
+from comparison import FLASH_ATTENTION, FLASHINFER, OURS
+from executed import launches_of
+from predict_map import DOCS, PAGE, Row, read
+from predicted import Recorded, with_more_heads
+from problems import Problem
+
+BUILD: Path | None = None
+# Of our kernels, seconds each: what is executed again.
+CHEAPEST = [("prefill", head_dim, causal, length, 1) for head_dim in (64, 128) for causal in (False, True)
+            for length in (32, 128)]  # fmt: skip
+
+
+def row(side: str, instructions: int, busiest: int, **changes: object) -> Row:
+    base = Row("l4", 128, 1, 64, False, side, 1000.0, 20.0, 64, 1, "", 0, "prefill", 1, instructions, busiest)
+    return replace(base, **changes)
+
+
+class Arithmetic(unittest.TestCase):
+    def test_the_better_peer_is_another_one_by_each_measure(self) -> None:
+        rows = [row(OURS, 300, 30), row(FLASHINFER, 200, 60), row(FLASH_ATTENTION, 400, 40)]
+        (call,) = whole_calls.calls(rows)
+        self.assertEqual(call.ratio(whole_calls.total), 1.5)
+        self.assertEqual(call.ratio(whole_calls.busiest), 0.75)
+
+    def test_a_peer_that_nobody_counted_gives_no_ratio(self) -> None:
+        (call,) = whole_calls.calls([row(OURS, 300, 30), row(FLASHINFER, 200, 60)])
+        self.assertIsNone(call.ratio(whole_calls.total))
+        missing = whole_calls.left_out([call], [whole_calls.USER_CASE])
+        self.assertIn("1 problems 0 have", missing)
+        self.assertIn("not yet: prefill, D=64: S = 128 with B x H = 1\n", missing)
+
+    def test_a_refusal_is_no_figure(self) -> None:
+        (call,) = whole_calls.calls([row(side, 1, 1) for side in (OURS, FLASHINFER)]
+                                    + [row(FLASH_ATTENTION, 1, 1, refusal="L2")])  # fmt: skip
+        self.assertIsNone(call.ratio(whole_calls.cycles))
+        self.assertEqual(call.ratio(whole_calls.total), 1)
+
+    def test_goals_are_missed_and_reached(self) -> None:
+        peers = [row(FLASHINFER, 50_000, 50_000), row(FLASH_ATTENTION, 60_000, 60_000)]
+        at_limit = whole_calls.goals([row(OURS, whole_calls.USER_CASE_LIMIT, 45_000), *peers])
+        self.assertEqual([goal.reached for goal in at_limit[:4]], [True, True, None, True])
+        above = whole_calls.goals([row(OURS, whole_calls.USER_CASE_LIMIT + 1, 60_001), *peers])
+        self.assertEqual([goal.reached for goal in above[:4]], [False, False, None, False])
+
+    def test_the_total_counts_where_there_is_much_to_do(self) -> None:
+        large = [row(side, count, 1, length=1024, heads=8)
+                 for side, count in ((OURS, 131), (FLASHINFER, 100), (FLASH_ATTENTION, 100))]  # fmt: skip
+        self.assertFalse(whole_calls.goals(large)[2].reached)
+        self.assertTrue(whole_calls.goals([replace(large[0], instructions=130), *large[1:]])[2].reached)
+
+    def test_heads_are_added_along_their_axis(self) -> None:
+        # Two tiles of a head, then the second split of both.
+        self.assertEqual(with_more_heads([1, 2, 3, 4], [2, 2, 1], 0, 2), [1, 2, 1, 2, 3, 4, 3, 4])
+        self.assertEqual(with_more_heads([1, 2, 3, 4], [2, 2, 1], 2, 2), [1, 2, 3, 4, 1, 2, 3, 4])
+
+
+class Page(unittest.TestCase):
+    def test_it_is_what_its_table_says(self) -> None:
+        text = (DOCS / "kernel-comparison.md").read_text()
+        wanted = whole_calls.with_lead(text, whole_calls.lead(read(DOCS / "predict-map.csv"), PAGE))
+        self.assertEqual(text, wanted, "bench/peers/predict_map.py --draw writes it anew")
+
+    def test_either_half_can_be_written_without_the_other(self) -> None:
+        both = "lead\n" + whole_calls.EXPLANATION + "\nwhy"
+        self.assertEqual(whole_calls.with_lead(both, "new\n"), "new\n" + whole_calls.EXPLANATION + "\nwhy")
+        self.assertEqual(whole_calls.with_explanation(both, "other"), "lead\nother")
+
+
+class Kernels(unittest.TestCase):
+    def test_ours_execute_what_the_page_says(self) -> None:
+        if BUILD is None:
+            self.skipTest("no build tree is given")
+        stated = {call.problem: call.of[OURS] for call in whole_calls.calls(read(DOCS / "predict-map.csv"))
+                  if OURS in call.of}  # fmt: skip
+        for kind, head_dim, causal, length, heads in CHEAPEST:
+            row = stated.get((kind, head_dim, causal, length, heads))
+            with self.subTest(head_dim=head_dim, causal=causal, length=length):
+                self.assertIsNotNone(row, "the table has no row of ours")
+                found = self.count(BUILD, Problem(heads, heads, length, length, head_dim, causal))
+                self.assertEqual(
+                    found, (row.instructions, row.busiest_sm),
+                    "the kernels changed: bench/peers/predict_map.py --side ours --write-docs",
+                )  # fmt: skip
+
+    @staticmethod
+    def count(build: Path, problem: Problem) -> tuple[int, int]:
+        with tempfile.TemporaryDirectory() as scratch:
+            report = Path(scratch) / "report.jsonl"
+            launches_of(
+                build / "tests" / "peers" / "peers_host", build / "vgpu" / "libcuda.so.1",
+                build / "bench" / "peers" / "flashmoe_peer.so", problem, report, judged=False,
+                VGPU_PATHS="1", VGPU_PTXAS="off",
+            )  # fmt: skip
+            return Recorded(OURS, "l4", report, []).counts(1)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        BUILD = Path(sys.argv.pop(1))
+    unittest.main()
