@@ -64,6 +64,15 @@ WarpClock::Together WarpClock::together(std::uint32_t who) const {
   return all;
 }
 
+MessagePtr WarpClock::seen() const {
+  MessagePtr all;
+  for (const LaneKnowledge& one : *lanes) {
+    join(all, one.seen_in_cta);
+    join(all, one.seen_in_gpu);
+  }
+  return all;
+}
+
 void WarpClock::meet(std::uint32_t who) {
   if (lanes_differ) {
     const Together all = together(who);

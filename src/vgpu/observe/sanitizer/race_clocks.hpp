@@ -58,6 +58,10 @@ struct WarpClock {
   // behind the read that sees it: of the two fences that one is the later in Fence-SC order, as the read would
   // otherwise precede the write that it sees (PTX ISA 8.9.3, 8.9.4, 8.10.6).
   MessagePtr fenced{};
+  // What strong reads of the CTA found before a barrier. More than the memory model grants, for volatile and atomic
+  // reads alone: one thread takes a ticket, and behind the barrier all read what came with it, as the CUDA C++
+  // Programming Guide shows it (Memory Fence Functions).
+  MessagePtr told{};
   std::uint32_t actor = 0, id = 0, first_actor = 0;
   std::uint32_t valid = 0;       // lanes that there are
   std::uint32_t live = 0;        // and have not exited
@@ -96,6 +100,8 @@ struct WarpClock {
   struct Together {
     MessagePtr acquired{}, fenced{};
   };
+  // What strong reads of its lanes found, and no fence has made known yet.
+  [[nodiscard]] MessagePtr seen() const;
   // What one of these lanes knows and the warp does not.
   [[nodiscard]] Together together(std::uint32_t who) const;
 
@@ -113,7 +119,7 @@ struct CtaClock {
   CtaClock(std::uint32_t warp_count, std::uint64_t shared_bytes) : shared(warp_count, shared_bytes) {}
   struct Barrier {
     VectorClock clock{};
-    MessagePtr fenced{};
+    MessagePtr fenced{}, told{};
   };
   SharedHistory shared;
   std::array<Barrier, 16> arriving{}, released{};

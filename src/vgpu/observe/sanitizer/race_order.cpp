@@ -80,6 +80,8 @@ void Racecheck::barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock
     barrier.clock.join(lanes.acquired, clock.first_actor);
     join(barrier.fenced, lanes.fenced);
   }
+  join(barrier.told, clock.told);
+  if (clock.lanes) join(barrier.told, clock.seen());
   clock.tick();
 }
 
@@ -91,6 +93,7 @@ void Racecheck::barrier_completes(std::uint32_t number, CtaClock& cta) {
 void Racecheck::barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta) {
   clock.knows.join(cta.released[number].clock);
   join(clock.fenced, cta.released[number].fenced);
+  join(clock.told, cta.released[number].told);
   clock.meet(clock.valid);
 }
 

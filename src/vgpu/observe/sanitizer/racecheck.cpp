@@ -78,6 +78,10 @@ Racecheck::Verdict Racecheck::judge(const AccessRecord& before, const Now& now) 
   };
   if (!same_cta) {
     if (told_since(before.clock)) return Verdict::ordered;
+    if (clock.told && mine.has(AccessRecord::strong) && !now.is_write &&
+        all_pairs(
+            [&](std::uint32_t other, std::uint32_t) { return clock.told->knows(before.actor, other, before.clock); }))
+      return Verdict::ordered;
     return both_strong ? Verdict::scope : Verdict::unordered;
   }
   const std::uint32_t warp = before.actor - clock.first_actor;
@@ -116,7 +120,7 @@ inline bool Racecheck::is_ordered(const AccessRecord& before, const Now& now) co
   const std::uint32_t warp = before.actor - clock.first_actor;
   bool ordered = false;
   if (warp >= warps_per_cta_) {
-    if (!clock.knows.beyond && !clock.lanes_differ && !before.has(AccessRecord::strong)) return false;
+    if (!clock.knows.beyond && !clock.lanes_differ && !clock.told && !before.has(AccessRecord::strong)) return false;
   } else if (before.has(AccessRecord::copy)) {
     const auto& groups = now.cta.warps[warp]->groups;
     const std::uint32_t landed = before.group < groups.size() ? groups[before.group].landed_at : 0xffffffffu;
