@@ -486,6 +486,24 @@ SHAPE(half_a_warp_hands_over) {  // tiles of 16 lanes, each with a leader
     out[32 + t] = out[t ^ 15];
   }
 }
+// The last block adds up what the others wrote, as the CUDA C++ Programming Guide shows it: one thread of a block
+// fences and takes the ticket, and behind the barrier all read through volatile. Plain reads may find what a cache
+// kept.
+#define LAST_BLOCK(name, read_type)                             \
+  SHAPE(name) {                                                 \
+    __shared__ bool is_last;                                    \
+    if (threadIdx.x == 0) {                                     \
+      out[1 + blockIdx.x] = in[blockIdx.x];                     \
+      __threadfence();                                          \
+      is_last = atomicAdd(work, 1u) == gridDim.x - 1;           \
+    }                                                           \
+    __syncthreads();                                            \
+    if (!is_last || threadIdx.x >= gridDim.x) return;           \
+    out[32 + threadIdx.x] = ((read_type*)out)[1 + threadIdx.x]; \
+  }
+LAST_BLOCK(last_block_reads_volatile, volatile float)
+LAST_BLOCK(last_block_reads_plainly, float)
+
 SHAPE(lanes_take_tickets) {  // the last of a warp's lanes adds up what all of them wrote
   const int t = threadIdx.x;
   out[t] = in[t];

@@ -49,6 +49,9 @@ std::vector<Shape> shapes() {
       {"flag_all_fence_lightly", 2, 64, race, unordered},
       {"flag_block_fence", 2, 64, race, unordered},
 
+      {"last_block_reads_volatile", 4, 64},
+      {"last_block_reads_plainly", 4, 64, race, unordered},
+
       {"phases_of_two", 1, 64},
       {"phases_of_one", 1, 64, race, "race"},
       {"init_once", 1, 64},
