@@ -1,16 +1,6 @@
 // A program whose device code is in two files (nvcc -rdc=true): functions, a variable and a kernel of the other one.
 // Exit 0 when all hold.
-#include <cstdio>
-#include <cstdlib>
-
-#define HOLDS(condition)                                                                             \
-  do {                                                                                               \
-    if (!(condition)) {                                                                              \
-      std::printf("line %d: %s (%s)\n", __LINE__, #condition, cudaGetErrorName(cudaGetLastError())); \
-      std::exit(1);                                                                                  \
-    }                                                                                                \
-  } while (false)
-#define WORKS(call) HOLDS((call) == cudaSuccess)
+#include "holds.cuh"
 
 extern __device__ int calls_of_part;
 __device__ int twice(int value);

@@ -7,14 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#define HOLDS(condition)                                                                             \
-  do {                                                                                               \
-    if (!(condition)) {                                                                              \
-      std::printf("line %d: %s (%s)\n", __LINE__, #condition, cudaGetErrorName(cudaGetLastError())); \
-      std::exit(1);                                                                                  \
-    }                                                                                                \
-  } while (false)
-#define WORKS(call) HOLDS((call) == cudaSuccess)
+#include "holds.cuh"
 
 __device__ int visits;
 __constant__ float factor;

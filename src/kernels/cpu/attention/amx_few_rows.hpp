@@ -1,7 +1,7 @@
 // Attention for few query rows per kv head (decode) on AMX tiles, up to 16 rows and 64 keys at a time:
 //
 //   S^T (64 keys, 16 rows) = K (keys, D) x Q^T (D, rows)      K as it lies in memory, 16 rows of it are a tile
-//   softmax of each row, as without tiles (gemv.hpp)
+//   P = exp2(S * scale - max), row by row
 //   O (16 rows, D) += P (rows, keys) x V (keys, D)            V in pairs of keys, interleaved once for all rows
 //
 // So the work per key hardly grows with the rows, and the time stays that of reading K and V. fp16 values are high +
@@ -88,6 +88,20 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   float* row_sums(int64_t r) const { return this->template at<float>(this->layout_.row_sums, r * V::width); }
   float* products(int64_t tile) const { return this->template at<float>(this->layout_.products, tile * 256); }
 
+  // Tiles 0-3 accumulate, of scores 16 keys each, of outputs 16 dims.
+  static void zero_accumulators() {
+    tile_zero<0>();
+    tile_zero<1>();
+    tile_zero<2>();
+    tile_zero<3>();
+  }
+  void store_products() const {
+    tile_store<0>(products(0), 64);
+    tile_store<1>(products(1), 64);
+    tile_store<2>(products(2), 64);
+    tile_store<3>(products(3), 64);
+  }
+
   // Of floats; shifted out, and then they compare as integers.
   static __m512i without_sign(__m512i bits) { return _mm512_slli_epi32(bits, 1); }
   static bool all_finite(__m512i largest) {
@@ -144,10 +158,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
         this->prefetch_row(this->values_[asked], this->value_dim_);
       }
     };
-    tile_zero<0>();
-    tile_zero<1>();
-    tile_zero<2>();
-    tile_zero<3>();
+    zero_accumulators();
     for (int q_part = 0; q_part < parts; ++q_part) {
       for (int k_part = 0; k_part < parts; ++k_part) {
         for (int64_t c = 0; c < dim_tiles_; ++c) {
@@ -170,10 +181,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
         }
       }
     }
-    tile_store<0>(products(0), 64);
-    tile_store<1>(products(1), 64);
-    tile_store<2>(products(2), 64);
-    tile_store<3>(products(3), 64);
+    store_products();
     return store_scores(n);
   }
 
@@ -260,10 +268,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
       pairs[0] = _mm512_mask_blend_epi16(odd, first, _mm512_slli_epi32(second, 16));
       pairs[1] = _mm512_mask_blend_epi16(odd, _mm512_srli_epi32(first, 16), second);
     } else {
-      const __m512i low_dims = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38,
-                                                6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-      pairs[0] = _mm512_permutex2var_epi16(first, low_dims, second);
-      pairs[1] = _mm512_permutex2var_epi16(first, _mm512_add_epi16(low_dims, _mm512_set1_epi16(16)), second);
+      interleave_in_order(first, second, pairs[0], pairs[1]);
     }
   }
 
@@ -343,10 +348,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   // Products of up to four tiles of 16 dims from tile d on, summed from 0 (see TileKernel::accumulate). Whether all are
   // finite.
   bool multiply(int64_t d, int64_t tiles, int64_t chunks) const {
-    tile_zero<0>();
-    tile_zero<1>();
-    tile_zero<2>();
-    tile_zero<3>();
+    zero_accumulators();
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       add_products(0, 0, chunk, d, tiles == 4);
       if constexpr (parts == 2) {
@@ -354,10 +356,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
         add_products(0, 1, chunk, d, tiles == 4);
       }
     }
-    tile_store<0>(products(0), 64);
-    tile_store<1>(products(1), 64);
-    tile_store<2>(products(2), 64);
-    tile_store<3>(products(3), 64);
+    store_products();
     __m512i largest = _mm512_setzero_si512();
     for (int64_t i = 0; i < tiles; ++i) {
       for (int64_t r = 0; r < this->rows_; ++r) {

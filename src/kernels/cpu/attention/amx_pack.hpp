@@ -186,6 +186,14 @@ inline __m512i finite_values(__m512i raw) {
   return _mm512_maskz_mov_epi16(finite, raw);
 }
 
+// Two rows of 32 values, so that a 32-bit element is the pair of one dim: the first sixteen dims, and the others.
+inline void interleave_in_order(__m512i first, __m512i second, __m512i& low, __m512i& high) {
+  const __m512i low_dims = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6,
+                                            37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  low = _mm512_permutex2var_epi16(first, low_dims, second);
+  high = _mm512_permutex2var_epi16(first, _mm512_add_epi16(low_dims, _mm512_set1_epi16(16)), second);
+}
+
 // What a packed chunk holds besides finite values.
 enum ChunkFlag : uint8_t { keys_non_finite = 1, values_non_finite = 2 };
 
@@ -245,10 +253,6 @@ class ChunkPacker {
 
   template <bool Clean>
   bool pack_values(const T* const (&rows)[32], std::byte* to) const {
-    // Interleaves two rows so that a 32-bit element is the pair (key 2r, key 2r + 1) of one dim.
-    const __m512i low_dims = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38,
-                                              6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-    const __m512i high_dims = _mm512_add_epi16(low_dims, _mm512_set1_epi16(16));
     const int64_t part_bytes = 2 * value_tiles_ * plan::amx_tile_bytes;
     FiniteWatch<T> watch;
     for (int64_t c = 0; c < value_tiles_; ++c) {
@@ -262,8 +266,7 @@ class ChunkPacker {
           watch.see(x[i]);
           if constexpr (Clean) x[i] = finite_values<T>(x[i]);
         }
-        low[r] = _mm512_permutex2var_epi16(x[0], low_dims, x[1]);
-        high[r] = _mm512_permutex2var_epi16(x[0], high_dims, x[1]);
+        interleave_in_order(x[0], x[1], low[r], high[r]);
       }
       std::byte* tile = to + 2 * c * plan::amx_tile_bytes;
       transpose_16x16(low);

@@ -119,7 +119,7 @@ struct KvRows {
     if (pages == nullptr) return base + key * row_stride;
     return base + plan::page_at(pages + key / page_size, page_count) * page_stride + key % page_size * row_stride;
   }
-  // Where the keys of a range are, with one division and not one for each.
+  // Where the keys of a range are: one look at the block table a page, not one a key.
   void find(KeyRange range, const T** rows) const {
     const T* row = nullptr;
     int64_t left = 0;  // in the page
