@@ -37,6 +37,9 @@ struct TuningPolicy {
   // query and storing the result.
   double cta_clocks = 270;
   double row_clocks = 8.3;
+  // What a CTA holds of its SM beside its blocks, for each element of a row of keys and of values: other CTAs do not
+  // hide it, so that many small tiles are worse than they look one by one.
+  double element_clocks = 10;
   // A block of keys: its barrier and what of a load's latency is not hidden.
   double block_clocks = 250;
   // Splits: storing a state, the fence and the counter; then reading each state back.

@@ -79,12 +79,11 @@ double CudaCost::clocks(int64_t splits) const {
   // Products of keys beyond the end are not computed, but a block is a block for what it waits.
   const double block = keys / kv_tile, waits = std::max(block, 1.0) * policy_.block_clocks;
   const double most = most_keys / kv_tile, most_waits = std::max(most, 1.0) * policy_.block_clocks;
-  // An SM that holds one CTA is taken to hold two: what the next one loads first overlaps with what this one stores
-  // last, and a tile twice as large, half of it empty, must not look better for being held twice.
-  const double waves = rounds(ctas / (sms * std::max(kernel_.ctas_per_sm, 2)), policy_.wave_share);
+  const double waves = rounds(ctas / (sms * kernel_.ctas_per_sm), policy_.wave_share);
   // A CTA that has its SM to itself; what an SM has to do in all; what DRAM has to bring.
   const double alone = most * block_alone_ + most_waits + (waves - 1) * (block * block_alone_ + waits);
-  const double busy = rounds(ctas / sms, policy_.wave_share) * (block * block_busy_ + state_clocks);
+  const double own = policy_.element_clocks * static_cast<double>(work_.head_dim + work_.value_dim);
+  const double busy = rounds(ctas / sms, policy_.wave_share) * (block * block_busy_ + state_clocks + own);
   // What was computed just now is still in L2 as far as it fits; caches of keys and values are not. Only CTAs of
   // different keys ask DRAM for different bytes, and one SM can ask for a few times its share.
   const double footprint = work_.io_bytes + state_bytes;

@@ -35,7 +35,10 @@ CoreProblem aligned_problem(const InstanceAxes& axes) {
                   {},
                   plan_options(0, 1, tile.rows())};
   if (axes.value_dim != 0) set_value_dim(one, axes.value_dim);
-  if (axes.is_modified) one.problem.softcap = 30;
+  if (axes.is_modified) {
+    one.problem.softcap = 30;
+    add_bias(one, axes.dtype);
+  }
   if (axes.is_paged) make_paged(one, 32, {static_cast<int32_t>(kv_len)});
   return one;
 }
@@ -92,6 +95,27 @@ TEST(Counters, EveryInstanceIsFreeOfBankConflictsAndMovesWholeSectors) {
     const auto useful =
         static_cast<double>(p.q_heads * p.q_len * p.kv_len * (p.head_dim + p.value_dim)) / (16 * 8 * 16);
     EXPECT_EQ(executed(report, "mma.sync"), useful);
+  }
+}
+
+// Triangle attention: many small heads, and a bias for every score. All of a call counts, its beginning and its end
+// too.
+TEST(Counters, ABiasOfDenseRowsCostsAtMostThirtyInstructionsAScore) {
+  for (const fms_dtype bias_dtype : {FMS_F16, FMS_BF16, FMS_F32}) {
+    CoreProblem core{"bias", simple_problem(FMS_F16, {4, 4, 4, 256, 256, 32}), {}, plan_options(0, 0, 0)};
+    add_bias(core, bias_dtype);
+    AttentionCase one = core.with_data();
+    const nlohmann::json report = report_of(core, one);
+    const fms_attention_problem& p = core.problem;
+    const auto scores = static_cast<double>(p.batch * p.q_heads * p.q_len * p.kv_len);
+    double of_threads = 0;
+    for (const auto& line : report.at("ptx_lines")) of_threads += line.at("thread_inst_executed").get<double>();
+    std::cout << "  " << report.at("kernel") << ": " << of_threads / scores
+              << " thread instructions a score (virtual)\n";
+    EXPECT_LE(of_threads, 30 * scores);
+    EXPECT_EQ(executed(report, "mma.sync"), scores * static_cast<double>(2 * p.head_dim) / (16 * 8 * 16));
+    EXPECT_EQ(excess(report, "global_sectors", "global_sectors_ideal"), "");
+    EXPECT_EQ(metric(report, "vgpu__shared_bank_conflicts.sum"), 0);
   }
 }
 

@@ -38,16 +38,17 @@ constexpr int longest(int dim, int value_dim) {
   return dim > value_dim ? dim : value_dim;
 }
 
-// `dim` is the longer one of keys and values.
+// `dim` is the longer one of keys and values. Beyond 64 blocks are shorter where a tile is small: with 64 keys of 128
+// an SM of 100 KB would hold one CTA, and all others of a small problem would wait for it.
 constexpr Tile tile_of(TileClass tile_class, int dim) {
   const bool is_long = dim > 128;
   switch (tile_class) {
     case TileClass::wide:
       return {8, 1, dim <= 64 ? 128 : 64, 1, false, is_long};
     case TileClass::small:
-      return {2, 2, is_long ? 32 : 64, 2, true, is_long};
+      return {2, 2, dim <= 64 ? 64 : 32, 2, true, is_long};
     case TileClass::decode:
-      return {1, is_long ? 2 : 4, is_long ? 32 : 64, 2, true, is_long};
+      return {1, dim <= 64 ? 4 : 2, dim <= 64 ? 64 : 32, 2, true, is_long};
     case TileClass::large:
       break;
   }

@@ -71,6 +71,24 @@ FMS_DEVICE float to_float<BFloat16>(unsigned short bits) {
   return __int_as_float(static_cast<int>(bits) << 16);
 }
 
+// Of a pair, the low half first.
+template <class T>
+FMS_DEVICE float2 to_floats(uint32 pair);
+
+template <>
+FMS_DEVICE float2 to_floats<Half>(uint32 pair) {
+  float2 values;
+  asm("{.reg .f16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high;}"
+      : "=f"(values.x), "=f"(values.y)
+      : "r"(pair));
+  return values;
+}
+
+template <>
+FMS_DEVICE float2 to_floats<BFloat16>(uint32 pair) {
+  return {__int_as_float(static_cast<int>(pair << 16)), __int_as_float(static_cast<int>(pair & 0xffff0000u))};
+}
+
 // All ones in each half of a pair that is NaN or infinite, else zeros.
 template <class T>
 FMS_DEVICE uint32 wild_halves(uint32 pair) {
@@ -78,6 +96,24 @@ FMS_DEVICE uint32 wild_halves(uint32 pair) {
   const uint32 low = (pair & exponent) == exponent ? 0xffffu : 0u;
   const uint32 high = (pair >> 16 & exponent) == exponent ? 0xffff0000u : 0u;
   return low | high;
+}
+
+// met + 0 * pair, half by half: from 0 on it stays 0 until a half is NaN or infinite, and is NaN from then on.
+template <class T>
+FMS_DEVICE uint32 add_zero_times(uint32 met, uint32 pair);
+
+template <>
+FMS_DEVICE uint32 add_zero_times<Half>(uint32 met, uint32 pair) {
+  uint32 sum;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(pair), "r"(0), "r"(met));
+  return sum;
+}
+
+template <>
+FMS_DEVICE uint32 add_zero_times<BFloat16>(uint32 met, uint32 pair) {
+  uint32 sum;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(pair), "r"(0), "r"(met));
+  return sum;
 }
 
 }  // namespace flashmoe::cuda

@@ -7,7 +7,7 @@
 namespace flashmoe::cuda {
 
 FMS_DEVICE int divide(int n, Division by) {
-  return by.magic != 0 ? static_cast<int>(__umulhi(static_cast<uint32>(n), by.magic) >> by.shift) : n;
+  return static_cast<int>(__umulhi(2 * static_cast<uint32>(n), by.magic) >> by.shift);
 }
 
 }  // namespace flashmoe::cuda

@@ -8,7 +8,7 @@ struct RowStrides {
   long long batch, head, row;
 };
 
-// n / divisor for 0 <= n < 2^31: (n * magic) >> (32 + shift), or n where the magic is 0.
+// n / divisor for 0 <= n < 2^31: (2 n * magic) >> (32 + shift), of which the divisor 1 is no special case.
 struct Division {
   unsigned int magic, shift;
 };
@@ -66,6 +66,7 @@ struct BiasTerm {
 struct ExtendedParams : ForwardParams {
   BiasTerm bias2;
   Division by_bias_group;  // neighbours of the batch that share an entry of the first bias
+  int adds_fours;          // rows of every bias are dense and begin at multiples of four elements
   int value_dim;           // at most the instance's; elements beyond it count as zero
 };
 

@@ -55,7 +55,7 @@ struct RowState {
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
           float& s = scores.s[n][2 * h + j];
-          s = exp2_fast(s * scale_log2 - offset);
+          s = exp2_fast(Shape::is_modified ? s - offset : s * scale_log2 - offset);  // modified: the scale is 1
           block_sum += s;
         }
       sum[h] += block_sum;

@@ -32,16 +32,14 @@ class ScoreRules {
     return key >= seen_[h].lo && key < seen_[h].hi;
   }
 
-  FMS_DEVICE void mask(Scores& scores, int first_key) const {
-    const int key = first_key + tile_.key(0, 0);
-    const KeyRange seen[2] = {{seen_[0].lo - key, seen_[0].hi - key}, {seen_[1].lo - key, seen_[1].hi - key}};
-    for_each(scores, [&](float& s, int n, int i) {
-      const int offset = n * 8 + i % 2;
-      if (offset < seen[i / 2].lo || offset >= seen[i / 2].hi) s = minus_infinity();
-    });
+  // A causal mask alone lets every row see the block's first key, and one comparison will do.
+  FMS_DEVICE void mask(Scores& scores, int first_key, bool all_see_first) const {
+    hide(scores, first_key, [](int offset, const KeyRange& seen) { return offset >= seen.hi; });
+    if (!all_see_first) hide(scores, first_key, [](int offset, const KeyRange& seen) { return offset < seen.lo; });
   }
 
-  // Scores become logits in units of log2. Whole: every row sees every key of the block.
+  // Scores become logits in units of log2. Whole: every row sees every key of the block, and what is added to four
+  // neighbours can be read at once.
   template <bool Whole>
   FMS_DEVICE void modify(Scores& scores, int first_key) const {
     if (p_.softcap > 0.0f) {
@@ -57,16 +55,30 @@ class ScoreRules {
       const BiasTerm bias = term(i);
       if (bias.values == nullptr) continue;
       if (bias.kind == 3) {
-        add<Whole, float>(scores, first_key, bias, [](float value) { return value; });
+        add<Whole, float>(scores, first_key, bias);
       } else {
-        add<Whole, unsigned short>(scores, first_key, bias, [&](unsigned short bits) {
-          return bias.kind == 1 ? to_float<Half>(bits) : to_float<BFloat16>(bits);
-        });
+        add<Whole, unsigned short>(scores, first_key, bias);
       }
     }
   }
 
  private:
+  template <class IsHidden>
+  FMS_DEVICE void hide(Scores& scores, int first_key, IsHidden is_hidden) const {
+    // Of tiles, whose keys lie differently.
+    constexpr int kinds = Shape::is_modified ? 2 : 1;
+    KeyRange seen[kinds][2];
+#pragma unroll
+    for (int kind = 0; kind < kinds; ++kind) {
+      const int key = first_key + tile_.key(kind, 0);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) seen[kind][h] = {seen_[h].lo - key, seen_[h].hi - key};
+    }
+    for_each(scores, [&](float& s, int n, int i) {
+      if (is_hidden(n / kinds * kinds * 8 + i % 2, seen[n % kinds][i / 2])) s = minus_infinity();
+    });
+  }
+
   template <class F>
   FMS_DEVICE static void for_each(Scores& scores, F f) {
 #pragma unroll
@@ -80,19 +92,95 @@ class ScoreRules {
     return {p_.bias, p_.bias_batch, p_.bias_head, p_.bias_q, p_.bias_kv, p_.bias_kind, p_.by_bias_group};
   }
 
-  template <bool Whole, class Stored, class Convert>
-  FMS_DEVICE void add(Scores& scores, int first_key, const BiasTerm& bias, Convert convert) const {
-    const int key = first_key + tile_.key(0, 0);
-    const auto first_of = [&](int h) {
+  template <bool Whole, class Stored>
+  FMS_DEVICE void add(Scores& scores, int first_key, const BiasTerm& bias) const {
+    const auto row_of = [&](int h) {
       const int row = min(tile_.first_row + tile_.row(h), tile_.last_row());
       return static_cast<const Stored*>(bias.values) + divide(tile_.sequence.batch, bias.by_group) * bias.batch +
-             tile_.head(p_, row) * bias.head + tile_.query(p_, row) * bias.q + static_cast<long long>(key) * bias.kv;
+             tile_.head(p_, row) * bias.head + tile_.query(p_, row) * bias.q;
     };
-    const Stored* const rows[2] = {first_of(0), first_of(1)};
-    for_each(scores, [&](float& s, int n, int i) {
-      if (Whole || is_seen(key + n * 8 + i % 2, i / 2))
-        s += log2_of_e * convert(rows[i / 2][(n * 8 + i % 2) * bias.kv]);
+    const Stored* const rows[2] = {row_of(0), row_of(1)};
+    if constexpr (Whole) {
+      const int key = first_key + tile_.key_warp() * Shape::warp_keys + tile_.lane % 4 * 4;  // the first of four
+      const Stored* const fours[2] = {rows[0] + key, rows[1] + key};
+      add_fours(scores, bias.kind, fours);
+    } else {
+      add_ones(scores, first_key, bias, rows);
+    }
+  }
+
+  // Four neighbours at once, of whole blocks. Which two of them are the first tile's: Shape::key_of_column().
+  FMS_DEVICE void add_fours(Scores& scores, int, const float* const (&rows)[2]) const {
+    for_each_four<float4>(scores, rows, [](const float4& four, int pair) {
+      return pair == 0 ? float2{four.x, four.y} : float2{four.z, four.w};
     });
+  }
+  FMS_DEVICE void add_fours(Scores& scores, int kind, const unsigned short* const (&rows)[2]) const {
+    const auto pair_of = [](const uint2& four, int pair) { return pair == 0 ? four.x : four.y; };
+    if (kind == 1) {
+      for_each_four<uint2>(scores, rows,
+                           [&](const uint2& four, int pair) { return to_floats<Half>(pair_of(four, pair)); });
+    } else {
+      for_each_four<uint2>(scores, rows,
+                           [&](const uint2& four, int pair) { return to_floats<BFloat16>(pair_of(four, pair)); });
+    }
+  }
+  template <class Four, class Stored, class Convert>
+  FMS_DEVICE void for_each_four(Scores& scores, const Stored* const (&rows)[2], Convert convert) const {
+    const bool is_second_first = tile_.lane % 4 >= 2;
+#pragma unroll
+    for (int n = 0; n < Shape::key_tiles; n += 2)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const Four four = exchanged(load_four(rows[h] + n * 8), is_second_first);
+#pragma unroll
+        for (int pair = 0; pair < 2; ++pair) {
+          const float2 values = convert(four, pair);
+          float(&s)[4] = scores.s[n + pair];
+          s[2 * h] += log2_of_e * values.x;
+          s[2 * h + 1] += log2_of_e * values.y;
+        }
+      }
+  }
+  // Not to be looked into: the compiler would make the exchange a branch, with a load for each half of the lanes.
+  FMS_DEVICE static uint2 load_four(const unsigned short* from) {
+    uint2 four;
+    asm volatile("ld.global.v2.u32 {%0,%1}, [%2];" : "=r"(four.x), "=r"(four.y) : "l"(from));
+    return four;
+  }
+  FMS_DEVICE static float4 load_four(const float* from) {
+    float4 four;
+    asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
+                 : "l"(from));
+    return four;
+  }
+  FMS_DEVICE static uint2 exchanged(const uint2& four, bool is_second_first) {
+    return is_second_first ? uint2{four.y, four.x} : four;
+  }
+  FMS_DEVICE static float4 exchanged(const float4& four, bool is_second_first) {
+    return is_second_first ? float4{four.z, four.w, four.x, four.y} : four;
+  }
+
+  // Any strides, any keys: those that are not seen are not read.
+  template <class Stored>
+  FMS_DEVICE void add_ones(Scores& scores, int first_key, const BiasTerm& bias, const Stored* const (&rows)[2]) const {
+#pragma unroll
+    for (int n = 0; n < Shape::key_tiles; ++n) {
+      const int key = first_key + tile_.key(n, 0);
+      const long long first = static_cast<long long>(key) * bias.kv;
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (is_seen(key + i % 2, i / 2))
+          scores.s[n][i] += log2_of_e * one_to_float(rows[i / 2][first + i % 2 * bias.kv], bias.kind);
+      __syncwarp();  // or the assembler reads for all tiles at once, for which there are no registers
+    }
+  }
+  FMS_DEVICE static float one_to_float(float stored, int) {
+    return stored;
+  }
+  FMS_DEVICE static float one_to_float(unsigned short stored, int kind) {
+    return kind == 1 ? to_float<Half>(stored) : to_float<BFloat16>(stored);
   }
 
   const typename Shape::Params& p_;

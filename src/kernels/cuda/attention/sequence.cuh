@@ -21,16 +21,21 @@ struct Sequence {
   int shift;  // of query 0 to the key it is aligned to
 
   FMS_DEVICE Sequence(const ForwardParams& p, int batch)
-      : batch(batch),
-        q_batch(p.q_begins != nullptr ? 0 : batch),
-        q_begin(p.q_begins != nullptr ? p.q_begins[batch] : 0),
-        q_len(p.q_begins != nullptr ? p.q_begins[batch + 1] - q_begin : p.q_len),
-        kv_batch(p.kv_begins != nullptr ? 0 : batch),
-        kv_begin(p.kv_begins != nullptr ? p.kv_begins[batch] : 0),
-        kv_len(p.kv_begins != nullptr    ? p.kv_begins[batch + 1] - kv_begin
-               : p.kv_lengths != nullptr ? p.kv_lengths[batch]
-                                         : p.kv_len),
-        shift(kv_len - q_len) {}
+      : batch(batch), q_batch(batch), q_begin(0), q_len(p.q_len), kv_batch(batch), kv_begin(0), kv_len(p.kv_len) {
+    if (p.q_begins != nullptr) {
+      q_batch = 0;
+      q_begin = p.q_begins[batch];
+      q_len = p.q_begins[batch + 1] - q_begin;
+    }
+    if (p.kv_begins != nullptr) {
+      kv_batch = 0;
+      kv_begin = p.kv_begins[batch];
+      kv_len = p.kv_begins[batch + 1] - kv_begin;
+    } else if (p.kv_lengths != nullptr) {
+      kv_len = p.kv_lengths[batch];
+    }
+    shift = kv_len - q_len;
+  }
 
   FMS_DEVICE int first_key(const ForwardParams& p, int query) const { return max(query + shift - p.window_left, 0); }
   // One past it.
@@ -60,7 +65,7 @@ FMS_DEVICE const unsigned char* kv_row(const ForwardParams& p, const Sequence& s
 // The part of `keys` that one of `splits` takes: parts begin at multiples of the unit. The last
 // ones may be empty.
 FMS_DEVICE KeyRange share_of(KeyRange keys, const ForwardParams& p, int split, int splits) {
-  const int first = keys.lo / split_unit, total = max((keys.hi + split_unit - 1) / split_unit - first, 0);
+  const int first = keys.lo / split_unit, total = max((max(keys.hi, 0) + split_unit - 1) / split_unit - first, 0);
   const int units = p.splits != 0 ? divide(total + splits - 1, p.by_splits) : (total + splits - 1) / splits;
   const int begin = (first + min(split * units, total)) * split_unit;
   return {max(begin, keys.lo), min(begin + units * split_unit, keys.hi)};

@@ -53,8 +53,25 @@ struct ForwardShape {
   // The first blocks are copied as whole ones too, and the interior loop's last copies may be of a block that is not
   // there. Pages' addresses take registers for that which the longest heads do not have.
   static constexpr bool copies_ahead = !(Paged && longest_dim > 192);
+  // Of the keys of such a block some may be missing: a comparison for each row, for which the tiles of long problems
+  // and long heads have no registers either.
+  static constexpr bool copies_in_part = copies_ahead && !Modified && (rows <= 32 || longest_dim <= 64);
   // Twice the code: worth it where a step is products and little else.
   static constexpr bool steps_in_pairs = looks_ahead && !Modified && !Paged;
+
+  // Which of 16 keys is the column `c` of two neighbouring tiles of scores. Where something is added to the scores, a
+  // lane has four neighbours of the 16, two in each tile, so that it reads what is added to them at once, and the lanes
+  // of a row whole sectors:
+  //
+  //   columns of lane t      0            1            2            3
+  //   first tile           0  1         4  5        10 11        14 15
+  //   second tile          2  3         6  7         8  9        12 13
+  //
+  // The keys of a tile differ modulo 8, so that ldmatrix meets no bank twice.
+  __device__ static constexpr int key_of_column(int c) {
+    const int t = c % 8 / 2, tile = c / 8;
+    return Modified ? 4 * t + 2 * (tile ^ t / 2) + c % 2 : c;
+  }
 
   // One warp's scores of a block, later its weights.          // (16, warp_keys)
   struct Scores {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/atoms/async_copy.cuh"
+#include "kernels/cuda/atoms/mma.cuh"
 #include "kernels/cuda/attention/tile_place.cuh"
 
 namespace flashmoe::cuda {
@@ -18,13 +19,9 @@ struct CopyPlace {
   uint32 to;       // whole blocks: where that goes
 
   FMS_DEVICE CopyPlace(const TilePlace<Shape>& tile, uint32 shared)
-      : row(row_of(tile.warp * warp_lanes + tile.lane)),
+      : row(tile.warp * Rows::unit_rows + Rows::unit_row(tile.lane)),
         chunk(Rows::unit_chunk(tile.lane)),
         to(shared + Rows::offset(row, chunk)) {}
-
-  FMS_DEVICE static int row_of(int thread) {
-    return thread / warp_lanes * Rows::unit_rows + Rows::unit_row(thread % warp_lanes);
-  }
 };
 
 // Of keys and of values; one where their rows are the same.
@@ -46,6 +43,7 @@ struct CopyPlaces<Shape, false> {
 
 template <class Shape>
 class TileCopy {
+  using T = typename Shape::Element;
   using Rows = typename Shape::Rows;
   using ValueRows = typename Shape::ValueRows;
 
@@ -60,22 +58,23 @@ class TileCopy {
         v_(kv_row<false>(p_, tile_.sequence, p_.v, p_.v_strides, tile_.kv_head, places_.values().row) +
            places_.values().chunk * 16) {}
 
-  // Keys `first` to first + Shape::keys of k to shared_ + to. Keys from `end` on become zeros. Whole: those are all or
-  // none, the problem has as many keys as a block, and rows can be copied in chunks.
-  template <bool Whole>
+  // Keys `first` to first + Shape::keys of k to shared_ + to. Keys from `end` on become zeros. Whole: rows can be
+  // copied in chunks, and the problem has as many keys as a block; all values are there, and unless MayEnd all keys. Or
+  // none, unless Shape::copies_in_part.
+  template <bool Whole, bool MayEnd = Shape::copies_ahead>
   FMS_DEVICE void keys(int first, int end, uint32 to) const {
     if constexpr (Whole) {
-      whole_block(places_.keys, p_.k, p_.k_strides, k_, p_.k_row_bytes, first, end, to);
+      whole_block<MayEnd>(places_.keys, p_.k, p_.k_strides, k_, p_.k_row_bytes, first, end, to);
     } else {
-      edge_block<false>(places_.keys, p_.k, p_.k_strides, k_, p_.k_row_bytes, first, end, to);
+      edge_block<false>(edge_place(places_.keys), p_.k, p_.k_strides, k_, p_.k_row_bytes, first, end, to);
     }
   }
   template <bool Whole>
   FMS_DEVICE void values(int first, int end, uint32 to) const {
     if constexpr (Whole) {
-      whole_block(places_.values(), p_.v, p_.v_strides, v_, p_.v_row_bytes, first, end, to);
+      whole_block<false>(places_.values(), p_.v, p_.v_strides, v_, p_.v_row_bytes, first, end, to);
     } else {
-      edge_block<true>(places_.values(), p_.v, p_.v_strides, v_, p_.v_row_bytes, first, end, to);
+      edge_block<true>(edge_place(places_.values()), p_.v, p_.v_strides, v_, p_.v_row_bytes, first, end, to);
     }
   }
 
@@ -108,17 +107,23 @@ class TileCopy {
     });
   }
 
-  // Calls f(row, chunk) for what this thread copies of a block of `Count` rows. For edges: little code is worth more
-  // than speed, and the index is asked for anew so that no address of theirs stays in registers through the interior
-  // loop.
-  template <class R, int Count, class F>
-  FMS_DEVICE static void for_each_piece(F f) {
-    const auto thread = static_cast<int>(thread_index_anew());
-#pragma unroll 1
-    for (int row = CopyPlace<Shape, R>::row_of(thread); row < Count; row += CopyPlace<Shape, R>::row_step) {
-#pragma unroll 1
-      for (int chunk = R::unit_chunk(thread % warp_lanes); chunk < R::chunks; chunk += R::unit_chunks) f(row, chunk);
+  // Whether something that this thread copied of the block of values at shared_ + at is NaN or infinite. It has waited
+  // for its copies; others may not have.
+  FMS_DEVICE bool my_values_are_wild(uint32 at) const {
+    const CopyPlace<Shape, ValueRows>& place = edge_place(places_.values());
+    uint32 met = 0;
+#pragma unroll
+    for (int row = 0; row < Shape::keys; row += place.row_step) {
+      if (!place.has_whole_steps && place.row + row >= Shape::keys) break;
+#pragma unroll
+      for (int chunk = 0; chunk < ValueRows::chunks; chunk += ValueRows::unit_chunks) {
+        if (ValueRows::chunks % ValueRows::unit_chunks != 0 && place.chunk + chunk >= ValueRows::chunks) break;
+        const uint4 four = load_shared(place.to + at + row * ValueRows::row_bytes + chunk * 16);
+        met = add_zero_times<T>(add_zero_times<T>(met, four.x), four.y);
+        met = add_zero_times<T>(add_zero_times<T>(met, four.z), four.w);
+      }
     }
+    return met != 0;
   }
 
  private:
@@ -129,6 +134,17 @@ class TileCopy {
       return p_.value_dim;
     } else {
       return p_.head_dim;
+    }
+  }
+
+  // Beside softcap and bias registers are short: edges ask for the thread's place anew, so that nothing of theirs stays
+  // there through the interior loop.
+  template <class R>
+  FMS_DEVICE decltype(auto) edge_place(const CopyPlace<Shape, R>& kept) const {
+    if constexpr (Shape::is_modified) {
+      return CopyPlace<Shape, R>(tile_.anew(), shared_);
+    } else {
+      return (kept);
     }
   }
 
@@ -144,13 +160,13 @@ class TileCopy {
     }
   }
 
-  template <class R>
+  template <bool MayEnd, class R>
   FMS_DEVICE void whole_block(const CopyPlace<Shape, R>& place, const void* base, const RowStrides& strides,
                               const unsigned char* mine, int row_bytes, int first, int end, uint32 to) const {
-    const bool is_there = !Shape::copies_ahead || first < end;
 #pragma unroll
     for (int row = 0; row < Shape::keys; row += place.row_step) {
       if (!place.has_whole_steps && place.row + row >= Shape::keys) break;
+      const bool is_there = !MayEnd || (Shape::copies_in_part ? first + place.row + row : first) < end;
       // A page's number is read even so: of a key that the problem has.
       const int key = Shape::is_paged && !is_there ? 0 : first + row;
       const unsigned char* const from = chunk_of_mine(place, base, strides, mine, row_bytes, key);
@@ -188,21 +204,21 @@ class TileCopy {
       if (!place.has_whole_steps && place.row + row >= Shape::keys) break;
       const bool is_there = first + place.row + row < end;
       const unsigned char* from = mine;
-      if (is_there) from = chunk_of_mine(place, base, strides, mine, row_bytes, first + row);
+      // Of a key that is not there a page's number may not be read.
+      if (!Shape::is_paged || is_there)
+        from = chunk_of_mine(place, base, strides, mine, row_bytes, is_there ? first + row : 0);
 #pragma unroll
       for (int chunk = 0; chunk < R::chunks; chunk += R::unit_chunks) {
         if (R::chunks % R::unit_chunks != 0 && place.chunk + chunk >= R::chunks) break;
-        const bool has_chunk = is_there && place.chunk + chunk < head_chunks;
-        copy_async_or_zero(place.to + to + row * R::row_bytes + chunk * 16, has_chunk ? from + chunk * 16 : from,
-                           has_chunk);
+        copy_async_or_zero(place.to + to + row * R::row_bytes + chunk * 16, from + chunk * 16,
+                           is_there && place.chunk + chunk < head_chunks);
       }
     }
   }
 
   FMS_DEVICE void copy_query_chunk(uint32 to, const unsigned char* row, int chunk, bool is_there) const {
     if (p_.is_aligned) {
-      const bool has_chunk = is_there && chunk < p_.head_dim / 8;
-      copy_async_or_zero(to, has_chunk ? row + chunk * 16 : row, has_chunk);
+      copy_async_or_zero(to, row + chunk * 16, is_there && chunk < p_.head_dim / 8);
     } else {
       copy_elements<false>(to, row + chunk * 16, chunk, is_there);
     }

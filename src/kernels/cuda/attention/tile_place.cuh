@@ -43,7 +43,13 @@ struct TilePlace {
   // In the tile: the row of half h of a fragment.
   FMS_DEVICE int row(int h) const { return row_warp() * 16 + lane / 4 + 8 * h; }
   // In the block: the key of element i of score tile n.
-  FMS_DEVICE int key(int n, int i) const { return key_warp() * Shape::warp_keys + n * 8 + lane % 4 * 2 + i % 2; }
+  FMS_DEVICE int key(int n, int i) const {
+    if constexpr (Shape::is_modified) {
+      return key_warp() * Shape::warp_keys + n / 2 * 16 + Shape::key_of_column(n % 2 * 8 + lane % 4 * 2 + i % 2);
+    } else {
+      return key_warp() * Shape::warp_keys + n * 8 + lane % 4 * 2 + i % 2;
+    }
+  }
 
   FMS_DEVICE int last_row() const { return min(first_row + Shape::rows, row_count) - 1; }
   // What its rows see, and of that the share of this CTA.

@@ -54,8 +54,8 @@ class Walk {
         whole_(both(tile.keys_of_all(params), mine_)),
         copy_(params, tile, shared_) {
     const int first_key = tile_.key_warp() * Shape::warp_keys, lane = tile_.lane;
-    keys_at_ = shared_ + Rows::offset(first_key + lane % 8 + lane / 16 * 8, lane / 8 % 2);
-    values_at_ = shared_ + values_begin + ValueRows::offset(first_key + lane % 16, lane / 16);
+    keys_at_ = shared_ + Rows::offset(key_at(first_key, lane % 8, lane / 16), lane / 8 % 2);
+    values_at_ = shared_ + values_begin + ValueRows::offset(first_key + Shape::key_of_column(lane % 16), lane / 16);
   }
 
   FMS_DEVICE void run(RowState<Shape>& state) {
@@ -67,9 +67,21 @@ class Walk {
   }
 
  private:
-  FMS_DEVICE void load_query(uint32 (&q)[4], int d) const {
+  // The key of a column of one of two neighbouring tiles of scores.
+  FMS_DEVICE static int key_at(int first, int column, int tile) {
+    if constexpr (Shape::is_modified) {
+      return first + Shape::key_of_column(column + tile * 8);
+    } else {
+      return first + column + tile * 8;
+    }
+  }
+
+  FMS_DEVICE void load_query(uint32 (&q)[4], int d, const TilePlace<Shape>& tile) const {
     load_matrices(
-        q, shared_ + queries_begin + Rows::offset(tile_.row_warp() * 16 + tile_.lane % 16, 2 * d + tile_.lane / 16));
+        q, shared_ + queries_begin + Rows::offset(tile.row_warp() * 16 + tile.lane % 16, 2 * d + tile.lane / 16));
+  }
+  // A negative scale is a positive one of negative queries.
+  FMS_DEVICE void sign_query(uint32 (&q)[4]) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) q[i] ^= p_.q_sign;
   }
@@ -90,65 +102,55 @@ class Walk {
 
   // ---- one block ---------------------------------------------------------------------------------------------------
 
-  // Of the warp's keys in the block from `first` on, how many are before the end: tiles beyond are not multiplied.
-  template <bool Whole>
-  FMS_DEVICE int keys_there(int first) const {
-    return Whole ? Shape::warp_keys : mine_.hi - first - tile_.key_warp() * Shape::warp_keys;
-  }
-
-  // S = Q K^T. Does `meanwhile` when the first products are under way: the tensor cores do not wait for it.
+  // S = Q K^T; keys that are not there are zeros in shared memory. Does `meanwhile` when the first products are under
+  // way: the tensor cores do not wait for it.
   template <bool Whole, class Meanwhile>
-  FMS_DEVICE void score(Scores& to, int first, uint32 stage, Meanwhile meanwhile) const {
-    const int there = keys_there<Whole>(first);
+  FMS_DEVICE void score(Scores& to, uint32 stage, Meanwhile meanwhile) const {
     if constexpr (Shape::keeps_queries) {
 #pragma unroll
       for (int d = 0; d < Shape::dim / 16; ++d) {
-        score_16<Whole>(to, q_[d], d, stage, there, d == 0);
+        score_16(to, q_[d], d, stage, d == 0);
         if (d == (Shape::dim > 16 ? 1 : 0)) meanwhile();
       }
     } else {
+      // Edges ask anew, so that their addresses of queries do not stay in registers through the interior loop.
+      const TilePlace<Shape> tile = Whole ? tile_ : tile_.anew();
       uint32 q[4];
-      load_query(q, 0);
-      score_16<Whole>(to, q, 0, stage, there, true);
+      load_query(q, 0, tile);
+      sign_query(q);
+      score_16(to, q, 0, stage, true);
       meanwhile();
 #pragma unroll(Shape::score_unroll)
       for (int d = 1; d < Shape::dim / 16; ++d) {
-        load_query(q, d);
-        score_16<Whole>(to, q, d, stage, there, false);
+        load_query(q, d, tile);
+        sign_query(q);
+        score_16(to, q, d, stage, false);
       }
     }
   }
   // Adds 16 of the head's elements. The first ones begin from zero, which costs no register.
-  template <bool Whole>
-  FMS_DEVICE void score_16(Scores& to, const uint32 (&q)[4], int d, uint32 stage, int there, bool is_first) const {
+  FMS_DEVICE void score_16(Scores& to, const uint32 (&q)[4], int d, uint32 stage, bool is_first) const {
 #pragma unroll
     for (int n = 0; n < key_tiles; n += 2) {
-      if (Whole || n * 8 < there) {
-        uint32 b[4];
-        load_matrices(b, Rows::move_on(keys_at_, 2 * d) + stage + n * 8 * Rows::row_bytes);
-        if (is_first) {
-          mma_16x8x16<T>(to.s[n], q, b[0], b[1]);
-          mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3]);
-        } else {
-          mma_16x8x16<T>(to.s[n], q, b[0], b[1], to.s[n]);
-          mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3], to.s[n + 1]);
-        }
-      } else if (is_first) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) to.s[n][i] = to.s[n + 1][i] = 0.0f;
+      uint32 b[4];
+      load_matrices(b, Rows::move_on(keys_at_, 2 * d) + stage + n * 8 * Rows::row_bytes);
+      if (is_first) {
+        mma_16x8x16<T>(to.s[n], q, b[0], b[1]);
+        mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3]);
+      } else {
+        mma_16x8x16<T>(to.s[n], q, b[0], b[1], to.s[n]);
+        mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3], to.s[n + 1]);
       }
     }
   }
 
   // O += weights V
-  template <bool Whole>
-  FMS_DEVICE void weigh(RowState<Shape>& state, const Scores& weights, int first, uint32 stage) const {
-    const int there = keys_there<Whole>(first);
+  FMS_DEVICE void weigh(RowState<Shape>& state, const Scores& weights, uint32 stage) const {
 #pragma unroll
     for (int n = 0; n < key_tiles; n += 2) {
-      if (!Whole && n * 8 >= there) break;
       // Wide tiles: or the assembler loads so much of V at once that registers run out.
-      if (Whole && !Shape::looks_ahead && n == key_tiles / 2) __syncwarp();
+      // Wide tiles: or the assembler loads so much of V at once that registers run out.
+      if (!Shape::looks_ahead && n == key_tiles / 2) __syncwarp();
       const float(&w)[key_tiles][4] = weights.s;
       const uint32 a[4] = {pack<T>(w[n][0], w[n][1]), pack<T>(w[n][2], w[n][3]), pack<T>(w[n + 1][0], w[n + 1][1]),
                            pack<T>(w[n + 1][2], w[n + 1][3])};
@@ -163,21 +165,11 @@ class Walk {
   }
 
   // Keys that a row does not see have the weight 0, but 0 times NaN or infinity is NaN: in edge blocks such values need
-  // care. Each thread looks at the chunks it copied itself; it has waited for them.
-  FMS_DEVICE bool my_values_are_wild(uint32 stage) const {
-    bool is_wild = false;
-    TileCopy<Shape>::template for_each_piece<ValueRows, Shape::keys>([&](int row, int chunk) {
-      const uint4 four = load_shared(shared_ + values_begin + stage + ValueRows::offset(row, chunk));
-      is_wild |=
-          (wild_halves<T>(four.x) | wild_halves<T>(four.y) | wild_halves<T>(four.z) | wild_halves<T>(four.w)) != 0;
-    });
-    return is_wild;
-  }
-
+  // care.
   FMS_DEVICE void weigh_edge(RowState<Shape>& state, const ScoreRules<Shape>& rules, const Scores& weights,
                              int first_key, uint32 stage, bool has_wild_values) const {
     if (!has_wild_values) {
-      weigh<false>(state, weights, first_key, stage);
+      weigh(state, weights, stage);
       return;
     }
     // The finite values as ever; beside them, which rows see a value that is not: those get NaN.
@@ -230,6 +222,27 @@ class Walk {
     return first >= whole_.lo && first + Shape::keys <= whole_.hi;
   }
 
+  // What a bias adds to four neighbouring keys can be read at once: blocks are whole only where it can.
+  FMS_DEVICE bool adds_fours() const {
+    if constexpr (Shape::is_modified) {
+      return p_.adds_fours != 0 && mine_.lo % 4 == 0;
+    } else {
+      return true;
+    }
+  }
+
+  // Modifies and masks the scores of a block that may be an edge.
+  FMS_DEVICE void finish_scores(Scores& scores, int first) const {
+    if constexpr (Shape::is_modified) {
+      if (is_whole(first) && adds_fours()) {
+        rules().template modify<true>(scores, first);
+        return;
+      }
+      rules().template modify<false>(scores, first);
+    }
+    if (!is_whole(first)) rules().mask(scores, first, first >= whole_.lo);
+  }
+
   // Rows can be copied in chunks.
   FMS_DEVICE bool has_whole_rows() const {
     bool is_long = p_.head_dim == Shape::dim;
@@ -243,7 +256,7 @@ class Walk {
   FMS_DEVICE void begin(const RowState<Shape>& state, Scores& scores, typename RowState<Shape>::Tops& tops) {
     const int first = mine_.lo, second = first + Shape::keys;
     const bool is_there = Shape::copies_ahead && has_whole_rows() && second <= mine_.hi,
-               is_next_there = is_there && second + Shape::keys <= mine_.hi;
+               is_next_whole = is_there && (Shape::copies_in_part || second + Shape::keys <= mine_.hi);
     const auto copy_values = [&] {
       if (is_there) {
         copy_.template values<true>(first, mine_.hi, values_begin);
@@ -253,36 +266,37 @@ class Walk {
     };
     copy_.queries(queries_begin);
     if (is_there) {
-      copy_.template keys<true>(first, mine_.hi, 0);
+      copy_.template keys<true, false>(first, mine_.hi, 0);
     } else {
       copy_.template keys<false>(first, mine_.hi, 0);
     }
     commit_copies();
     if constexpr (queries_pass_beside) copy_values();
-    if (is_next_there) {
-      copy_.template keys<true>(second, mine_.hi, Shape::block_bytes);
-    } else if (second < mine_.hi) {
-      copy_.template keys<false>(second, mine_.hi, Shape::block_bytes);
+    if (second < mine_.hi) {
+      if (is_next_whole) {
+        copy_.template keys<true>(second, mine_.hi, Shape::block_bytes);
+      } else {
+        copy_.template keys<false>(second, mine_.hi, Shape::block_bytes);
+      }
     }
     commit_copies();
     wait_for_copies<1>();
     __syncthreads();
     if constexpr (Shape::keeps_queries) {
 #pragma unroll
-      for (int d = 0; d < Shape::dim / 16; ++d) load_query(q_[d], d);
+      for (int d = 0; d < Shape::dim / 16; ++d) load_query(q_[d], d, tile_);
+      if (p_.q_sign != 0) {
+#pragma unroll
+        for (int d = 0; d < Shape::dim / 16; ++d) sign_query(q_[d]);
+      }
     }
     if constexpr (!queries_pass_beside) {
       __syncthreads();
       copy_values();
       commit_copies();
     }
-    if (!Shape::is_modified && is_whole(first)) {
-      score<true>(scores, first, 0, [] {});
-    } else {
-      score<false>(scores, first, 0, [] {});
-      if constexpr (Shape::is_modified) rules().template modify<false>(scores, first);
-      if (!is_whole(first)) rules().mask(scores, first);
-    }
+    score<false>(scores, 0, [] {});
+    finish_scores(scores, first);
     tops = state.tops_with(scores);
   }
 
@@ -299,7 +313,8 @@ class Walk {
     if constexpr (Whole) {
       __syncthreads();
     } else {
-      has_wild_values = __syncthreads_or(!is_whole(first) && my_values_are_wild(value_stage(stage)));
+      has_wild_values =
+          __syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + value_stage(stage)));
     }
     const auto copy_next = [&] {
       if (has_next) copy_.template values<Whole>(second, mine_.hi, values_begin + value_stage(other));
@@ -308,18 +323,20 @@ class Walk {
     };
     const auto score_next = [&] {
       if (!has_next) return;
-      score<Whole>(next, second, other, [&] {
+      score<Whole>(next, other, [&] {
         if constexpr (Whole && Shape::looks_ahead) copy_next();
       });
-      if constexpr (Shape::is_modified) rules().template modify<Whole>(next, second);
-      if constexpr (!Whole)
-        if (!is_whole(second)) rules().mask(next, second);
+      if constexpr (!Whole) {
+        finish_scores(next, second);
+      } else if constexpr (Shape::is_modified) {
+        rules().template modify<true>(next, second);
+      }
     };
     if constexpr (!Whole || !Shape::looks_ahead) copy_next();
     if constexpr (Shape::looks_ahead) score_next();
     state.weigh_scores(current, tops, p_.scale_log2);
     if constexpr (Whole) {
-      weigh<true>(state, current, first, value_stage(stage));
+      weigh(state, current, value_stage(stage));
     } else {
       weigh_edge(state, rules(), current, first, value_stage(stage), has_wild_values);
     }
@@ -335,15 +352,15 @@ class Walk {
     wait_for_copies<0>();
     __syncthreads();
     state.weigh_scores(current, tops, p_.scale_log2);
-    weigh<true>(state, current, first, value_stage(stage));
+    weigh(state, current, value_stage(stage));
   }
 
-  // Up to which block a step may take its two for whole: what is copied meanwhile is there in full, or not at all, and
-  // rows can be copied in chunks.
+  // Up to which block a step may take its two for whole: rows can be copied in chunks, and of the keys copied meanwhile
+  // none may be missing, or all, or any.
   FMS_DEVICE int last_whole_step() const {
-    if (!has_whole_rows()) return -1;
-    const bool ends_whole = Shape::copies_ahead && (mine_.hi - mine_.lo) % Shape::keys == 0;
-    return (ends_whole ? whole_.hi : min(whole_.hi, mine_.hi - Shape::keys)) - 2 * Shape::keys;
+    if (!has_whole_rows() || !adds_fours()) return -1;
+    const bool may_end = Shape::copies_in_part || (Shape::copies_ahead && (mine_.hi - mine_.lo) % Shape::keys == 0);
+    return (may_end ? whole_.hi : min(whole_.hi, mine_.hi - Shape::keys)) - 2 * Shape::keys;
   }
 
   FMS_DEVICE void all_blocks(RowState<Shape>& state, Scores& current, typename RowState<Shape>::Tops& tops) const {

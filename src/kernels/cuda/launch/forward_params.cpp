@@ -32,13 +32,19 @@ bool is_aligned(const fms_attention_problem& p, const fms_attention_args& args) 
   return true;
 }
 
+// Whether four neighbouring keys' share of a bias can be read at once, whatever row and multiple of four they begin at.
+bool is_of_fours(const void* values, const fms_bias_strides& strides, fms_dtype dtype) {
+  const std::uintptr_t bytes = dtype == FMS_F32 ? 16 : 8;
+  return strides.kv == 1 && strides.batch % 4 == 0 && strides.head % 4 == 0 && strides.q % 4 == 0 &&
+         reinterpret_cast<std::uintptr_t>(values) % bytes == 0;
+}
+
 }  // namespace
 
 Division division_by(int64_t divisor) {
-  if (divisor <= 1) return {0, 0};
-  const auto bits = static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(divisor - 1)));  // ceil(log2)
-  const unsigned shift = bits - 1;
-  const std::uint64_t power = std::uint64_t{1} << (32 + shift), by = static_cast<std::uint64_t>(divisor);
+  const auto by = static_cast<std::uint64_t>(std::max<int64_t>(divisor, 1));
+  const auto shift = static_cast<unsigned>(std::bit_width(by - 1));  // ceil(log2)
+  const std::uint64_t power = std::uint64_t{1} << (31 + shift);
   return {static_cast<unsigned int>((power + by - 1) / by), shift};
 }
 
@@ -76,6 +82,10 @@ ExtendedParams forward_params(const fms_attention_plan& plan, const InstanceAxes
               static_cast<int>(p.bias2.kv),
               static_cast<int>(p.bias2_dtype),
               division_by(plan::bias_group(p.bias2))};
+  to.adds_fours = (to.bias == nullptr || is_of_fours(to.bias, p.bias, p.bias_dtype)) &&
+                          (to.bias2.values == nullptr || is_of_fours(to.bias2.values, p.bias2, p.bias2_dtype))
+                      ? 1
+                      : 0;
   to.q_len = static_cast<int>(p.q_len);
   to.kv_len = static_cast<int>(p.kv_len);
   to.head_dim = static_cast<int>(p.head_dim);

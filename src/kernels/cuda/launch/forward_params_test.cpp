@@ -10,9 +10,9 @@
 namespace flashmoe::cuda {
 namespace {
 
-// As the device does it (attention/sequence.cuh).
+// As the device does it (attention/division.cuh).
 int divided(int n, Division by) {
-  return by.magic == 0 ? n : static_cast<int>((static_cast<uint64_t>(n) * by.magic >> 32) >> by.shift);
+  return static_cast<int>((static_cast<uint64_t>(2 * static_cast<uint32_t>(n)) * by.magic >> 32) >> by.shift);
 }
 
 TEST(Division, IsExactForEveryNumberTheKernelsDivide) {
@@ -181,6 +181,37 @@ TEST(ForwardParams, EachBiasHasItsOwnGroupsAndStrides) {
   EXPECT_EQ(params.bias2.kind, FMS_F32);
   EXPECT_EQ(divided(14, params.by_bias_group), 2);
   EXPECT_EQ(divided(14, params.bias2.by_group), 14) << "0: nobody shares";
+}
+
+TEST(ForwardParams, FoursOfABiasAreReadOnlyWhereEachRowBeginsAtOne) {
+  EXPECT_EQ(Told().params().adds_fours, 1) << "nothing is added";
+  const auto with_biases = [] {
+    Told told;
+    fms_attention_problem& p = told.plan.problem;
+    p.features = FMS_BIAS | FMS_BIAS2;
+    p.bias_dtype = FMS_F16;
+    p.bias2_dtype = FMS_F32;
+    p.bias = {240, 120, 12, 1, 1};
+    p.bias2 = {12, 0, 0, 1, 1};
+    told.args.bias = reinterpret_cast<const void*>(0x6008);
+    told.args.bias2 = reinterpret_cast<const void*>(0x7010);
+    return told;
+  };
+  EXPECT_EQ(with_biases().params().adds_fours, 1);
+  const std::function<void(Told&)> spoilers[] = {
+      [](Told& t) { t.args.bias = reinterpret_cast<const void*>(0x6004); },
+      [](Told& t) { t.args.bias2 = reinterpret_cast<const void*>(0x7008); },
+      [](Told& t) { t.plan.problem.bias.kv = 2; },
+      [](Told& t) { t.plan.problem.bias2.kv = 0; },
+      [](Told& t) { t.plan.problem.bias.q = 10; },
+      [](Told& t) { t.plan.problem.bias.head = 121; },
+      [](Told& t) { t.plan.problem.bias2.batch = 10; },
+  };
+  for (std::size_t i = 0; i < std::size(spoilers); ++i) {
+    Told told = with_biases();
+    spoilers[i](told);
+    EXPECT_EQ(told.params().adds_fours, 0) << i;
+  }
 }
 
 TEST(ForwardParams, ValuesOfAnotherSizeAreCopiedInChunksWhereTheyAreWholeOnes) {
