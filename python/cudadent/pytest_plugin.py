@@ -1,6 +1,6 @@
 """pytest --virtual-gpu l4: an existing suite on the virtual GPU.
 
-    pytest -p cudadent.pytest_plugin --virtual-gpu l4 tests
+    pytest --virtual-gpu l4 tests      where the wheel is not installed: -p cudadent.pytest_plugin
 
 Programs find the virtual driver when their process starts, so pytest starts itself again in the environment that
 `cudadent run` would give it. A test that a check finds something in fails, with the kernel's source line; what the test
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +25,8 @@ from types import FrameType
 from typing import Any
 
 import pytest
+
+from cudadent.__main__ import program
 
 STARTED_AGAIN = "CUDADENT_PYTEST_REPORT"  # set in the process that was: the file of launches
 # What a checked run executes at least on a slow host (docs/virtual-gpu.md, "How fast it is"): bounds a single launch,
@@ -56,8 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _cudadent() -> str:
-    """The program: CUDADENT names it, else it is on the PATH."""
-    found = os.environ.get("CUDADENT") or shutil.which("cudadent")
+    found = program()
     if not found:
         raise pytest.UsageError("--virtual-gpu: no cudadent on the PATH; CUDADENT says where it is")
     return found
