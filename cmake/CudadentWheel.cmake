@@ -7,7 +7,7 @@ install(FILES $<TARGET_FILE:vgpu> DESTINATION ${libraries} RENAME libcuda.so.1 $
 
 # Who asks for libcuda.so is led to libcuda.so.1: a second copy would be a second driver in the process.
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty.c CONTENT "")
-add_library(vgpu_plain_name SHARED EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/empty.c)
+add_library(vgpu_plain_name SHARED ${PROJECT_BINARY_DIR}/empty.c)
 target_link_libraries(vgpu_plain_name PRIVATE fms_shipped -Wl,--no-as-needed vgpu)
 set_target_properties(vgpu_plain_name PROPERTIES PREFIX "" OUTPUT_NAME libcuda SUFFIX .so SKIP_BUILD_RPATH ON
                                                  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/wheel)
