@@ -17,7 +17,10 @@ def main() -> None:
     found = program()
     if not found:
         sys.exit("cudadent: this is the Python side alone; CUDADENT says where the program is")
-    os.execv(found, ["cudadent", *sys.argv[1:]])
+    try:
+        os.execv(found, ["cudadent", *sys.argv[1:]])
+    except OSError as error:
+        sys.exit(f"cudadent: {found}: {error.strerror}; CUDADENT names the program where it is set")
 
 
 if __name__ == "__main__":
