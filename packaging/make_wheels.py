@@ -26,13 +26,17 @@ FOUND_ELSEWHERE = {
 SOURCES = {"cudadent": ROOT / "packaging/cudadent", "flashmoe-science": ROOT}
 
 
+def dated() -> dict[str, str]:
+    """The environment in which entries are dated by the commit, so that the same bytes come out again."""
+    commit = ["git", "log", "-1", "--format=%ct"]
+    seconds = subprocess.run(commit, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    return {"SOURCE_DATE_EPOCH": seconds} | os.environ
+
+
 def build(name: str, folder: Path, settings: list[str]) -> Path:
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--no-build-isolation", "--wheel-dir", str(folder)]
-    commit = ["git", "log", "-1", "--format=%ct"]  # entries are dated by it, so that the same bytes come out again
-    dated = subprocess.run(commit, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-    environment = {"SOURCE_DATE_EPOCH": dated} | os.environ
-    subprocess.run([*command, *settings, str(SOURCES[name])], cwd=ROOT, env=environment, check=True)
+    subprocess.run([*command, *settings, str(SOURCES[name])], cwd=ROOT, env=dated(), check=True)
     return next(folder.glob("*.whl"))
 
 
@@ -42,7 +46,7 @@ def grant_tag(name: str, wheel: Path, index: Path) -> Path:
     command = ["auditwheel", "repair", *excluded, "--wheel-dir", str(index), str(wheel)]
     for old in index.glob(f"{name.replace('-', '_')}-*.whl"):
         old.unlink()
-    environment = os.environ | {"PATH": tools}
+    environment = dated() | {"PATH": tools}
     done = subprocess.run(["env", *command], env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"make_wheels: auditwheel grants {wheel.name} no tag\n{done.stdout}{done.stderr}")
@@ -65,6 +69,7 @@ def main() -> None:
             settings = []
             if name == "cudadent" and options.cudadent_from:
                 settings = [f"--config-settings=cmake.define.CUDADENT_BUILD={options.cudadent_from.resolve()}"]
+                settings += [f"--config-settings=build-dir={folder}/build"]  # two of these may run at the same time
             wheel = options.flashmoe_science_from if name == "flashmoe-science" else None
             granted = grant_tag(name, wheel or build(name, Path(folder), settings), index)
         print(f"make_wheels: {granted.name}, {granted.stat().st_size / 1e6:.1f} MB")
