@@ -125,6 +125,10 @@ def by_kernel(launches: Iterable[dict[str, Any]]) -> dict[str, dict[str, float]]
     return {kernel: totals(group) for kernel, group in groups.items()}
 
 
+def counted(count: int, noun: str, plural: str = "s") -> str:
+    return f"{count} {noun}{'' if count == 1 else plural}"
+
+
 def beside(now: float | None, before: float | None) -> str:
     if now is None or before is None:
         return f"{now:,.0f} (new)" if now is not None else f"gone (was {before:,.0f})"
@@ -134,7 +138,7 @@ def beside(now: float | None, before: float | None) -> str:
 def summary(found: list[Place], launches: list[dict[str, Any]], base: list[dict[str, Any]] | None) -> str:
     ours, theirs = by_kernel(launches), by_kernel(base or [])
     count = sum(1 for launch in launches if launch.get("kernel"))
-    lines = [f"### Virtual GPU: {len(found)} findings in {count} launches", ""]
+    lines = [f"### Virtual GPU: {counted(len(found), 'finding')} in {counted(count, 'launch', 'es')}", ""]
     for place in found:
         where = f"`{place.file}:{place.line}` " if place.file else ""
         lines.append(f"- {where}{place.finding['check']}: {place.finding['message']} (`{place.finding['kernel']}`)")
@@ -184,7 +188,7 @@ def main(arguments: list[str]) -> int:
     if not ran:
         print("::error title=Nothing ran::no kernel was launched on the virtual GPU, so nothing was checked")
         return 3
-    print(f"no finding in {sum(1 for launch in launches if launch.get('kernel'))} launches")
+    print(f"no finding in {counted(sum(1 for launch in launches if launch.get('kernel')), 'launch', 'es')}")
     return 0
 
 
