@@ -8,7 +8,6 @@ target_compile_definitions(fms_test_tree PRIVATE FLASHMOE_SOURCE_TREE="${PROJECT
 
 if(FLASHMOE_BUILD_TESTS)
   find_package(GTest REQUIRED)
-  find_package(fmt REQUIRED)
   find_package(nlohmann_json 3.11 REQUIRED)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cpp CONTENT "")
   add_library(fms_test_headers OBJECT ${PROJECT_BINARY_DIR}/test_headers.cpp)

@@ -23,7 +23,6 @@ class Rule:
     exports: str  # what every dynamic symbol it defines must match
     has_canaries: bool = True  # it has code worth one
     has_checked_calls: bool = True  # of _FORTIFY_SOURCE
-    may_name_sources: bool = False
 
 
 RULES = (
@@ -35,8 +34,8 @@ RULES = (
     Rule(r"libnvJitLink\.so\.13", r"(__)?nvJitLink\w+|libnvJitLink\.so\.13", has_checked_calls=False),
     Rule(r"libnvidia-ml\.so\.1", r"nvml\w+"),
     Rule(r"libcudart\.so\.13", r"(__)?cuda\w+|libcudart\.so\.13", has_checked_calls=False),
-    # Run from the build tree it offers the tree's headers to kernel projects; installed, those beside it.
-    Rule(r"cudadent", r".*", may_name_sources=True),
+    Rule(r"cudadent", r".*"),
+    Rule(r"libcuda\.so", r"(?!)", has_canaries=False, has_checked_calls=False),  # a name for libcuda.so.1, no more
 )
 ROOT = str(Path(__file__).resolve().parents[1])
 
@@ -84,7 +83,7 @@ def faults(file: Path, rule: Rule) -> Iterator[str]:
         yield "no libc call is checked (_FORTIFY_SOURCE)"
     content = file.read_bytes()
     for place in {ROOT, str(Path.home()), sys.prefix}:
-        if not rule.may_name_sources and len(place) > 1 and place.encode() in content:
+        if len(place) > 1 and place.encode() in content:
             yield f"the path {place} is inside"
 
 

@@ -1,11 +1,12 @@
-"""Holds .github against the tree: the gate for outside contributors, and the forms of issues.
+"""Holds .github against the tree: the gate for outside contributors, publishing, and the forms of issues.
 
     github_test.py [ROOT]      exit 0 when it holds, 1 with one line per violation
     github_test.py --selftest  check that planted violations are found
 
 The workflow runs steps that .ci/run has, in its order and with setup first, and each step is run or left out with a
-reason; it installs from Debian and PyPI alone (hashes compared) and uses nobody's action. Each form of an issue asks
-for the doctor's and the planner's output.
+reason. Both workflows install from Debian and PyPI alone (hashes compared), use nobody's action and know no secret.
+Publishing is started by hand, is a dry run unless told, and rehearses first. Each form of an issue asks for the output
+of the doctor and of the planner.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tree import Plants, selftest
 
 GATE = ".ci/run"
 WORKFLOW = ".github/workflows/gate.yml"
+PUBLISH = ".github/workflows/publish.yml"
 FORMS = ".github/ISSUE_TEMPLATE"
 STEPS = re.compile(r"^(\w+)=\(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
 STEP = re.compile(r'^  "([\w-]+) +\d+ \w+[^"]*"$', re.MULTILINE)
@@ -49,13 +51,6 @@ def check_workflow(root: Path) -> list[str]:
             wrong.append(f"{WORKFLOW}:{number}: the steps are not in the order of .ci/run")
         if names and names[0] != "setup":
             wrong.append(f"{WORKFLOW}:{number}: setup is not the first step")
-        if found := INSTALL.search(line):
-            wrong.append(f"{WORKFLOW}:{number}: neither Debian nor PyPI: {found.group().strip()}")
-        if (found := PIP.search(line)) and "--require-hashes" not in found.group():
-            wrong.append(f"{WORKFLOW}:{number}: pip does not compare hashes")
-        for path in re.findall(r" -r (\S+)", line):
-            if not (root / path).is_file():
-                wrong.append(f"{WORKFLOW}:{number}: {path} is not in the tree")
     for name in usual:
         if name not in run and name not in left_out:
             wrong.append(f"{WORKFLOW}: the step {name} is neither run nor left out with a reason")
@@ -64,6 +59,36 @@ def check_workflow(root: Path) -> list[str]:
             wrong.append(f"{WORKFLOW}: {name} is left out, but .ci/run has no such step")
         elif name in run:
             wrong.append(f"{WORKFLOW}: {name} is left out and run")
+    return wrong
+
+
+def check_origins(root: Path, workflow: str) -> list[str]:
+    wrong = []
+    text = (root / workflow).read_text(encoding="utf-8")
+    for number, line in enumerate(re.sub(r"^ *#[^\n]*", "", text, flags=re.MULTILINE).splitlines(), 1):
+        if found := INSTALL.search(line):
+            wrong.append(f"{workflow}:{number}: neither Debian nor PyPI: {found.group().strip()}")
+        if (found := PIP.search(line)) and "--require-hashes" not in found.group():
+            wrong.append(f"{workflow}:{number}: pip does not compare hashes")
+        if "secrets." in line:
+            wrong.append(f"{workflow}:{number}: a secret")
+        for path in re.findall(r" -r (\S+)|((?:packaging|\.ci)/[\w./-]+)", line):
+            if not (root / "".join(path)).is_file():
+                wrong.append(f"{workflow}:{number}: {''.join(path)} is not in the tree")
+    return wrong
+
+
+def check_publishing(root: Path) -> list[str]:
+    text = (root / PUBLISH).read_text(encoding="utf-8")
+    wrong = []
+    if re.findall(r"^  (\w+):$", text.partition("\non:\n")[2].partition("\npermissions:")[0], re.MULTILINE) != [
+        "workflow_dispatch"
+    ]:
+        wrong.append(f"{PUBLISH}: it may be started by something else than a hand")
+    if "default: false" not in text or "${{ inputs.upload && ' ' || '--dry-run' }}" not in text:
+        wrong.append(f"{PUBLISH}: it is no dry run unless told")
+    if not 0 <= text.find("packaging/rehearse.py") < text.find("uv publish --trusted-publishing always"):
+        wrong.append(f"{PUBLISH}: it does not rehearse before it uploads by trusted publishing")
     return wrong
 
 
@@ -79,7 +104,8 @@ def check_forms(root: Path) -> list[str]:
 
 
 def check(root: Path) -> list[str]:
-    return check_workflow(root) + check_forms(root)
+    origins = [fault for workflow in (WORKFLOW, PUBLISH) for fault in check_origins(root, workflow)]
+    return check_workflow(root) + origins + check_publishing(root) + check_forms(root)
 
 
 CLEAN = {
@@ -88,14 +114,18 @@ CLEAN = {
     ".ci/requirements.txt": "",
     WORKFLOW: "# Left out:\n#   bench   no clock\nname: gate\nsteps: --only setup --only build\n"
     "run: pip install --require-hashes -r .ci/requirements.txt\n",
+    "packaging/rehearse.py": "",
+    PUBLISH: "name: publish\non:\n  workflow_dispatch:\n    default: false\npermissions:\n"
+    "run: packaging/rehearse.py dist\n"
+    "run: uv publish --trusted-publishing always ${{ inputs.upload && ' ' || '--dry-run' }}\n",
     f"{FORMS}/bug.yml": "- id: doctor\n  label: cudadent doctor --json\n- id: plan\n  label: plan(q, k, v)\n",
     f"{FORMS}/config.yml": "blank_issues_enabled: true\n",
 }
 
 
-def workflow(old: str, new: str) -> tuple[str, str]:
-    assert old in CLEAN[WORKFLOW]
-    return WORKFLOW, CLEAN[WORKFLOW].replace(old, new)
+def workflow(old: str, new: str, file: str = WORKFLOW) -> tuple[str, str]:
+    assert old in CLEAN[file]
+    return file, CLEAN[file].replace(old, new)
 
 
 PLANTS: Plants = {
@@ -115,6 +145,12 @@ PLANTS: Plants = {
     "a download": (*workflow("name: gate", "run: curl -O x"), "neither Debian nor PyPI: curl"),
     "pip without hashes": (*workflow("--require-hashes ", ""), "pip does not compare hashes"),
     "requirements that are gone": (*workflow("-r .ci/req", "-r .ci/rec"), ".ci/recuirements.txt is not in the tree"),
+    "publishing at each push": (*workflow("\npermissions", "\n  push:\npermissions", PUBLISH), "else than a hand"),
+    "an upload unless told": (*workflow("default: false", "default: true", PUBLISH), "no dry run unless told"),
+    "no rehearsal": (*workflow("run: packaging/rehearse.py dist\n", "", PUBLISH), "does not rehearse"),
+    "a token": (*workflow("uv publish", "T=${{ secrets.T }} uv publish", PUBLISH), "a secret"),
+    "a script that is gone": (*workflow("rehearse.py", "rehears.py", PUBLISH), "rehears.py is not in the tree"),
+    "an uploader of others": (*workflow("name: publish", "uses: a/b@v1", PUBLISH), "neither Debian nor PyPI: uses"),
     "a form without the doctor": (f"{FORMS}/bug.yml", "- id: plan\n  x: plan(q)\n", "does not ask for doctor's output"),
     "a form without the plan": (f"{FORMS}/bug.yml", "- id: doctor\n  x: cudadent doctor\n", "does not ask for plan's"),
     "a gate without steps": (GATE, "echo\n", "no steps were found"),

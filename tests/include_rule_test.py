@@ -81,6 +81,7 @@ ROOMS: dict[str, frozenset[str]] = {
 }
 # Folder -> folders it may include besides itself, `support` and the public headers. The longest matching folder counts.
 MAY_INCLUDE: dict[str, frozenset[str]] = {
+    "src/foreign": frozenset(),  # others' sources alone
     "src/support": frozenset(),
     "src/devices": frozenset(),
     "src/images": frozenset(),

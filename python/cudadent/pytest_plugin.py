@@ -1,6 +1,6 @@
 """pytest --virtual-gpu l4: an existing suite on the virtual GPU.
 
-    pytest -p cudadent.pytest_plugin --virtual-gpu l4 tests
+    pytest --virtual-gpu l4 tests      where the wheel is not installed: -p cudadent.pytest_plugin
 
 Programs find the virtual driver when their process starts, so pytest starts itself again in the environment that
 `cudadent run` would give it. A test that a check finds something in fails, with the kernel's source line; what the test
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,15 +26,13 @@ from typing import Any
 
 import pytest
 
+from cudadent.__main__ import program
+from cudadent.findings import finding_text, told_findings, totals
+
 STARTED_AGAIN = "CUDADENT_PYTEST_REPORT"  # set in the process that was: the file of launches
 # What a checked run executes at least on a slow host (docs/virtual-gpu.md, "How fast it is"): bounds a single launch,
 # during which no Python code can look at a clock.
 WARP_INSTRUCTIONS_A_SECOND = 10_000_000
-COUNTERS = {
-    "warp instructions": ("vgpu__ptx_inst_executed.sum",),
-    "bank conflicts": ("vgpu__shared_bank_conflicts.sum",),
-    "DRAM bytes (modelled)": ("vgpu__dram_bytes_read.sum", "vgpu__dram_bytes_written.sum"),
-}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,8 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _cudadent() -> str:
-    """The program: CUDADENT names it, else it is on the PATH."""
-    found = os.environ.get("CUDADENT") or shutil.which("cudadent")
+    found = program()
     if not found:
         raise pytest.UsageError("--virtual-gpu: no cudadent on the PATH; CUDADENT says where it is")
     return found
@@ -156,8 +152,8 @@ class VirtualGpu:
         launches = self.new_launches()
         counted = [launch for launch in launches if launch.get("kernel")]
         if counted:
-            item.user_properties.append(("virtual_gpu", _totals(counted)))
-        texts = [finding_text(f) for launch in launches for f in launch.get("findings", ()) if f["cause"] != "leak"]
+            item.user_properties.append(("virtual_gpu", totals(counted)))
+        texts = [finding_text(finding) for finding in told_findings(launches)]
         texts += [f"fault: {launch['fault']}" for launch in launches if launch.get("fault") and not texts]
         return "\n\n".join(dict.fromkeys(texts))
 
@@ -208,37 +204,3 @@ class VirtualGpu:
 
     def pytest_unconfigure(self) -> None:
         self.report.unlink(missing_ok=True)
-
-
-def _totals(launches: list[dict[str, Any]]) -> dict[str, float]:
-    sums: dict[str, float] = {"launches": len(launches)}
-    for launch in launches:
-        metrics = {metric["name"]: metric["value"] for metric in launch.get("metrics", ())}
-        for name, parts in COUNTERS.items():
-            sums[name] = sums.get(name, 0) + sum(metrics.get(part, 0) for part in parts)
-    return sums
-
-
-def _place(party: dict[str, Any]) -> str:
-    """As editors and terminals make a link of it."""
-    if "source_line" in party:
-        return f"{party['source_file']}:{party['source_line']}"
-    return f"PTX line {party['ptx_line']}: {party['instruction']}"
-
-
-def _runner(party: dict[str, Any]) -> str:
-    return f"block {party['block']} thread {party['thread']}"
-
-
-def finding_text(finding: dict[str, Any]) -> str:
-    """The first line is what pytest repeats in its summary."""
-    head = f"{finding['check']}: {finding['message']}"
-    at = finding.get("at")
-    lines = [f"{_place(at)}: {head}", f"  in {finding['kernel']}, {_runner(at)}"] if at else [head]
-    if other := finding.get("other"):
-        lines.append(f"  against {other['what']} at {_place(other)}, {_runner(other)}")
-    if buffer := finding.get("buffer"):
-        lines.append(f"  {buffer['what']} + {buffer['offset']} bytes")
-    if advice := finding.get("advice"):
-        lines.append(f"  {advice}")
-    return "\n".join(lines)

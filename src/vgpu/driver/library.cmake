@@ -11,6 +11,11 @@ set_property(TARGET vgpu APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR
 # Whoever loaded it under any name finds it again as libcuda.so.1, and does not load a second driver.
 target_link_options(vgpu PRIVATE -Wl,-soname,libcuda.so.1)
 set_target_properties(vgpu PROPERTIES LINKER_LANGUAGE CXX NO_SONAME ON)
+# It waits for threads by a function that only the C++ library of gcc 12 and later has: its own goes with it, but for what
+# nobody calls, which would want a glibc as new as this machine's.
+if(NOT FLASHMOE_SANITIZE)
+  target_link_options(vgpu PRIVATE -static-libstdc++ LINKER:--gc-sections)
+endif()
 
 add_library(vgpu_nvjitlink SHARED $<TARGET_OBJECTS:fms_vgpu_nvjitlink>)
 target_link_libraries(vgpu_nvjitlink PRIVATE fms_shipped fms_images fms_support fmt::fmt)

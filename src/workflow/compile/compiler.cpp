@@ -190,9 +190,6 @@ std::vector<std::string> own_include_directories() {
       found.push_back((root / "include").string());
       break;
     }
-  // A build tree has no headers of its own.
-  if (found.empty() && fs::exists(fs::path(CUDADENT_SOURCE_INCLUDE) / "cudadent" / "kernel.h", ignored))
-    found.emplace_back(CUDADENT_SOURCE_INCLUDE);
   return found;
 }
 

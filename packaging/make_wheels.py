@@ -1,0 +1,79 @@
+"""Makes the wheels as they are published, into a folder that pip and uv take for an index.
+
+    make_wheels.py INDEX [--cudadent-from BUILD] [--flashmoe-science-from WHEEL] [DISTRIBUTION ...]
+
+DISTRIBUTION: cudadent, flashmoe-science; both unless told. With --cudadent-from a release build of the tree is taken as
+it is, with --flashmoe-science-from a wheel that was built before; without, both are compiled. The Python that runs this
+has pip and scikit-build-core, and torch for flashmoe-science. auditwheel, on the PATH or in build/venv-packaging
+(.ci/setup), grants the tag: the oldest systems that a wheel runs on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# What a wheel finds elsewhere: in its own folder; in torch, which brings an OpenMP runtime, or on the system.
+FOUND_ELSEWHERE = {
+    "cudadent": ["libcuda.so.1"],
+    "flashmoe-science": ["libtorch*.so", "libc10*.so", "libgomp.so.1"],
+}
+SOURCES = {"cudadent": ROOT / "packaging/cudadent", "flashmoe-science": ROOT}
+
+
+def dated() -> dict[str, str]:
+    """The environment in which entries are dated by the commit, so that the same bytes come out again."""
+    commit = ["git", "log", "-1", "--format=%ct"]
+    seconds = subprocess.run(commit, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    return {"SOURCE_DATE_EPOCH": seconds} | os.environ
+
+
+def build(name: str, folder: Path, settings: list[str]) -> Path:
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--no-build-isolation", "--wheel-dir", str(folder)]
+    subprocess.run([*command, *settings, str(SOURCES[name])], cwd=ROOT, env=dated(), check=True)
+    return next(folder.glob("*.whl"))
+
+
+def grant_tag(name: str, wheel: Path, index: Path) -> Path:
+    tools = os.pathsep.join([str(ROOT / "build/venv-packaging/bin"), *os.get_exec_path()])
+    excluded = [word for library in FOUND_ELSEWHERE[name] for word in ("--exclude", library)]
+    command = ["auditwheel", "repair", *excluded, "--wheel-dir", str(index), str(wheel)]
+    for old in index.glob(f"{name.replace('-', '_')}-*.whl"):
+        old.unlink()
+    environment = dated() | {"PATH": tools}
+    done = subprocess.run(["env", *command], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"make_wheels: auditwheel grants {wheel.name} no tag\n{done.stdout}{done.stderr}")
+    return next(index.glob(f"{name.replace('-', '_')}-*.whl"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("index", type=Path)
+    parser.add_argument("distributions", nargs="*", metavar="DISTRIBUTION")
+    parser.add_argument("--cudadent-from", type=Path, metavar="BUILD")
+    parser.add_argument("--flashmoe-science-from", type=Path, metavar="WHEEL")
+    options = parser.parse_args()
+    index = options.index.resolve()
+    index.mkdir(parents=True, exist_ok=True)
+    for name in options.distributions or SOURCES:
+        if name not in SOURCES:
+            parser.error(f"there is no distribution {name}")
+        with tempfile.TemporaryDirectory() as folder:
+            settings = []
+            if name == "cudadent" and options.cudadent_from:
+                settings = [f"--config-settings=cmake.define.CUDADENT_BUILD={options.cudadent_from.resolve()}"]
+                settings += [f"--config-settings=build-dir={folder}/build"]  # two of these may run at the same time
+            wheel = options.flashmoe_science_from if name == "flashmoe-science" else None
+            granted = grant_tag(name, wheel or build(name, Path(folder), settings), index)
+        print(f"make_wheels: {granted.name}, {granted.stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()
