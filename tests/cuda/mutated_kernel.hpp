@@ -1,4 +1,4 @@
-// A kernel with texts of its source replaced, compiled by NVRTC.
+// A kernel with texts of its source replaced, compiled by NVRTC or as it was compiled before.
 #pragma once
 
 #include <span>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/gpu_run.hpp"
+#include "cuda/kept_ptx.hpp"
 #include "kernels/cuda/jit/jit.hpp"
 #include "kernels/cuda/launch/instances.hpp"
 
@@ -54,7 +55,7 @@ inline std::vector<char> mutated_image(const char* main_source, const std::vecto
     }
   }
   for (std::size_t i = 0; i < texts.size(); ++i) sources.push_back({cuda::device_sources()[i].name, texts[i].c_str()});
-  return must(must(cuda::Nvrtc::open()).compile(main_source, sources, options, cuda::ImageKind::ptx));
+  return must(kept_ptx(main_source, sources, options));
 }
 
 inline std::vector<char> mutated_kernel(const cuda::InstanceAxes& axes, std::span<const Mutation> mutations) {

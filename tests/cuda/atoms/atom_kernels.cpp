@@ -5,7 +5,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "kernels/cuda/jit/nvrtc.hpp"
+#include "cuda/kept_ptx.hpp"
 #include "kernels/cuda/jit/sources.hpp"
 #include "support/tree_for_test.hpp"
 
@@ -20,15 +20,13 @@ std::vector<char> file_text(const std::string& path) {
   return text;
 }
 
-std::vector<char> compiled_now(const std::string& source) {
-  const auto nvrtc = cuda::Nvrtc::open();
-  if (!nvrtc) throw std::runtime_error(nvrtc.error().to_string());
+std::vector<char> compiled_by_nvrtc(const std::string& source) {
   const std::vector<char> text = file_text(in_sources("tests/cuda/atoms/" + source));
   std::vector<cuda::Source> sources = {{source.c_str(), text.data()}};
   for (const cuda::Source& one : cuda::device_sources()) sources.push_back(one);
   const std::vector<std::string> options = {"--std=c++20", "--device-as-default-execution-space",
                                             "--gpu-architecture=compute_80"};
-  auto image = nvrtc->compile(source.c_str(), sources, options, cuda::ImageKind::ptx);
+  auto image = kept_ptx(source.c_str(), sources, options);
   if (!image) throw std::runtime_error(image.error().to_string());
   return std::move(*image);
 }
@@ -45,8 +43,9 @@ runtime::Function atom_kernel(Compiler compiler, const std::string& source, cons
   static std::map<std::pair<Compiler, std::string>, std::shared_ptr<runtime::Module>> modules;
   auto& module = modules[{compiler, source}];
   if (module == nullptr) {
-    const std::vector<char> image =
-        compiler == Compiler::nvcc ? file_text(in_build("tests/cuda/atoms/" + source + ".ptx")) : compiled_now(source);
+    const std::vector<char> image = compiler == Compiler::nvcc
+                                        ? file_text(in_build("tests/cuda/atoms/" + source + ".ptx"))
+                                        : compiled_by_nvrtc(source);
     auto loaded = runtime::Module::load(gpu.device(), std::as_bytes(std::span(image)));
     if (!loaded) throw std::runtime_error(loaded.error().to_string());
     module = *loaded;
