@@ -66,9 +66,10 @@ void lay_out_gemv(const fms_attention_plan& plan, Arena& arena, CpuLayout& layou
   layout.query_tiles = arena.take(amx_few_rows * layout.padded_dim, bytes);
   layout.key_tiles = arena.take(plan.kv_tile * layout.padded_dim, bytes);
   layout.v = arena.take(plan.kv_tile * layout.padded_value_dim, bytes);
-  layout.weights = arena.take(amx_few_rows * plan.kv_tile, bytes);
+  layout.weights = arena.take(2 * amx_few_rows * plan.kv_tile, 2 * bytes);  // twice, and each beside a 0
   layout.row_sums = arena.take(amx_few_rows * 16, sizeof(float));
   layout.products = arena.take(amx_few_rows * plan.kv_tile, sizeof(float));
+  layout.tile_sums = arena.take(amx_few_rows * layout.padded_value_dim, sizeof(float));
 }
 
 }  // namespace

@@ -54,10 +54,11 @@ struct CpuLayout {
   std::size_t scores = 0;
   std::size_t weights = 0;      // AMX: bf16 tiles of P
   std::size_t k = 0;            // TILE: fp32 copy of a key block; GEMV: one zero-padded row
-  std::size_t v = 0;            // GEMV on tiles: packed values of a block
+  std::size_t v = 0;            // TILE: the same of values; GEMV on tiles: values that cannot be read where they are
   std::size_t query_tiles = 0;  // GEMV on tiles: Q, packed
   std::size_t key_tiles = 0;    // ... keys of a block that cannot be read where they are
-  std::size_t products = 0;     // ... what tiles have computed
+  std::size_t products = 0;     // ... scores as tiles store them
+  std::size_t tile_sums = 0;    // ... outputs as tiles sum them
   std::size_t row_sums = 0;     // ... a row's sum, in parts
   std::size_t pack = 0;         // AMX: packed keys and values, then what is known of each chunk
   std::size_t thread_bytes = 0;

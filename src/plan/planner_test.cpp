@@ -40,7 +40,7 @@ fms_attention_plan plan_for(const fms_attention_problem& p, fms_cpu_isa isa, int
 }
 
 TEST(Planner, DecodeReadsKeysOnceAsVectors) {
-  const auto plan = plan_for(problem(FMS_BF16, 1, 32, 32, 1, 4096, 128), FMS_ISA_AMX, 2);
+  const auto plan = plan_for(problem(FMS_F16, 1, 32, 32, 1, 4096, 128), FMS_ISA_AMX, 2);
   EXPECT_EQ(plan.family, FMS_KERNEL_GEMV);
   EXPECT_EQ(plan.cpu_isa, FMS_ISA_AVX512);
   EXPECT_EQ(plan.kv_splits, 1);
@@ -53,9 +53,9 @@ TEST(Planner, GroupsAreDecodedOnTilesFromWhereThatIsFaster) {
     EXPECT_EQ(plan.family, FMS_KERNEL_GEMV) << group;
     return plan.cpu_isa;
   };
-  EXPECT_EQ(isa_of(FMS_BF16, 2), FMS_ISA_AVX512);
+  EXPECT_EQ(isa_of(FMS_BF16, 1), FMS_ISA_AMX) << "nothing has to be packed";
   EXPECT_EQ(isa_of(FMS_BF16, 4), FMS_ISA_AMX);
-  EXPECT_EQ(isa_of(FMS_F16, 4), FMS_ISA_AVX512) << "two parts, both of which have to be packed";
+  EXPECT_EQ(isa_of(FMS_F16, 4), FMS_ISA_AVX512) << "two parts, both of which have to be copied";
   EXPECT_EQ(isa_of(FMS_F16, 8), FMS_ISA_AMX);
   EXPECT_EQ(isa_of(FMS_BF16, 16), FMS_ISA_AMX);
   EXPECT_EQ(plan_for(problem(FMS_BF16, 1, 17, 1, 1, 4096, 128), FMS_ISA_AMX, 2).family, FMS_KERNEL_AMX);
