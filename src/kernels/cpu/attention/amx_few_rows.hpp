@@ -47,6 +47,9 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
         dim_tiles_(layout.padded_dim / 32),
         value_tiles_(layout.padded_value_dim / 32) {}
 
+  // Somebody else has configured tiles.
+  void forget_tiles() { configured_rows_ = 0; }
+
   void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
     const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, this->plan_.kv_splits);
     this->rows_ = last_row - first_row;
