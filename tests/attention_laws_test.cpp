@@ -461,6 +461,26 @@ TEST_P(AttentionLaws, ForcedChoicesKeepTheAnswerRight) {
   }
 }
 
+// Sequences of one batch take different kernels where that is faster, in any order, their keys split or not.
+TEST_P(AttentionLaws, DecodesBesideAPrefillKeepTheAnswerRight) {
+  const IndexArrays indices{
+      .cu_q = {0, 1, 41, 42, 45, 115, 116}, .cu_kv = {}, .kv_lengths = {300, 40, 65, 130, 90, 7}, .block_table = {}};
+  fms_attention_problem problem = simple_problem(dtype(), {6, 8, 2, 70, 300, 64});
+  problem.features |= FMS_RAGGED_Q | FMS_KV_LENGTHS;
+  problem.total_q = indices.cu_q.back();
+  problem.q = problem.o = {0, 64, 8 * 64};
+  problem.lse = {0, 1, 8};
+  problem.window_right = 0;
+  AttentionCase one = normal_case(problem, 1, indices);
+  const OracleAnswer oracle(one);
+  for (const fms_plan_options& options : {plan_options(1, 1, 0), plan_options(3, 1, 0), plan_options(2, 3, 0)}) {
+    one.reset_outputs();
+    ASSERT_NO_FATAL_FAILURE(run(one, &options));
+    EXPECT_EQ(judge(one, oracle).complaint, "") << "threads " << options.threads << " kv_splits " << options.kv_splits;
+    EXPECT_EQ(one.stray_write().value_or(""), "");
+  }
+}
+
 std::string law_name(const ::testing::TestParamInfo<std::tuple<fms_cpu_isa, fms_dtype>>& param_info) {
   return std::string(fms_cpu_isa_name(std::get<0>(param_info.param))) + "_" + dtype_name(std::get<1>(param_info.param));
 }

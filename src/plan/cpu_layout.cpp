@@ -7,6 +7,7 @@ namespace {
 
 class Arena {
  public:
+  explicit Arena(std::size_t from = 0) : end_(from) {}
   std::size_t take(__int128 count, std::size_t element_bytes) {
     const __int128 at = end_;
     end_ += (count * element_bytes + FMS_WORKSPACE_ALIGNMENT - 1) / FMS_WORKSPACE_ALIGNMENT * FMS_WORKSPACE_ALIGNMENT;
@@ -21,7 +22,7 @@ class Arena {
     return static_cast<std::size_t>(bytes < most ? bytes : most);
   }
 
-  __int128 end_ = 0;
+  __int128 end_;
 };
 
 void lay_out_tiles(const fms_attention_plan& plan, int64_t lanes, Arena& arena, CpuLayout& layout) {
@@ -66,12 +67,29 @@ void lay_out_gemv(const fms_attention_plan& plan, Arena& arena, CpuLayout& layou
   layout.query_tiles = arena.take(amx_few_rows * layout.padded_dim, bytes);
   layout.key_tiles = arena.take(plan.kv_tile * layout.padded_dim, bytes);
   layout.v = arena.take(plan.kv_tile * layout.padded_value_dim, bytes);
-  layout.weights = arena.take(amx_few_rows * plan.kv_tile, bytes);
+  layout.weights = arena.take(2 * amx_few_rows * plan.kv_tile, 2 * bytes);  // twice, and each beside a 0
   layout.row_sums = arena.take(amx_few_rows * 16, sizeof(float));
   layout.products = arena.take(amx_few_rows * plan.kv_tile, sizeof(float));
+  layout.tile_sums = arena.take(amx_few_rows * layout.padded_value_dim, sizeof(float));
+}
+
+fms_attention_plan few_rows_plan(const fms_attention_plan& plan) {
+  fms_attention_plan few = plan;
+  few.family = FMS_KERNEL_GEMV;
+  few.cpu_isa = FMS_ISA_AMX;
+  few.q_tile = static_cast<int32_t>(amx_few_rows);
+  few.kv_tile = gemv_kv_tile;
+  return few;
 }
 
 }  // namespace
+
+CpuLayout few_rows_layout(const fms_attention_plan& plan, const CpuLayout& layout) {
+  CpuLayout few = layout;
+  Arena arena(layout.few_rows);
+  lay_out_gemv(few_rows_plan(plan), arena, few);
+  return few;
+}
 
 CpuLayout cpu_layout(const fms_attention_plan& plan) {
   CpuLayout layout;
@@ -91,6 +109,11 @@ CpuLayout cpu_layout(const fms_attention_plan& plan) {
     layout.pack = thread.take(layout.pack_chunks, static_cast<std::size_t>(amx_chunk_bytes(p)));
     layout.pack_flags = thread.take(layout.pack_chunks, 1);
     layout.pack_low_squares = thread.take(layout.pack_chunks, sizeof(float));
+  }
+  if (has_few_rows_beside(plan)) {
+    layout.few_rows = thread.end();
+    CpuLayout few;
+    lay_out_gemv(few_rows_plan(plan), thread, few);
   }
   // A page apart, so that neighbours share neither a line nor an adjacent-line prefetch.
   layout.thread_bytes = static_cast<std::size_t>(round_up(static_cast<int64_t>(thread.end()), 4096));

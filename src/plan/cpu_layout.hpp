@@ -54,12 +54,14 @@ struct CpuLayout {
   std::size_t scores = 0;
   std::size_t weights = 0;      // AMX: bf16 tiles of P
   std::size_t k = 0;            // TILE: fp32 copy of a key block; GEMV: one zero-padded row
-  std::size_t v = 0;            // GEMV on tiles: packed values of a block
+  std::size_t v = 0;            // TILE: the same of values; GEMV on tiles: values that cannot be read where they are
   std::size_t query_tiles = 0;  // GEMV on tiles: Q, packed
   std::size_t key_tiles = 0;    // ... keys of a block that cannot be read where they are
-  std::size_t products = 0;     // ... what tiles have computed
+  std::size_t products = 0;     // ... scores as tiles store them
+  std::size_t tile_sums = 0;    // ... outputs as tiles sum them
   std::size_t row_sums = 0;     // ... a row's sum, in parts
   std::size_t pack = 0;         // AMX: packed keys and values, then what is known of each chunk
+  std::size_t few_rows = 0;     // AMX: where few_rows_layout() begins
   std::size_t thread_bytes = 0;
 
   int64_t padded_dim = 0;        // of queries and keys
@@ -78,5 +80,12 @@ struct CpuLayout {
 
 // Reads the plan's family, pack, threads, kv_splits, q_tile, kv_tile and problem.
 CpuLayout cpu_layout(const fms_attention_plan& plan);
+
+// Whether sequences of a ragged batch may have so few rows that they are decoded on tiles beside AMX's long ones.
+inline bool has_few_rows_beside(const fms_attention_plan& plan) {
+  return plan.family == FMS_KERNEL_AMX && has(plan.problem, FMS_RAGGED_Q) && group_size(plan.problem) <= amx_few_rows;
+}
+// ... and then their kernel's part of the same workspace.
+CpuLayout few_rows_layout(const fms_attention_plan& plan, const CpuLayout& layout);
 
 }  // namespace flashmoe::plan

@@ -73,13 +73,35 @@ int32_t choose_q_tile(const fms_attention_plan& plan, const CpuTilePolicy& polic
   return tile;
 }
 
-// Splitting keys pays when there are fewer items than threads (decode with few kv heads) and enough keys to share.
+// How much of the threads' time is work when items of so many keys are split and dealt out.
+double balance_of(int64_t items, int64_t keys, int64_t splits, int64_t threads) {
+  const int64_t chunks = (keys + amx_chunk_keys - 1) / amx_chunk_keys;
+  const int64_t busiest = (items * splits + threads - 1) / threads * ((chunks + splits - 1) / splits);
+  return static_cast<double>(items * chunks) / static_cast<double>(threads * busiest);
+}
+
+// Splitting keys pays when there are fewer items than threads and enough keys to share. A decode step has no smaller
+// items to balance with, so there it also pays when items do not divide well among the threads.
 int32_t choose_kv_splits(const fms_attention_plan& plan, int64_t items) {
   constexpr int64_t min_keys_per_split = 256;
-  if (plan.threads == 1 || items >= plan.threads) return 1;
-  const int64_t most = plan.problem.kv_len / min_keys_per_split;
-  const int64_t wanted = (plan.threads + items - 1) / items;
-  return static_cast<int32_t>(std::clamp<int64_t>(std::min(wanted, most), 1, most_kv_splits));
+  constexpr double good_balance = 0.9;
+  if (plan.threads == 1) return 1;
+  const auto keys = std::max<int64_t>(static_cast<int64_t>(visible_keys_per_row(plan.problem)), 1);
+  const int64_t most = std::clamp<int64_t>(keys / min_keys_per_split, 1, most_kv_splits);
+  if (plan.family != FMS_KERNEL_GEMV) {
+    const int64_t wanted = std::min((plan.threads + items - 1) / items, plan.problem.kv_len / min_keys_per_split);
+    return static_cast<int32_t>(std::clamp<int64_t>(wanted, 1, most_kv_splits));
+  }
+  int64_t best = 1;
+  double best_balance = 0.0;
+  for (int64_t splits = 1; splits <= most && splits <= 2 * plan.threads && best_balance < good_balance; ++splits) {
+    const double balance = balance_of(items, keys, splits, plan.threads);
+    if (balance > best_balance) {
+      best = splits;
+      best_balance = balance;
+    }
+  }
+  return static_cast<int32_t>(best);
 }
 
 // Every thread packs for itself: reading what another core has packed costs more than packing it again.

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "plan/cpu_layout.hpp"
 
@@ -40,7 +42,7 @@ fms_attention_plan plan_for(const fms_attention_problem& p, fms_cpu_isa isa, int
 }
 
 TEST(Planner, DecodeReadsKeysOnceAsVectors) {
-  const auto plan = plan_for(problem(FMS_BF16, 1, 32, 32, 1, 4096, 128), FMS_ISA_AMX, 2);
+  const auto plan = plan_for(problem(FMS_F16, 1, 32, 32, 1, 4096, 128), FMS_ISA_AMX, 2);
   EXPECT_EQ(plan.family, FMS_KERNEL_GEMV);
   EXPECT_EQ(plan.cpu_isa, FMS_ISA_AVX512);
   EXPECT_EQ(plan.kv_splits, 1);
@@ -53,9 +55,9 @@ TEST(Planner, GroupsAreDecodedOnTilesFromWhereThatIsFaster) {
     EXPECT_EQ(plan.family, FMS_KERNEL_GEMV) << group;
     return plan.cpu_isa;
   };
-  EXPECT_EQ(isa_of(FMS_BF16, 2), FMS_ISA_AVX512);
+  EXPECT_EQ(isa_of(FMS_BF16, 1), FMS_ISA_AMX) << "nothing has to be packed";
   EXPECT_EQ(isa_of(FMS_BF16, 4), FMS_ISA_AMX);
-  EXPECT_EQ(isa_of(FMS_F16, 4), FMS_ISA_AVX512) << "two parts, both of which have to be packed";
+  EXPECT_EQ(isa_of(FMS_F16, 4), FMS_ISA_AVX512) << "two parts, both of which have to be copied";
   EXPECT_EQ(isa_of(FMS_F16, 8), FMS_ISA_AMX);
   EXPECT_EQ(isa_of(FMS_BF16, 16), FMS_ISA_AMX);
   EXPECT_EQ(plan_for(problem(FMS_BF16, 1, 17, 1, 1, 4096, 128), FMS_ISA_AMX, 2).family, FMS_KERNEL_AMX);
@@ -65,6 +67,43 @@ TEST(Planner, FewItemsAndManyKeysAreSplit) {
   const auto plan = plan_for(problem(FMS_BF16, 1, 4, 1, 1, 32768, 128), FMS_ISA_AMX, 8);
   EXPECT_EQ(plan.kv_splits, 8);
   EXPECT_NE(explained(plan).find("split 8 ways"), std::string::npos);
+}
+
+// Work over the busiest thread's, as src/kernels/cpu/attention deals it out: a piece is the thread's in whose share its
+// middle lies, and a split is whole chunks of 32 keys.
+double decode_balance(int64_t items, int64_t kv_len, int64_t splits, int64_t threads) {
+  const int64_t pieces = items * splits, team = std::min(threads, pieces), chunks = kv_len / amx_chunk_keys;
+  std::vector<int64_t> work(static_cast<std::size_t>(team));
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    const int64_t split = piece % splits;
+    work[static_cast<std::size_t>((2 * piece + 1) * team / (2 * pieces))] +=
+        chunks * (split + 1) / splits - chunks * split / splits;
+  }
+  return static_cast<double>(items * chunks) /
+         static_cast<double>(threads * *std::max_element(work.begin(), work.end()));
+}
+
+// ... wherever splits of 256 keys and more can do it.
+TEST(Planner, DecodeStepsAreBalancedAmongThreads) {
+  int64_t balanced = 0, hopeless = 0;
+  for (const int32_t threads : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256}) {
+    for (const int64_t batch : {1, 2, 3, 5, 8, 9, 16, 24, 40, 72, 100, 264}) {
+      for (const int64_t kv_len : {2048, 4096, 16384}) {
+        const auto plan = plan_for(problem(FMS_BF16, batch, 8, 1, 1, kv_len, 128), FMS_ISA_AMX, threads);
+        if (decode_balance(batch, kv_len, plan.kv_splits, threads) >= 0.9) {
+          ++balanced;
+          continue;
+        }
+        ++hopeless;
+        for (int64_t splits = 1; splits <= kv_len / 256; ++splits) {
+          EXPECT_LT(decode_balance(batch, kv_len, splits, threads), 0.9)
+              << threads << " threads, " << batch << " items, " << kv_len << " keys: " << splits
+              << " splits instead of " << plan.kv_splits;
+        }
+      }
+    }
+  }
+  EXPECT_GT(balanced, 7 * hopeless);
 }
 
 TEST(Planner, Fp32HasNoTileUnitKernel) {

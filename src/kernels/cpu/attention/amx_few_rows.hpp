@@ -1,16 +1,24 @@
-// Attention for few query rows per kv head (decode) on AMX tiles, up to 16 rows and 64 keys at a time:
+// Attention for few query rows per kv head (decode) on AMX tiles, up to 16 rows and 64 keys at a time. K and V are
+// operands as they lie in memory, 16 rows of 32 values a tile:
 //
-//   S^T (64 keys, 16 rows) = K (keys, D) x Q^T (D, rows)      K as it lies in memory, 16 rows of it are a tile
+//   S^T (16 keys, rows) += K (16 keys, 32 dims) x Q^T (32 dims, rows)
 //   P = exp2(S * scale - max), row by row
-//   O (16 rows, D) += P (rows, keys) x V (keys, D)            V in pairs of keys, interleaved once for all rows
+//   O += P (rows, 16 keys) x V (16 keys, 32 dims)
 //
-// So the work per key hardly grows with the rows, and the time stays that of reading K and V. fp16 values are high +
-// low bf16 parts; here low x low is always computed for the scores: tiles have time.
+// The second product takes pairs of neighbours in V's rows for one term each: neighbouring dims, of the same key. So
+// each row of P is there twice, with 0 beside a weight where the odd dim is and where the even one is; the sums of even
+// and of odd dims are rows of their own. Half of the products are with 0, and nothing has to be packed.
 //
-// What is not finite: scores are taken again from the values themselves, because tiles take denormals for 0 and add
-// parts that may cancel; values of V are packed as 0 and added to the rows that see them (add_non_finite). All others
-// keep theirs to the bit.
+// The work per key hardly grows with the rows, and the time stays that of reading K and V. fp16 values are high + low
+// bf16 parts, copied; here low x low is always computed for the scores: tiles have time.
+//
+// What is not finite: tiles take denormals for 0, add parts that may cancel, and multiply what is not seen by 0. So an
+// item is computed as if all were finite; if scores or outputs were not, then once more: scores that are not finite are
+// taken from the values themselves, and values that are not count as 0 and are added to the rows that see them
+// (add_non_finite).
 #pragma once
+
+#include <immintrin.h>
 
 #include <cmath>
 #include <cstddef>
@@ -31,8 +39,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   using F = typename V::F;
   static constexpr int parts = amx_parts_of<T>;
   static constexpr int64_t most_rows = plan::amx_few_rows;
-  static constexpr int64_t block_keys = Base::block_keys, chunk_keys = plan::amx_chunk_keys,
-                           tile_bytes = plan::amx_tile_bytes;
+  static constexpr int64_t block_keys = Base::block_keys, tile_bytes = plan::amx_tile_bytes;
 
  public:
   AmxFewRowsKernel(const fms_attention_plan& plan, const plan::CpuLayout& layout, std::byte* workspace, int64_t thread)
@@ -40,72 +47,104 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
         dim_tiles_(layout.padded_dim / 32),
         value_tiles_(layout.padded_value_dim / 32) {}
 
+  // Somebody else has configured tiles.
+  void forget_tiles() { configured_rows_ = 0; }
+
   void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
     const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, this->plan_.kv_splits);
     this->rows_ = last_row - first_row;
-    for (int64_t r = 0; r < this->rows_; ++r) {
-      this->begin_row(h, first_row + r, r);
-      _mm512_store_ps(row_sums(r), V::zero());
-    }
+    configure_tiles();
     pack_queries_of(h, first_row);
-    std::memset(weight_tile(0, 0), 0, static_cast<std::size_t>(parts * 2 * tile_bytes));
-    this->first_block(h, keys);
-    for (int64_t j = keys.lo; j < keys.hi; j += block_keys) {
-      const KeyRange block{j, smaller<int64_t>(j + block_keys, keys.hi)};
-      this->find_block(h, block, keys.hi);
-      if (!score(h, block)) rescore(h, first_row, block);
-      if (modifies_scores(this->plan_.problem)) {
-        for (int64_t r = 0; r < this->rows_; ++r) this->modify_row(h, first_row + r, r, block);
-      }
-      for (int64_t r = 0; r < this->rows_; ++r) weigh_row(r, block);
-      accumulate(h, block);
-    }
+    if (!compute<false>(h, first_row, keys)) compute<true>(h, first_row, keys);
     for (int64_t r = 0; r < this->rows_; ++r) {
+      gather_output(r);
       this->row_sum(r) = V::sum(_mm512_load_ps(row_sums(r)));
       this->end_row(h, first_row + r, r, split);
     }
   }
 
  private:
-  static int64_t chunks_of(KeyRange block) { return (block.hi - block.lo + chunk_keys - 1) / chunk_keys; }
+  // Whether all scores and outputs are finite; when not they count only if `Careful`.
+  template <bool Careful>
+  bool compute(const Head& h, int64_t first_row, KeyRange keys) {
+    for (int64_t r = 0; r < this->rows_; ++r) {
+      this->begin_row(h, first_row + r, r);
+      _mm512_store_ps(row_sums(r), V::zero());
+    }
+    std::memset(sums(0), 0, static_cast<std::size_t>(2 * this->rows_ * sums_stride()));
+    __m512i largest = _mm512_setzero_si512();
+    this->first_block(h, keys);
+    for (int64_t j = keys.lo; j < keys.hi; j += block_keys) {
+      const KeyRange block{j, smaller<int64_t>(j + block_keys, keys.hi)};
+      this->find_block(h, block, keys.hi);
+      score(h);
+      store_scores(block.hi - block.lo, largest);
+      if constexpr (Careful) rescore(h, first_row, block);
+      if (modifies_scores(this->plan_.problem)) {
+        for (int64_t r = 0; r < this->rows_; ++r) this->modify_row(h, first_row + r, r, block);
+      }
+      for (int64_t r = 0; r < this->rows_; ++r) weigh_row(r, block);
+      accumulate<Careful>(h, block);
+    }
+    return Careful || all_finite(largest_sum(largest));
+  }
 
   // Tiles [part][dim / 32]: row = pair of dims, column = query row.
   std::byte* query_tile(int64_t part, int64_t c) const {
     return this->template at<std::byte>(this->layout_.query_tiles, (part * dim_tiles_ + c) * tile_bytes);
   }
-  // Keys that were copied: [part][16 keys][dim / 32].
-  std::byte* key_tile(int64_t part, int64_t group, int64_t c) const {
-    return this->template at<std::byte>(this->layout_.key_tiles, ((part * 4 + group) * dim_tiles_ + c) * tile_bytes);
-  }
-  // Tiles [part][32 keys][dim / 16]: row = pair of keys, column = dim.
-  std::byte* value_tile(int64_t part, int64_t chunk, int64_t d) const {
-    return this->template at<std::byte>(this->layout_.v, ((part * 2 + chunk) * 2 * value_tiles_ + d) * tile_bytes);
-  }
-  // Tiles [part][32 keys]: row = query row.
-  std::byte* weight_tile(int64_t part, int64_t chunk) const {
-    return this->template at<std::byte>(this->layout_.weights, (part * 2 + chunk) * tile_bytes);
+  // Tiles [part][16 keys]: row = query row, for even dims and then for odd ones.
+  std::byte* weights(int64_t part, int64_t group) const {
+    return this->template at<std::byte>(this->layout_.weights, (part * 4 + group) * 2 * tile_bytes);
   }
   float* row_sums(int64_t r) const { return this->template at<float>(this->layout_.row_sums, r * V::width); }
-  float* products(int64_t tile) const { return this->template at<float>(this->layout_.products, tile * 256); }
-
-  // Tiles 0-3 accumulate, of scores 16 keys each, of outputs 16 dims.
-  static void zero_accumulators() {
-    tile_zero<0>();
-    tile_zero<1>();
-    tile_zero<2>();
-    tile_zero<3>();
+  // Scores of 16 keys as tiles store them: [key][columns_].
+  float* products(int64_t group) const { return this->template at<float>(this->layout_.products, group * 256); }
+  // Outputs as tiles sum them: even dims of all rows, then the odd ones.
+  float* sums(int64_t row) const {
+    return this->template at<float>(this->layout_.tile_sums, row * (this->layout_.padded_value_dim / 2));
   }
-  void store_products() const {
-    tile_store<0>(products(0), 64);
-    tile_store<1>(products(1), 64);
-    tile_store<2>(products(2), 64);
-    tile_store<3>(products(3), 64);
+  [[nodiscard]] int64_t sums_stride() const {
+    return this->layout_.padded_value_dim / 2 * static_cast<int64_t>(sizeof(float));
+  }
+
+  // Tiles 0 and 1 sum scores, (16 keys, columns_); 2 is Q. Tiles 3 and 4 sum outputs and 5 is the weights: rows of even
+  // and odd dims together, or, when they are too many, in turns. 6 and 7 are K or V. Products cost less with fewer
+  // rows, and what is stored is only what is there.
+  void configure_tiles() {
+    if (this->rows_ == configured_rows_) return;
+    configured_rows_ = this->rows_;
+    columns_ = 1;
+    while (columns_ < this->rows_) columns_ *= 2;
+    turns_ = 2 * this->rows_ <= most_rows ? 1 : 2;
+    TileConfig config;
+    for (int tile = 0; tile <= 2; ++tile) config.bytes_per_row[tile] = static_cast<uint16_t>(4 * columns_);
+    for (int tile = 3; tile <= 5; ++tile) config.rows[tile] = static_cast<uint8_t>(2 * this->rows_ / turns_);
+    load_tile_config(config);
   }
 
   // Of floats; shifted out, and then they compare as integers.
   static __m512i without_sign(__m512i bits) { return _mm512_slli_epi32(bits, 1); }
   static bool all_finite(__m512i largest) {
     return _mm512_cmpge_epu32_mask(largest, _mm512_set1_epi32(static_cast<int>(0xff000000U))) == 0;
+  }
+  // A sum that is not finite stays so, and nobody has to look at it before the end.
+  __m512i largest_sum(__m512i largest) const {
+    for (int64_t i = 0; i < this->rows_ * this->layout_.padded_value_dim; i += V::width) {
+      largest = _mm512_max_epu32(largest, without_sign(_mm512_load_si512(sums(0) + i)));
+    }
+    return largest;
+  }
+
+  // To where end_row looks for it, and in the order in which it wants to find it.
+  void gather_output(int64_t r) const {
+    for (int64_t c = 0; c < value_tiles_; ++c) {
+      F even = V::load(sums(r) + c * 16);
+      F odd = V::load(sums(this->rows_ + r) + c * 16);
+      if constexpr (!__is_same(T, Bf16)) V::template unpair<Bf16>(even, odd);
+      V::store(this->output(r) + c * 32, even);
+      V::store(this->output(r) + c * 32 + 16, odd);
+    }
   }
 
   void pack_queries_of(const Head& h, int64_t first_row) const {
@@ -115,88 +154,131 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
                     dim_tiles_ * tile_bytes, tile_bytes);
   }
 
-  // ---- scores ----
+  // ---- K and V ----
 
-  // Where a product finds 16 keys: tiles of 32 dims, `step` bytes apart, rows `stride` bytes apart.
-  struct KeyGroup {
+  // Where a product finds 16 rows: tiles of 32 dims, `step` bytes apart, their rows `stride` bytes apart.
+  struct RowGroup {
     const std::byte* tiles;
     int64_t stride, step, part;
   };
 
-  // Of `n` keys in the block, those from 16 * group on.
-  KeyGroup key_group(int64_t stride, int64_t n, int64_t group) const {
-    const T* const* keys = this->keys_ + group * 16;
-    const int64_t there = smaller<int64_t>(16, n - group * 16);
-    bool is_tile = parts == 1 && there == 16 && this->key_dim_ % 32 == 0;
-    for (int64_t j = 1; j < there; ++j) is_tile &= keys[j] == keys[0] + j * stride;  // not so where a page ends
+  // Of the rows of a block, those from 16 * group on; with `Clean`, 0 in place of what is not finite. Copied unless
+  // they are tiles as they lie in memory.
+  template <bool Clean>
+  RowGroup row_group(const T* const* rows, int64_t row_stride, int64_t dim, int64_t group, std::size_t copies) const {
+    rows += group * 16;
+    const int64_t there = smaller<int64_t>(16, this->now_->count - group * 16);
+    // Where at most one page ends, the last row tells whether they go on as they began.
+    const fms_attention_problem& p = this->plan_.problem;
+    const bool is_tile = parts == 1 && !Clean && there == 16 && dim % 32 == 0 &&
+                         (!plan::has(p, FMS_PAGED_KV) || p.page_size >= 16) && rows[15] == rows[0] + 15 * row_stride;
     if (is_tile) {
-      return {reinterpret_cast<const std::byte*>(keys[0]), stride * static_cast<int64_t>(sizeof(T)), 64, 0};
+      return {reinterpret_cast<const std::byte*>(rows[0]), row_stride * static_cast<int64_t>(sizeof(T)), 64, 0};
     }
-    for (int64_t c = 0; c < dim_tiles_; ++c) {
+    const int64_t tiles = (dim + 31) / 32;
+    std::byte* const to = this->template at<std::byte>(copies, group * parts * tiles * tile_bytes);
+    for (int64_t c = 0; c < tiles; ++c) {
       for (int64_t j = 0; j < 16; ++j) {
-        const __m512i raw = j < there ? load_raw(keys[j] + c * 32, this->key_dim_ - c * 32) : _mm512_setzero_si512();
+        __m512i raw = j < there ? load_raw(rows[j] + c * 32, dim - c * 32) : _mm512_setzero_si512();
+        if constexpr (Clean) raw = finite_values<T>(raw);
         const Parts32<T> x = split_parts(static_cast<const T*>(nullptr), raw);
         for (int part = 0; part < parts; ++part) {
-          _mm512_store_si512(key_tile(part, group, c) + j * 64, x.part[part]);
+          _mm512_store_si512(to + (part * tiles + c) * tile_bytes + j * 64, x.part[part]);
         }
       }
     }
-    return {key_tile(0, group, 0), 64, tile_bytes, 4 * dim_tiles_ * tile_bytes};
+    return {to, 64, tile_bytes, tiles * tile_bytes};
   }
 
-  // Whether all of them are finite: else they are not the rows' scores.
-  bool score(const Head& h, KeyRange block) const {
-    const int64_t n = block.hi - block.lo;
-    KeyGroup groups[4];
-    // Nothing there: any other keys, whose scores nobody looks at.
-    for (int64_t g = 0; g < 4; ++g) groups[g] = g * 16 < n ? key_group(h.problem->k.seq, n, g) : groups[0];
-    // Values are asked for between the products: all at once they would wait for each other, and the products for them.
-    int64_t asked = 0;
-    const int64_t share = (block_keys - 1) / (4 * parts * parts * dim_tiles_) + 1;
-    const auto ask_for_values = [&] {
-      for (const int64_t end = smaller(asked + share, n); asked < end; ++asked) {
-        this->prefetch_row(this->values_[asked], this->value_dim_);
+  template <int Tile>
+  static void load_rows(const RowGroup& group, int64_t part, int64_t c) {
+    tile_load<Tile>(group.tiles + part * group.part + c * group.step, group.stride);
+  }
+
+  // Rows of the next block are asked for a few at a time: all at once they would wait for each other, and the products
+  // for them. A line of each is enough, the hardware goes on from there; to ask for all of them costs a quarter of the
+  // time where keys are in L2 already, and gains nothing measurable where they are not.
+  class Prefetching {
+   public:
+    Prefetching(const AmxFewRowsKernel& kernel, const T* const* rows, int64_t dim, int64_t steps)
+        : rows_(rows), count_(kernel.next_->count), dim_(dim), share_((block_keys - 1) / steps + 1) {}
+    void go_on() {
+      for (const int64_t end = smaller(asked_ + share_, count_); asked_ < end; ++asked_) {
+        for (int64_t d = 0; d < dim_; d += 128) V::prefetch(rows_[asked_] + d);
       }
+    }
+
+   private:
+    const T* const* rows_;
+    int64_t count_, dim_, share_, asked_ = 0;
+  };
+
+  // ---- scores ----
+
+  void score(const Head& h) const {
+    const auto group_of = [&](int64_t g) {
+      return row_group<false>(this->now_->keys, h.problem->k.seq, this->key_dim_, g, this->layout_.key_tiles);
     };
-    zero_accumulators();
-    for (int q_part = 0; q_part < parts; ++q_part) {
-      for (int k_part = 0; k_part < parts; ++k_part) {
-        for (int64_t c = 0; c < dim_tiles_; ++c) {
-          const auto load = [&]<int Tile>(const KeyGroup& g) {
-            tile_load<Tile>(g.tiles + c * g.step + k_part * g.part, g.stride);
-          };
-          tile_load<6>(query_tile(q_part, c), 64);
-          load.template operator()<4>(groups[0]);
-          load.template operator()<5>(groups[1]);
-          tile_multiply<0, 4, 6>();
-          ask_for_values();
-          load.template operator()<4>(groups[2]);
-          tile_multiply<1, 5, 6>();
-          ask_for_values();
-          load.template operator()<5>(groups[3]);
-          tile_multiply<2, 4, 6>();
-          ask_for_values();
-          tile_multiply<3, 5, 6>();
-          ask_for_values();
+    Prefetching ahead(*this, this->next_->keys, this->key_dim_, 2 * parts * parts * dim_tiles_);
+    for (int64_t g = 0; g * 16 < this->now_->count; g += 2) {
+      const RowGroup first = group_of(g);
+      // Nothing there: any other keys, whose scores nobody looks at.
+      const RowGroup second = (g + 1) * 16 < this->now_->count ? group_of(g + 1) : first;
+      tile_zero<0>();
+      tile_zero<1>();
+      for (int q_part = 0; q_part < parts; ++q_part) {
+        for (int k_part = 0; k_part < parts; ++k_part) {
+          for (int64_t c = 0; c < dim_tiles_; ++c) {
+            tile_load<2>(query_tile(q_part, c), 64);
+            load_rows<6>(first, k_part, c);
+            tile_multiply<0, 6, 2>();
+            load_rows<7>(second, k_part, c);
+            tile_multiply<1, 7, 2>();
+            ahead.go_on();
+          }
         }
       }
+      tile_store<0>(products(g), 4 * columns_);
+      tile_store<1>(products(g + 1), 4 * columns_);
     }
-    store_products();
-    return store_scores(n);
   }
 
-  bool store_scores(int64_t n) const {
-    __m512i largest = _mm512_setzero_si512();
+  // From [key][columns_] to rows. Each round puts the columns' lowest bit in front of all others.
+  void store_scores(int64_t n, __m512i& largest) const {
+    switch (columns_) {
+      case 1:
+        return store_scores_of<1>(n, largest);
+      case 2:
+        return store_scores_of<2>(n, largest);
+      case 4:
+        return store_scores_of<4>(n, largest);
+      case 8:
+        return store_scores_of<8>(n, largest);
+      default:
+        return store_scores_of<16>(n, largest);
+    }
+  }
+  template <int Columns>
+  void store_scores_of(int64_t n, __m512i& largest) const {
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
     for (int64_t g = 0; g * 16 < n; ++g) {
-      __m512i keys[16];
-      for (int64_t j = 0; j < 16; ++j) keys[j] = _mm512_load_si512(products(g) + j * 16);
-      transpose_16x16(keys);
-      for (int64_t r = 0; r < this->rows_; ++r) {
-        largest = _mm512_max_epu32(largest, without_sign(keys[r]));
-        _mm512_store_si512(this->scores(r) + g * 16, keys[r]);
+      __m512i x[Columns];
+      for (int i = 0; i < Columns; ++i) x[i] = _mm512_load_si512(products(g) + i * 16);
+      for (int bit = 1; bit < Columns; bit *= 2) {
+        __m512i y[Columns];
+        for (int i = 0; i < Columns / 2; ++i) {
+          y[i] = _mm512_permutex2var_epi32(x[2 * i], even, x[2 * i + 1]);
+          y[i + Columns / 2] = _mm512_permutex2var_epi32(x[2 * i], odd, x[2 * i + 1]);
+        }
+        for (int i = 0; i < Columns; ++i) x[i] = y[i];
+      }
+      for (int r = 0; r < Columns; ++r) {
+        if (r >= this->rows_) break;
+        largest = _mm512_max_epu32(largest, without_sign(x[r]));
+        _mm512_store_si512(this->scores(r) + g * 16, x[r]);
       }
     }
-    return all_finite(largest);
   }
 
   void rescore(const Head& h, int64_t first_row, KeyRange block) const {
@@ -204,7 +286,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
       for (int64_t j = 0; j < block.hi - block.lo; ++j) {
         float& score = this->scores(r)[j];
         if (std::fabs(score) < __builtin_inff()) continue;
-        score = fp32_dot(this->keys_[j], q_row<T>(h, first_row + r), this->key_dim_) * this->scale_.q_factor;
+        score = fp32_dot(this->now_->keys[j], q_row<T>(h, first_row + r), this->key_dim_) * this->scale_.q_factor;
       }
     }
   }
@@ -232,7 +314,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     for (F& one : x) one = V::template exp2<weight_degree<T>>(V::fms(one, scale, offset));
     F* const sums = reinterpret_cast<F*>(row_sums(r));
     *sums = V::add(*sums, V::add(V::add(x[0], x[1]), V::add(x[2], x[3])));
-    for (int64_t chunk = 0; chunk < 2; ++chunk) pack_weights(r, chunk, x[2 * chunk], x[2 * chunk + 1]);
+    for (int i = 0; i < vectors; ++i) store_weights(r, i, x[i]);
   }
 
   void raise_maximum(int64_t r, float top) const {
@@ -241,144 +323,63 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     const F factor = V::set1(std::exp2(row_max - top));
     row_max = top;
     _mm512_store_ps(row_sums(r), V::mul(_mm512_load_ps(row_sums(r)), factor));
-    for (int64_t d = 0; d < this->layout_.padded_value_dim; d += V::width) {
-      V::store(this->output(r) + d, V::mul(V::load(this->output(r) + d), factor));
+    for (int64_t row = r; row < 2 * this->rows_; row += this->rows_) {
+      for (int64_t d = 0; d < this->layout_.padded_value_dim / 2; d += V::width) {
+        V::store(sums(row) + d, V::mul(V::load(sums(row) + d), factor));
+      }
     }
   }
 
-  void pack_weights(int64_t r, int64_t chunk, F low_keys, F high_keys) const {
-    const auto high = (__m512i)_mm512_cvtne2ps_pbh(high_keys, low_keys);
-    _mm512_store_si512(weight_tile(0, chunk) + r * 64, high);
-    if constexpr (parts == 2) {
-      const auto widened = [](__m256i x) {
-        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
-      };
-      const F low_rest = V::sub(low_keys, widened(_mm512_castsi512_si256(high)));
-      const F high_rest = V::sub(high_keys, widened(_mm512_extracti64x4_epi64(high, 1)));
-      _mm512_store_si512(weight_tile(1, chunk) + r * 64, (__m512i)_mm512_cvtne2ps_pbh(high_rest, low_rest));
+  void store_weights(int64_t r, int64_t group, F x) const {
+    for (int part = 0; part < parts; ++part) {
+      const __m512i bits = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x));
+      const __m512i shifted = _mm512_slli_epi32(bits, 16);
+      _mm512_store_si512(weights(part, group) + r * 64, bits);
+      _mm512_store_si512(weights(part, group) + (this->rows_ + r) * 64, shifted);
+      x = V::sub(x, _mm512_castsi512_ps(shifted));
     }
   }
 
   // ---- outputs ----
 
-  // Pairs of two rows' elements, in the order in which outputs are kept (V::load_pair).
-  static void interleave(__m512i first, __m512i second, __m512i (&pairs)[2]) {
-    if constexpr (__is_same(T, Bf16)) {
-      constexpr __mmask32 odd = 0xaaaaaaaaU;
-      pairs[0] = _mm512_mask_blend_epi16(odd, first, _mm512_slli_epi32(second, 16));
-      pairs[1] = _mm512_mask_blend_epi16(odd, _mm512_srli_epi32(first, 16), second);
-    } else {
-      interleave_in_order(first, second, pairs[0], pairs[1]);
-    }
-  }
-
-  // Values of a block as tiles; with `Clean`, 0 in place of what is not finite. Prefetches the keys of the next block.
-  template <bool Clean>
-  void pack_values_of(KeyRange block) const {
-    const int64_t n = block.hi - block.lo;
-    const T* const* values = this->values_;
-    for (int64_t p = 0; p < chunks_of(block) * 16; ++p) {
-      const int64_t key = 2 * p;
-      for (int64_t i = key; i < smaller(key + 2, this->next_count_); ++i) {
-        this->prefetch_row(this->next_keys_[i], this->key_dim_);
-      }
-      std::byte* const to = value_tile(0, p / 16, 0) + p % 16 * 64;
-      if (key + 1 < n && this->value_dim_ % 32 == 0) {
-        pack_pair<Clean, true>(values[key], values[key + 1], to);
-      } else {
-        pack_pair<Clean, false>(key < n ? values[key] : nullptr, key + 1 < n ? values[key + 1] : nullptr, to);
-      }
-    }
-  }
-
-  // Two rows of values, or null for zeros; `Whole`: they are there in full.
-  template <bool Clean, bool Whole>
-  void pack_pair(const T* first, const T* second, std::byte* to) const {
-    const int64_t tiles = value_tiles_;
-    const auto load = [&](const T* row, int64_t c) {
-      if constexpr (!Whole) {
-        if (row == nullptr) return _mm512_setzero_si512();
-        return load_raw(row + c * 32, this->value_dim_ - c * 32);
-      }
-      return _mm512_loadu_si512(row + c * 32);
-    };
-    for (int64_t c = 0; c < tiles; ++c) {
-      __m512i x = load(first, c), y = load(second, c);
-      if constexpr (Clean) {
-        x = finite_values<T>(x);
-        y = finite_values<T>(y);
-      }
-      __m512i pairs[2];
-      interleave(x, y, pairs);
-      for (int64_t half = 0; half < 2; ++half) {
-        const Parts32<T> split = split_parts(static_cast<const T*>(nullptr), pairs[half]);
-        for (int part = 0; part < parts; ++part) {
-          _mm512_store_si512(to + (part * 4 * tiles + 2 * c + half) * tile_bytes, split.part[part]);
-        }
-      }
-    }
-  }
-
-  // O += P V. A value that is not finite makes the products of its column so, whatever the weights: then the block is
-  // taken again without such values, and they are added to the rows that see them.
+  template <bool Careful>
   void accumulate(const Head& h, KeyRange block) const {
-    bool is_clean = false;
-    pack_values_of<false>(block);
-    for (int64_t d = 0; d < 2 * value_tiles_; d += 4) {
-      const int64_t tiles = smaller<int64_t>(4, 2 * value_tiles_ - d);
-      if (!multiply(d, tiles, chunks_of(block)) && !is_clean) {
-        is_clean = true;
-        pack_values_of<true>(block);
-        multiply(d, tiles, chunks_of(block));
-      }
-      for (int64_t r = 0; r < this->rows_; ++r) {
-        float* o = this->output(r) + d * 16;
-        for (int64_t i = 0; i < tiles; ++i) {
-          V::store(o + i * 16, V::add(V::load(o + i * 16), V::load(products(i) + r * 16)));
+    const int64_t count = (this->now_->count + 15) / 16;
+    RowGroup groups[4];
+    for (int64_t g = 0; g < count; ++g) {
+      groups[g] = row_group<Careful>(this->now_->values, h.problem->v.seq, this->value_dim_, g, this->layout_.v);
+    }
+    Prefetching ahead(*this, this->next_->values, this->value_dim_, 4 * value_tiles_);
+    for (int64_t turn = 0; turn < turns_; ++turn) {
+      for (int64_t c = 0; c < value_tiles_; ++c) {
+        float* const to = sums(turn * this->rows_) + c * 16;
+        tile_load<3>(to, sums_stride());
+        for (int64_t g = 0; g < count; ++g) {
+          load_rows<6>(groups[g], 0, c);
+          tile_load<5>(weights(0, g) + turn * this->rows_ * 64, 64);
+          tile_multiply<3, 5, 6>();
+          if constexpr (parts == 2) {
+            load_rows<7>(groups[g], 1, c);
+            tile_multiply<3, 5, 7>();
+            tile_load<5>(weights(1, g) + turn * this->rows_ * 64, 64);
+            tile_multiply<3, 5, 6>();
+          }
+          ahead.go_on();
         }
+        tile_store<3>(to, sums_stride());
       }
     }
-    if (!is_clean) return;
-    // Where V::load_pair puts an element.
-    const auto place = [](int64_t d) { return __is_same(T, Bf16) ? d / 32 * 32 + d % 2 * 16 + d % 32 / 2 : d; };
-    add_non_finite<V>(v_rows<T>(h), this->value_dim_, block.lo, block.hi, &this->key_lo(0), &this->key_hi(0),
-                      this->rows_, [&](int64_t d, int64_t r) -> float& { return this->output(r)[place(d)]; });
-  }
-
-  // Products of up to four tiles of 16 dims from tile d on, summed from 0 (see TileKernel::accumulate). Whether all are
-  // finite.
-  bool multiply(int64_t d, int64_t tiles, int64_t chunks) const {
-    zero_accumulators();
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      add_products(0, 0, chunk, d, tiles == 4);
-      if constexpr (parts == 2) {
-        add_products(1, 0, chunk, d, tiles == 4);
-        add_products(0, 1, chunk, d, tiles == 4);
-      }
+    if constexpr (Careful) {
+      const auto sum_of = [&](int64_t d, int64_t r) -> float& {
+        return sums(d % 2 * this->rows_ + r)[d / 32 * 16 + d % 32 / 2];
+      };
+      add_non_finite<V>(v_rows<T>(h), this->value_dim_, block.lo, block.hi, &this->key_lo(0), &this->key_hi(0),
+                        this->rows_, sum_of);
     }
-    store_products();
-    __m512i largest = _mm512_setzero_si512();
-    for (int64_t i = 0; i < tiles; ++i) {
-      for (int64_t r = 0; r < this->rows_; ++r) {
-        largest = _mm512_max_epu32(largest, without_sign(_mm512_load_si512(products(i) + r * 16)));
-      }
-    }
-    return all_finite(largest);
-  }
-  void add_products(int64_t weight_part, int64_t value_part, int64_t chunk, int64_t d, bool has_four) const {
-    tile_load<4>(weight_tile(weight_part, chunk), 64);
-    tile_load<5>(value_tile(value_part, chunk, d), 64);
-    tile_load<6>(value_tile(value_part, chunk, d + 1), 64);
-    tile_multiply<0, 4, 5>();
-    tile_multiply<1, 4, 6>();
-    if (!has_four) return;
-    tile_load<5>(value_tile(value_part, chunk, d + 2), 64);
-    tile_load<6>(value_tile(value_part, chunk, d + 3), 64);
-    tile_multiply<2, 4, 5>();
-    tile_multiply<3, 4, 6>();
   }
 
   int64_t dim_tiles_, value_tiles_;  // of 32 dims
+  int64_t configured_rows_ = 0, columns_ = 0, turns_ = 0;
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace flashmoe::cpu {
 namespace {
 
-// Palette 1: 8 tiles of 16 rows x 64 bytes, which is what every product here uses.
+// Palette 1: 8 tiles of at most 16 rows x 64 bytes, and whole ones unless somebody says otherwise.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -17,13 +17,14 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
+inline void load_tile_config(const TileConfig& config) {
+  asm volatile("ldtilecfg %0" ::"m"(config));
+}
+
 // Tiles are configured while an object of this type lives. The state is the thread's own.
 class TileScope {
  public:
-  TileScope() {
-    const TileConfig config;
-    asm volatile("ldtilecfg %0" ::"m"(config));
-  }
+  TileScope() { load_tile_config(TileConfig{}); }
   ~TileScope() { asm volatile("tilerelease" ::); }
   TileScope(const TileScope&) = delete;
   TileScope& operator=(const TileScope&) = delete;

@@ -90,16 +90,26 @@ class GemvKernel {
     std::memset(output(r), 0, static_cast<std::size_t>(value_pairs_ * pair) * sizeof(float));
   }
 
-  // Before the first block, and for each: where its rows of K and V are, and those of the keys after it.
+  // Where the rows of a block are.
+  struct BlockRows {
+    const T* keys[block_keys];
+    const T* values[block_keys];
+    int64_t count;
+  };
+  void find_rows(const Head& h, KeyRange block, BlockRows& rows) const {
+    rows.count = block.hi - block.lo;
+    k_rows<T>(h).find(block, rows.keys);
+    v_rows<T>(h).find(block, rows.values);
+  }
+  // Before the first block, and for each: its rows, and those of the keys after it.
   void first_block(const Head& h, KeyRange keys) {
-    k_rows<T>(h).find({keys.lo, smaller<int64_t>(keys.lo + block_keys, keys.hi)}, next_keys_);
+    find_rows(h, {keys.lo, smaller<int64_t>(keys.lo + block_keys, keys.hi)}, *next_);
   }
   void find_block(const Head& h, KeyRange block, int64_t last_key) {
-    std::memcpy(keys_, next_keys_, sizeof keys_);
-    v_rows<T>(h).find(block, values_);
-    const KeyRange next{block.hi, smaller<int64_t>(block.hi + block_keys, last_key)};
-    next_count_ = next.hi - next.lo;
-    k_rows<T>(h).find(next, next_keys_);
+    BlockRows* const done = now_;
+    now_ = next_;
+    next_ = done;
+    find_rows(h, {block.hi, smaller<int64_t>(block.hi + block_keys, last_key)}, *next_);
   }
 
   void score_block(KeyRange block) const {
@@ -120,8 +130,8 @@ class GemvKernel {
       for (int i = 0; i < group; ++i) {
         for (int k = 0; k < Rows; ++k) sum[i * Rows + k] = V::zero();
         if (i >= n) continue;
-        if (r == 0) prefetch_row(values_[j + i], value_dim_);
-        const T* row = padded(keys_[j + i], key_dim_);
+        if (r == 0) prefetch_row(now_->values[j + i], value_dim_);
+        const T* row = padded(now_->keys[j + i], key_dim_);
         for (int64_t c = 0; c < key_pairs_; ++c) {
           F a;
           F b;
@@ -224,8 +234,8 @@ class GemvKernel {
     lo = larger(lo, block.lo);
     hi = smaller(hi, block.hi);
     for (int64_t j = lo; j < hi; ++j) {
-      if (r == 0 && c == 0 && j - block.lo < next_count_) prefetch_row(next_keys_[j - block.lo], key_dim_);
-      const T* row = padded(values_[j - block.lo], value_dim_) + c * pair;
+      if (r == 0 && c == 0 && j - block.lo < next_->count) prefetch_row(next_->keys[j - block.lo], key_dim_);
+      const T* row = padded(now_->values[j - block.lo], value_dim_) + c * pair;
       F a[Pairs];
       F b[Pairs];
       for (int64_t i = 0; i < Pairs; ++i) V::load_pair(row + i * pair, a[i], b[i]);
@@ -291,11 +301,9 @@ class GemvKernel {
   int64_t key_dim_, value_dim_;
   int64_t key_pairs_, value_pairs_;
   int64_t rows_ = 0;
-  // Of the block at hand, and of the keys after it.
-  const T* keys_[block_keys];
-  const T* values_[block_keys];
-  const T* next_keys_[block_keys];
-  int64_t next_count_ = 0;
+  BlockRows blocks_[2];
+  BlockRows* now_ = &blocks_[0];
+  BlockRows* next_ = &blocks_[1];
 };
 
 }  // namespace

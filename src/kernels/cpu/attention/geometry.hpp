@@ -121,14 +121,12 @@ struct KvRows {
   }
   // Where the keys of a range are: one look at the block table a page, not one a key.
   void find(KeyRange range, const T** rows) const {
-    const T* row = nullptr;
-    int64_t left = 0;  // in the page
-    for (int64_t key = range.lo; key < range.hi; ++key, row += row_stride) {
-      if (left-- == 0) {
-        row = (*this)[key];
-        left = (pages == nullptr ? range.hi - key : page_size - key % page_size) - 1;
-      }
-      *rows++ = row;
+    for (int64_t key = range.lo; key < range.hi;) {
+      const T* const first = (*this)[key];
+      const int64_t left = pages == nullptr ? range.hi : key - key % page_size + page_size;
+      for (int64_t i = 0, n = smaller(left, range.hi) - key; i < n; ++i) rows[i] = first + i * row_stride;
+      rows += smaller(left, range.hi) - key;
+      key = smaller(left, range.hi);
     }
   }
 };
