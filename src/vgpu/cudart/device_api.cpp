@@ -123,6 +123,8 @@ VGPU_FORWARD(cudaDeviceSetCacheConfig, (int preference), cuCtxSetCacheConfig(pre
 VGPU_FORWARD(cudaDeviceGetStreamPriorityRange, (int* least, int* greatest),
              cuCtxGetStreamPriorityRange(least, greatest))
 VGPU_FORWARD(cudaDeviceCanAccessPeer, (int* can, int device, int peer), cuDeviceCanAccessPeer(can, device, peer))
+// Documented for devices that cannot reach each other, which is all there are.
+VGPU_FORWARD(cudaDeviceEnablePeerAccess, (int /*peer*/, unsigned /*flags*/), CUDA_ERROR_INVALID_DEVICE)
 VGPU_FORWARD(cudaDeviceGetP2PAttribute, (int* value, int attribute, int from, int to),
              cuDeviceGetP2PAttribute(value, attribute, from, to))
 VGPU_FORWARD(cudaDeviceGetPCIBusId, (char* id, int length, int device), cuDeviceGetPCIBusId(id, length, device))

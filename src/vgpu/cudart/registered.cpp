@@ -42,6 +42,18 @@ Registry& registry() {
   return all;
 }
 
+// An image is loaded when it is first used. That may be while a stream is captured, and must not spoil the capture.
+class DespiteCapture {
+ public:
+  DespiteCapture() { static_cast<void>(cuThreadExchangeStreamCaptureMode(&mode_)); }
+  DespiteCapture(const DespiteCapture&) = delete;
+  DespiteCapture& operator=(const DespiteCapture&) = delete;
+  ~DespiteCapture() { static_cast<void>(cuThreadExchangeStreamCaptureMode(&mode_)); }
+
+ private:
+  int mode_ = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED; then the thread's own
+};
+
 CUresult load_whole(const void* data, CUlibrary* library) {
   return cuLibraryLoadData(library, data, nullptr, nullptr, 0, nullptr, nullptr, 0);
 }
@@ -69,6 +81,7 @@ CUresult load_parts(const void* const* parts, CUlibrary* library) {
 cudaError_t load(Image& image) {
   if (image.library != nullptr) return cudaSuccess;
   if (const cudaError_t error = make_ready(); error != cudaSuccess) return error;
+  const DespiteCapture relaxed;
   const CUresult result =
       image.parts != nullptr ? load_parts(image.parts, &image.library) : load_whole(image.data, &image.library);
   if (result != CUDA_SUCCESS) return result;

@@ -66,7 +66,7 @@ constexpr OpRow rows[] = {
     {"createpolicy", ".cvt.L2.b64", "d:b64 a:b64", uniform, none, "9.7.9.18"},
 
     {"cp", ".async{.ca,.cg}{.shared,.shared::cta}.global" HINTS,
-     "a:addr b:addr size:immediate e:pred? c:u32? policy:b64?", copies, copy, "9.7.9.25.3"},
+     "a:addr b:addr size:immediate c:u32? e:pred? policy:b64?", copies, copy, "9.7.9.25.3"},
     {"cp", ".async.commit_group", "", copies, none, "9.7.9.25.3"},
     {"cp", ".async.wait_group", "imm:immediate", copies, none, "9.7.9.25.3"},
     {"cp", ".async.wait_all", "", copies, none, "9.7.9.25.3"},

@@ -209,7 +209,7 @@ void copy_async(Writer& w, const FormText& form) {
   const bool any_size = form.has("ca") || !is_copy;
   w.line(fmt::format("{} [{}], [%in+{}], 16;", copy, address, from));
   if (any_size) {
-    w.line(fmt::format("{} [{}+16], [%in+{}], 8;", copy, address, from + 16));
+    w.line(fmt::format("{} [{}+16], [%in+{}], 8, 3;", copy, address, from + 16));
     w.line(fmt::format("{} [{}+24], [%in+{}], 4;", copy, address, from + 24));
   }
   w.line("cp.async.commit_group;");

@@ -32,6 +32,10 @@ bool is_packed_pair(ir::Type type) {
   return type == ir::Type::f16x2 || type == ir::Type::bf16x2 || type == ir::Type::u16x2 || type == ir::Type::s16x2;
 }
 
+bool is_pair(ir::Type type) {
+  return is_packed_pair(type) || type == ir::Type::e4m3x2 || type == ir::Type::e5m2x2;
+}
+
 // Arithmetic on pairs of halves: the halves do not mix.
 void packed_pair(const PoisonStep& step) {
   for_each_lane(step.lanes, [&](int lane) {
@@ -39,6 +43,19 @@ void packed_pair(const PoisonStep& step) {
     for (const std::uint32_t slot : step.info.reads) any |= step.poison.bits(slot, lane);
     const std::uint32_t result = ((any & 0xffffu) != 0 ? 0xffffu : 0) | ((any >> 16) != 0 ? 0xffff0000u : 0);
     for (const std::uint32_t slot : step.info.writes) step.poison.set(slot, lane, result, step.origin);
+  });
+}
+
+// cvt to a pair: of two numbers, the first of which becomes the upper half, or of another pair, half by half.
+void converted_pair(const PoisonStep& step) {
+  const ir::Form& form = step.info.form;
+  const int bits = ir::bits_of(form.type(0)) / 2, from_bits = ir::bits_of(form.type(1)) / 2;
+  const bool from_pair = is_pair(form.type(1));
+  for_each_lane(step.lanes, [&](int lane) {
+    const std::uint32_t a = step.poison.bits(step.inst.a, lane);
+    const std::uint64_t lower = from_pair ? a & low_ones(from_bits) : step.poison.bits(step.inst.b, lane);
+    const std::uint64_t upper = from_pair ? a >> from_bits & low_ones(from_bits) : a;
+    step.poison.set(step.inst.d, lane, poison_pair(lower, upper, bits), step.origin);
   });
 }
 
@@ -154,7 +171,16 @@ std::uint32_t poison_permuted(std::uint32_t pa, std::uint32_t pb, std::uint32_t 
   return result;
 }
 
+std::uint32_t poison_pair(std::uint64_t lower, std::uint64_t upper, int bits) {
+  const std::uint64_t half = low_ones(bits);
+  return static_cast<std::uint32_t>((lower != 0 ? half : 0) | (upper != 0 ? half << bits : 0));
+}
+
 void poison_any_to_all(const PoisonStep& step) {
+  if (step.info.form.opcode == "cvt" && is_pair(step.info.form.type(0))) {
+    converted_pair(step);
+    return;
+  }
   if (is_packed_pair(step.info.form.last_type()) && step.info.written_predicates.empty() &&
       step.info.read_predicates.empty()) {
     packed_pair(step);

@@ -38,5 +38,7 @@ void poison_matrix_multiply(const PoisonStep& step);
 [[nodiscard]] std::uint64_t poison_extended(std::uint64_t poison, int from, bool sign);
 // Bytes picked by prmt's default mode (PTX ISA 9.7.9.7).
 [[nodiscard]] std::uint32_t poison_permuted(std::uint32_t pa, std::uint32_t pb, std::uint32_t selector);
+// Of a pair of that many bits each, converted from numbers of which so much is undefined.
+[[nodiscard]] std::uint32_t poison_pair(std::uint64_t lower, std::uint64_t upper, int bits);
 
 }  // namespace flashmoe::vgpu::observe

@@ -36,6 +36,13 @@ TEST(PoisonRules, PermutedBytesTakeTheirBits) {
   EXPECT_EQ(poison_permuted(0x7f, 0, 0x8888), 0u);
 }
 
+TEST(PoisonRules, HalvesOfAConvertedPairDoNotMix) {
+  EXPECT_EQ(poison_pair(0, 0, 16), 0u);
+  EXPECT_EQ(poison_pair(1, 0, 16), 0x0000ffffu);
+  EXPECT_EQ(poison_pair(0, 1, 16), 0xffff0000u);
+  EXPECT_EQ(poison_pair(0, all, 8), 0xff00u);
+}
+
 TEST(RegisterPoison, BitsOfALane) {
   ir::Function function;
   function.slots = 4;
