@@ -4,6 +4,7 @@
 
 #include "vgpu/driver/allocate.hpp"
 #include "vgpu/driver/graph.hpp"
+#include "vgpu/driver/launch_time.hpp"
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/watch.hpp"
 
@@ -35,13 +36,38 @@ CUresult copy(State& all, Side to_side, std::uint64_t to, Side from_side, std::u
   return CUDA_SUCCESS;
 }
 
+bool is_host_side(const State& all, Side side, std::uint64_t address) {
+  if (side != Side::either) return side == Side::host;
+  if (!all.machine->memory->is_mapped(address, 1)) return true;
+  const auto after = all.allocations.upper_bound(address);
+  return after != all.allocations.begin() && std::prev(after)->second.kind == Owned::Kind::host;
+}
+
+Moved moved_by_copy(const State& all, Side to_side, std::uint64_t to, Side from_side, std::uint64_t from,
+                    std::size_t bytes) {
+  const bool to_host = is_host_side(all, to_side, to), from_host = is_host_side(all, from_side, from);
+  if (to_host && from_host) return {};
+  if (to_host || from_host) return {.pcie_bytes = static_cast<double>(bytes)};
+  return {.dram_bytes = 2 * static_cast<double>(bytes)};
+}
+
+// Puts what was done into the stream's time.
+CUresult take_time(State& all, Context& context, CUstream handle, CUresult result, const Moved& moved) {
+  Stream* const stream = all.stream(handle, context);
+  if (result == CUDA_SUCCESS && stream != nullptr)
+    stream->ready_ns = all.start_ns(*stream) + copy_time_ns(*all.machine, moved);
+  return result;
+}
+
 CUresult copy_1d(const char* function, Side to_side, std::uint64_t to, Side from_side, std::uint64_t from,
                  std::size_t bytes, CUstream stream = nullptr) {
   return with_context(function, [&](State& all, Context& context) {
     Stream* const there = all.stream(stream, context);
     if (there == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    return perform(all, context, *there, stream,
-                   [=](State& later, Context&, CUstream) { return copy(later, to_side, to, from_side, from, bytes); });
+    return perform(all, context, *there, stream, [=](State& later, Context& now, CUstream replay) {
+      return take_time(later, now, replay, copy(later, to_side, to, from_side, from, bytes),
+                       moved_by_copy(later, to_side, to, from_side, from, bytes));
+    });
   });
 }
 
@@ -66,8 +92,8 @@ bool plane(int type, const void* host, CUdeviceptr device, std::size_t x, std::s
   return true;
 }
 
-CUresult copy_planes(State& all, const Plane& to, const Plane& from, std::size_t width, std::size_t height,
-                     std::size_t depth) {
+CUresult copy_planes(State& all, Context& context, CUstream stream, const Plane& to, const Plane& from,
+                     std::size_t width, std::size_t height, std::size_t depth) {
   if (width > to.pitch || width > from.pitch) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t z = 0; z < depth; ++z)
     for (std::size_t y = 0; y < height; ++y) {
@@ -75,7 +101,8 @@ CUresult copy_planes(State& all, const Plane& to, const Plane& from, std::size_t
                                    from.address + z * from.slice + y * from.pitch, width);
       if (result != CUDA_SUCCESS) return result;
     }
-  return CUDA_SUCCESS;
+  return take_time(all, context, stream, CUDA_SUCCESS,
+                   moved_by_copy(all, to.side, to.address, from.side, from.address, width * height * depth));
 }
 
 CUresult copy_2d(const char* function, const CUDA_MEMCPY2D* what, CUstream stream = nullptr) {
@@ -91,10 +118,11 @@ CUresult copy_2d(const char* function, const CUDA_MEMCPY2D* what, CUstream strea
       log_once("copies from and to arrays: CUDA_ERROR_NOT_SUPPORTED");
       return CUDA_ERROR_NOT_SUPPORTED;
     }
-    return perform(all, context, *there, stream,
-                   [to, from, width = what->WidthInBytes, rows = what->Height](State& later, Context&, CUstream) {
-                     return copy_planes(later, to, from, width, rows, 1);
-                   });
+    return perform(
+        all, context, *there, stream,
+        [to, from, width = what->WidthInBytes, rows = what->Height](State& later, Context& now, CUstream replay) {
+          return copy_planes(later, now, replay, to, from, width, rows, 1);
+        });
   });
 }
 
@@ -114,7 +142,9 @@ CUresult copy_3d(const char* function, const CUDA_MEMCPY3D* what, CUstream strea
     }
     return perform(all, context, *there, stream,
                    [to, from, width = what->WidthInBytes, rows = what->Height, depth = what->Depth](
-                       State& later, Context&, CUstream) { return copy_planes(later, to, from, width, rows, depth); });
+                       State& later, Context& now, CUstream replay) {
+                     return copy_planes(later, now, replay, to, from, width, rows, depth);
+                   });
   });
 }
 
@@ -137,8 +167,10 @@ CUresult fill(const char* function, CUdeviceptr to, std::size_t pitch, T value, 
     Stream* const there = all.stream(stream, context);
     if (there == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (to % sizeof(T) != 0 || (height > 1 && pitch < width * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
-    return perform(all, context, *there, stream,
-                   [=](State& later, Context&, CUstream) { return fill_now(later, to, pitch, value, width, height); });
+    return perform(all, context, *there, stream, [=](State& later, Context& now, CUstream replay) {
+      return take_time(later, now, replay, fill_now(later, to, pitch, value, width, height),
+                       {.dram_bytes = static_cast<double>(width * height * sizeof(T))});
+    });
   });
 }
 

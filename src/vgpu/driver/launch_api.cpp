@@ -10,9 +10,16 @@
 #include "vgpu/driver/launch_time.hpp"
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/watch.hpp"
+#include "vgpu/exec/touched.hpp"
 
 namespace flashmoe::vgpu::driver {
 namespace {
+
+// Of the one memory that all devices share; lives as long as that.
+memory::Footprint* footprint(const memory::DeviceMemory& memory) {
+  static memory::Footprint* const one = memory::Footprint::create(memory).release();
+  return one;
+}
 
 CUresult refuse(const Function& function, CUresult result, const std::string& why) {
   log_line(fmt::format("launch of {} refused: {}", function.name, why));
@@ -216,6 +223,7 @@ CUresult launch(State& all, Context& current, Function& function, const LaunchRe
     if (one.builtin == "vprintf") context.limits_in_use.insert(CU_LIMIT_PRINTF_FIFO_SIZE);
   }
 
+  const exec::CountTouched touched(footprint(*machine.memory));
   WatchedRun done;
   if (machine.watching.observed())
     done = run_watched(run, function);
@@ -227,7 +235,7 @@ CUresult launch(State& all, Context& current, Function& function, const LaunchRe
                           .grid_ctas = request.grid.count(),
                           .block_threads = request.block.count(),
                           .warp_instructions = done.outcome.warp_instructions,
-                          .dram_bytes = done.dram_bytes,
+                          .dram_bytes = done.dram_bytes.value_or(touched.dram_bytes()),
                           .sm_count = run.sm_count,
                           .sm_clock_mhz = run.sm_clock_mhz,
                           .dram_gb_per_s = machine.gpu.dram_gb_per_s.value,

@@ -32,6 +32,12 @@ double lower_bound_ns(const LaunchFacts& facts) {
   return std::max(clocks * 1e3 / facts.sm_clock_mhz, facts.dram_bytes / facts.dram_gb_per_s);
 }
 
+double copy_time_ns(const Machine& machine, const Moved& moved) {
+  // 16 lanes, 128b/130b coded, one way: 16 GT/s a lane in the fourth generation, which the cards before Hopper have.
+  const double pcie_gb_per_s = (machine.sm() < 90 ? 16.0 : 32.0) * 16 * 128 / 130 / 8;
+  return std::max(moved.pcie_bytes / pcie_gb_per_s, moved.dram_bytes / machine.gpu.dram_gb_per_s.value);
+}
+
 double launch_time_ns(const LaunchFacts& facts) {
   Replacement& held = replacement();
   const std::lock_guard lock(held.mutex);

@@ -28,6 +28,13 @@ inline constexpr const char* kernels = R"(
   mov.u32 %r2, %tid.x; mul.wide.u32 %rd2, %r2, 4; add.s64 %rd1, %rd1, %rd2;
   add.u32 %r3, %r1, %r2; st.global.u32 [%rd1], %r3; ret;
 }
+.visible .entry fill_all(.param .u64 out, .param .u32 value) {
+  .reg .u32 %r<5>; .reg .u64 %rd<4>;
+  ld.param.u64 %rd1, [out]; ld.param.u32 %r1, [value];
+  cvta.to.global.u64 %rd1, %rd1;
+  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mad.lo.u32 %r2, %r2, %r3, %r4;
+  mad.wide.u32 %rd1, %r2, 4, %rd1; st.global.u32 [%rd1], %r1; ret;
+}
 .visible .entry doubled(.param .u64 out) .maxntid 64, 1, 1 {
   .reg .u32 %r<4>; .reg .u64 %rd<4>;
   ld.param.u64 %rd1, [out]; cvta.to.global.u64 %rd1, %rd1;

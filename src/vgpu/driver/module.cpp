@@ -35,7 +35,8 @@ ir::Surroundings surroundings(const Module& module) {
             const auto found = module.globals.find(name);
             return found == module.globals.end() ? 0 : found->second.address;
           },
-          .function_address = [&module](std::string_view name) { return function_address(module, name); }};
+          .function_address = [&module](std::string_view name) { return function_address(module, name); },
+          .red_zones = module.machine->watching.memcheck};
 }
 
 Result<Done> check_target(const ptx::Module& module, int device) {

@@ -36,8 +36,10 @@ class Observation {
     WatchedRun result;
     result.outcome = exec::run(launch, *machine_.memory);
     const observe::LaunchCounts& counts = watch_.counts();
-    result.dram_bytes =
-        static_cast<double>(counts.traffic.dram_sectors_read + counts.traffic.dram_sectors_written) * bytes_per_sector;
+    if (machine_.watching.counts()) {
+      const auto sectors = counts.traffic.dram_sectors_read + counts.traffic.dram_sectors_written;
+      result.dram_bytes = static_cast<double>(sectors) * bytes_per_sector;
+    }
     watch_.log().locate(
         [&](std::uint64_t address) { return observe::buffer_place(launch, *machine_.memory, address); });
     for (const observe::Finding* finding : watch_.log().by_cause()) log_line(finding->to_text());

@@ -21,7 +21,7 @@ void report_heap(std::uint64_t bytes);  // that kernels got from malloc and kept
 
 struct WatchedRun {
   exec::Outcome outcome{};
-  double dram_bytes = 0;
+  std::optional<double> dram_bytes{};    // by the model of caches, where counters were asked for
   std::optional<double> predicted_ns{};  // where the clock is to be a prediction, and there is one
   bool has_memory_finding = false;       // the device would have stopped the launch
   bool is_misaligned = false;            // and for that

@@ -43,10 +43,10 @@ void begin_warp(Warp& warp, Cta& cta, std::uint32_t id, std::uint32_t threads) {
   }
   warp.shadow = nullptr;
   warp.shared = cta.shared.data();
-  warp.shared_bytes = kernel.static_shared_bytes;
+  warp.shared_bytes = kernel.static_shared_bytes + kernel.red_zone_bytes;
   if (grid.launch->dynamic_shared_bytes != 0) {
-    warp.shared_bytes =
-        std::max(kernel.dynamic_shared_offset, kernel.static_shared_bytes) + grid.launch->dynamic_shared_bytes;
+    warp.shared_bytes = std::max(kernel.dynamic_shared_offset, kernel.static_shared_bytes) + kernel.red_zone_bytes +
+                        grid.launch->dynamic_shared_bytes;
   }
   warp.global_base = grid.memory->base();
   warp.global_bytes = grid.memory->mapped_bytes();
@@ -94,7 +94,7 @@ std::unique_ptr<Cta> begin_cta(Grid& grid, std::uint64_t linear, std::uint32_t s
   cta->shadow = nullptr;
   const std::size_t shared_bytes =
       std::max<std::size_t>(grid.kernel->dynamic_shared_offset, grid.kernel->static_shared_bytes) +
-      launch.dynamic_shared_bytes;
+      grid.kernel->red_zone_bytes + launch.dynamic_shared_bytes;
   // Zero, so that a kernel that reads shared memory before it wrote it does the same in every run.
   cta->shared.assign(shared_bytes + 16, 0);
   for (Cta::Barrier& barrier : cta->barriers) {

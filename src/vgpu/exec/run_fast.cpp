@@ -11,6 +11,7 @@
 
 #include "vgpu/exec/cta.hpp"
 #include "vgpu/exec/schedule.hpp"
+#include "vgpu/exec/touched.hpp"
 
 namespace flashmoe::vgpu::exec {
 
@@ -136,15 +137,20 @@ std::uint64_t run_fast(Grid& grid, std::uint64_t resident, int host_threads) {
   Crew crew(grid, resident);
   const auto wanted = static_cast<std::uint64_t>(host_threads > 0 ? host_threads : std::thread::hardware_concurrency());
   const std::uint64_t threads = std::clamp<std::uint64_t>(wanted, 1, resident);
-  std::atomic<std::uint64_t> executed{0};
+  std::atomic<std::uint64_t> executed{0}, dram_sectors{0};
   std::vector<std::thread> others;
   for (std::uint64_t i = 1; i < threads; ++i) {
-    others.emplace_back([&] { executed += crew.work(); });
+    others.emplace_back([&, footprint = touched.footprint] {
+      touched = {footprint, 0};
+      executed += crew.work();
+      dram_sectors += touched.dram_sectors;
+    });
   }
   executed += crew.work();
   for (std::thread& other : others) {
     other.join();
   }
+  touched.dram_sectors += dram_sectors;
   return executed;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "vgpu/ir/wmma.hpp"
 #include "vgpu/ptx/parser.hpp"
 
 namespace flashmoe::vgpu::ir {
@@ -115,7 +116,7 @@ Draft Drafter::begin(const ptx::Instruction& instruction, const Known& known) co
   Draft draft;
   draft.info.form = known.form;
   draft.info.at = instruction.at;
-  draft.info.text = ptx::print(instruction);
+  draft.info.text = ptx::print(written_ != nullptr ? *written_ : instruction);
   draft.info.pipe = known.row->pipe;
   draft.info.poison = known.row->poison;
   describe_source(instruction, draft.info);
@@ -152,8 +153,27 @@ bool Drafter::guard(const ptx::Instruction& instruction, Draft& draft) {
   return true;
 }
 
+void Drafter::wmma(const ptx::Instruction& instruction) {
+  int address_bits = 64;
+  for (const ptx::Operand& operand : instruction.operands) {
+    if (operand.kind != ptx::Operand::Kind::address) continue;
+    const Symbol symbol = scopes_.find(operand.name);
+    if (symbol.kind == Symbol::Kind::reg) address_bits = draft_.registers[symbol.number].bits;
+  }
+  auto expanded = expanded_wmma(instruction, address_bits);
+  if (!expanded) {
+    draft_.unsupported.push_back(located(instruction.at, fmt::format("unknown instruction form {}", instruction.form()),
+                                         "wmma runs for f16, bf16, tf32, f64 and 8-bit integers, C and D of one type"));
+    return;
+  }
+  written_ = &instruction;
+  block(expanded_.emplace_back(std::move(*expanded)));
+  written_ = nullptr;
+}
+
 void Drafter::instruction(const ptx::Instruction& instruction) {
   at_ = &instruction;
+  if (instruction.opcode == "wmma") return wmma(instruction);
   const Known* form = known(instruction.opcode, instruction.modifiers);
   if (form == nullptr) return;
   Draft draft = begin(instruction, *form);

@@ -2,6 +2,7 @@
 // of the op table, drafter_operands.cpp resolves them, drafter_call.cpp lays out calls.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -30,6 +31,7 @@ class Drafter {
   // drafter.cpp
   void block(const ptx::Block& block);
   void instruction(const ptx::Instruction& instruction);
+  void wmma(const ptx::Instruction& instruction);
   const Known* known(const std::string& opcode, const std::vector<std::string>& modifiers);
   [[nodiscard]] Draft begin(const ptx::Instruction& instruction, const Known& known) const;
   void describe_source(const ptx::Instruction& instruction, InstInfo& info) const;
@@ -95,6 +97,8 @@ class Drafter {
   enum class Met : std::uint8_t { not_yet, unmasked, full_mask };
   Met met_ = Met::not_yet;  // whether the whole warp met in this basic block already, and with what mask
   const ptx::Instruction* at_ = nullptr;
+  const ptx::Instruction* written_ = nullptr;  // what is being expanded
+  std::deque<ptx::Block> expanded_{};          // names point into them
 };
 
 }  // namespace flashmoe::vgpu::ir

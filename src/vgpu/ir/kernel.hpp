@@ -187,6 +187,11 @@ struct Function {
   std::uint32_t stack_bytes = 0;                 // per thread, of one activation (stack.hpp)
 };
 
+struct SharedArray {  // a .shared variable with a size of its own
+  std::string name{};
+  std::uint32_t offset = 0, bytes = 0;
+};
+
 struct Kernel {
   std::string name{};
   std::vector<Inst> code{};
@@ -197,7 +202,10 @@ struct Kernel {
   std::uint32_t parameter_bytes = 0;
   std::uint32_t stack_bytes = 0;  // per thread, of the deepest calls that can be known: each function once
   std::uint32_t static_shared_bytes = 0;
-  std::uint32_t dynamic_shared_offset = 0;        // where extern __shared__ begins, aligned
+  std::uint32_t dynamic_shared_offset = 0;  // where extern __shared__ begins, aligned
+  // Of checked runs: their arrays stand apart. The two figures above stay a device's.
+  std::vector<SharedArray> shared_arrays{};       // by offset; empty: they stand side by side
+  std::uint32_t red_zone_bytes = 0;               // by which extern __shared__ begins later
   std::uint32_t max_threads = 0;                  // .maxntid product; 0: not given
   std::uint32_t required_threads[3] = {0, 0, 0};  // .reqntid; 0: not given
   int min_ctas_per_sm = 0, max_registers = 0;

@@ -40,7 +40,7 @@ ParameterArea parameter_area(std::span<const ptx::Variable> returns, std::span<c
   return result;
 }
 
-SharedLayout shared_layout(const ptx::Module& module, std::span<const ptx::Function* const> functions) {
+SharedLayout shared_layout(const ptx::Module& module, std::span<const ptx::Function* const> functions, bool red_zones) {
   std::unordered_set<std::string_view> named;
   std::vector<const ptx::Variable*> variables;
   for (const ptx::Function* function : functions) {
@@ -64,17 +64,26 @@ SharedLayout shared_layout(const ptx::Module& module, std::span<const ptx::Funct
   SharedLayout layout;
   Area area;
   std::uint32_t dynamic_align = 16;
+  std::uint32_t moved = 0;  // what comes now, by the red zones before it
+  const auto move_on = [&](std::uint32_t align) {
+    moved = red_zones ? round_up(moved + kRedZoneBytes, std::max(align, kRedZoneBytes)) : 0;
+  };
   for (const ptx::Variable* variable : variables) {
     if (is_dynamic(*variable)) {
       dynamic_align = std::max(dynamic_align, align_of(*variable));
-    } else {
-      layout.offsets[variable] = area.place(*variable);
+      continue;
     }
+    if (!layout.arrays.empty()) move_on(align_of(*variable));
+    const std::uint32_t offset = area.place(*variable) + moved;
+    layout.offsets[variable] = offset;
+    if (red_zones) layout.arrays.push_back({variable->name, offset, bytes_of(*variable)});
   }
   layout.static_bytes = area.bytes;
   layout.dynamic_offset = round_up(area.bytes, dynamic_align);
+  if (!layout.arrays.empty()) move_on(dynamic_align);
+  layout.red_zone_bytes = moved;
   for (const ptx::Variable* variable : variables)
-    if (is_dynamic(*variable)) layout.offsets[variable] = layout.dynamic_offset;
+    if (is_dynamic(*variable)) layout.offsets[variable] = layout.dynamic_offset + moved;
   return layout;
 }
 

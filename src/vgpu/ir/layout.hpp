@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "vgpu/ir/kernel.hpp"
 #include "vgpu/ptx/ast.hpp"
 
 namespace flashmoe::vgpu::ir {
@@ -38,13 +39,19 @@ struct ParameterArea {
 [[nodiscard]] ParameterArea parameter_area(std::span<const ptx::Variable> returns,
                                            std::span<const ptx::Variable> parameters);
 
+// Between two variables of checked runs. Whatever is moved by a multiple of it keeps its banks.
+inline constexpr std::uint32_t kRedZoneBytes = 128;
+
 struct SharedLayout {
   std::unordered_map<const ptx::Variable*, std::uint32_t> offsets{};
-  std::uint32_t static_bytes = 0;
+  std::uint32_t static_bytes = 0;  // these two as on a device, without red zones
   std::uint32_t dynamic_offset = 0;
+  std::uint32_t red_zone_bytes = 0;   // by which the dynamic part is moved
+  std::vector<SharedArray> arrays{};  // by offset; only with red zones
 };
 // `functions`: what the entry reaches. Module-scope variables count when one of them names it.
-[[nodiscard]] SharedLayout shared_layout(const ptx::Module& module, std::span<const ptx::Function* const> functions);
+[[nodiscard]] SharedLayout shared_layout(const ptx::Module& module, std::span<const ptx::Function* const> functions,
+                                         bool red_zones = false);
 
 // Every instruction and variable of a body, blocks within blocks included.
 template <class OnInstruction, class OnVariable>

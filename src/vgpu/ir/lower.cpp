@@ -196,13 +196,15 @@ Result<Kernel> lower(const ptx::Module& module, std::string_view entry, const Su
   if (function == nullptr || !function->is_entry || function->is_declaration)
     return Diagnostic{fmt::format("the module has no entry {}", entry), "", module.name};
   const Reach reached = reach(index, *function);
-  const SharedLayout shared = shared_layout(module, reached.functions);
+  const SharedLayout shared = shared_layout(module, reached.functions, surroundings.red_zones);
 
   Kernel kernel;
   kernel.name = function->name;
   kernel.module_name = module.name;
   kernel.static_shared_bytes = shared.static_bytes;
   kernel.dynamic_shared_offset = shared.dynamic_offset;
+  kernel.shared_arrays = shared.arrays;
+  kernel.red_zone_bytes = shared.red_zone_bytes;
   kernel.files.emplace_back();
   for (const ptx::File& file : module.files) {
     if (file.index < 0) continue;

@@ -22,6 +22,7 @@ struct Surroundings {
   std::function<std::uint64_t(std::string_view)> address_of{};
   // A number for a function whose address is taken; called through, it finds the same function.
   std::function<std::uint64_t(std::string_view)> function_address{};
+  bool red_zones = false;  // between arrays in shared memory, for runs that memcheck watches
 };
 
 [[nodiscard]] Result<Kernel> lower(const ptx::Module& module, std::string_view entry, const Surroundings& surroundings);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "vgpu/ir/layout.hpp"
 #include "vgpu/ir/test_kernel.hpp"
 
 namespace flashmoe::vgpu::ir {
@@ -255,6 +256,39 @@ TEST(Lower, SymbolsAreAddresses) {
   EXPECT_EQ(kernel.code[5].imm, 8);
   EXPECT_EQ(kernel.code[6].imm, 0x10000);
   EXPECT_EQ(kernel.functions[0].local_bytes, 48u);
+}
+
+// Arrays stand apart, each as far from a multiple of 128 bytes as without; what a device would say of them stays.
+TEST(Lower, RedZonesKeepBanksAndSizes) {
+  const std::string text = in_kernel(R"(
+    .reg .b32 %r<4>;
+    .shared .align 4 .b8 first[24];
+    .shared .align 4 .b8 second[8];
+    .shared .align 256 .b8 third[16];
+    mov.u32 %r1, first;
+    mov.u32 %r2, second;
+    mov.u32 %r3, third;
+    mov.u32 %r1, dynamic;
+    ret;)",
+                                     ".extern .shared .align 16 .b8 dynamic[];\n");
+  const Kernel plain = lowered(text), apart = lowered(text, true);
+  EXPECT_TRUE(plain.shared_arrays.empty());
+  EXPECT_EQ(plain.red_zone_bytes, 0u);
+  EXPECT_EQ(apart.static_shared_bytes, plain.static_shared_bytes);
+  EXPECT_EQ(apart.dynamic_shared_offset, plain.dynamic_shared_offset);
+  const auto place = [](const Kernel& kernel, std::size_t at) {
+    return constant_in(kernel.functions[0], kernel.code[at].a)->bits;
+  };
+  for (std::size_t at = 0; at < 4; ++at) EXPECT_EQ(place(apart, at) % 128, place(plain, at) % 128) << at;
+  EXPECT_EQ(place(apart, 2) % 256, 0u);
+  ASSERT_EQ(apart.shared_arrays.size(), 3u);
+  std::uint64_t end = 0;
+  for (const SharedArray& array : apart.shared_arrays) {
+    EXPECT_TRUE(end == 0 || array.offset >= end + kRedZoneBytes) << array.name;
+    end = std::uint64_t{array.offset} + array.bytes;
+  }
+  EXPECT_GE(place(apart, 3), end + kRedZoneBytes);
+  EXPECT_EQ(place(apart, 3), apart.dynamic_shared_offset + apart.red_zone_bytes);
 }
 
 constexpr const char* kFunctions = R"(

@@ -26,11 +26,13 @@ inline std::string in_kernel(const std::string& body, const std::string& before 
          ".visible .entry k(.param .u64 p0, .param .u32 p1)\n{\n" + body + "\n}\n";
 }
 
-inline Kernel lowered(const std::string& text) {
+inline Kernel lowered(const std::string& text, bool red_zones = false) {
   const auto module = ptx::parse(text, "test.ptx");
   EXPECT_TRUE(module) << (module ? "" : module.error().to_string());
   if (!module) return {};
-  auto kernel = lower(*module, "k", test_surroundings());
+  Surroundings surroundings = test_surroundings();
+  surroundings.red_zones = red_zones;
+  auto kernel = lower(*module, "k", surroundings);
   EXPECT_TRUE(kernel) << (kernel ? "" : kernel.error().to_string());
   return kernel ? *kernel : Kernel{};
 }

@@ -95,6 +95,7 @@ Result<std::unique_ptr<Program>> Program::load(const ptx::Module& module, const 
   surroundings.function_address = [&](std::string_view name) {
     return functions.try_emplace(std::string(name), 0x1000 + 16 * functions.size()).first->second;
   };
+  surroundings.red_zones = true;
   auto kernel = ir::lower(module, entry, surroundings);
   if (!kernel) return kernel.error();
   std::unique_ptr<Program> program(new Program());

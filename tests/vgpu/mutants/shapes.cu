@@ -349,18 +349,40 @@ SHAPE(shared_early_out) {  // and so for a hint, whoever sees it when
 }
 
 // ---- the end of one array in shared memory and the beginning of the next
-#define NEIGHBOURS(name, index)                        \
+#define NEIGHBOURS(name, value)                        \
   SHAPE(name) {                                        \
     __shared__ float first[64], second[64], third[64]; \
-    const int t = threadIdx.x;                         \
+    const int t = threadIdx.x, zero = (int)work[0];    \
     first[t] = in[t];                                  \
     second[t] = in[t] + 1;                             \
     third[t] = in[t] + 2;                              \
     __syncthreads();                                   \
-    const int at = (index) + (int)work[0];             \
-    out[t] = first[at] + second[at] + third[at];       \
+    out[t] = first[t] + third[t] + (value);            \
   }
-NEIGHBOURS(last_of_an_array, 63)
+NEIGHBOURS(one_past_an_array, second[64 - (t != 0) + zero])
+NEIGHBOURS(before_an_array, second[(t != 0) - 1 + zero])
+NEIGHBOURS(last_of_an_array, second[63 + zero])
+NEIGHBOURS(generic_past_an_array, *(volatile float*)(t == 0 ? second + 64 + zero : in + t))
+NEIGHBOURS(generic_last_of_an_array, *(volatile float*)(t == 0 ? second + 63 + zero : in + t))
+SHAPE(members_of_one_struct) {  // one variable: a walk over its bytes crosses its members
+  struct Both {
+    float low[32], high[32];
+  };
+  __shared__ Both both, other;
+  const int t = threadIdx.x;
+  float* const all = reinterpret_cast<float*>(&both);
+  all[t] = in[t];
+  other.low[t & 31] = other.high[t & 31] = 0;
+  __syncthreads();
+  out[t] = all[63 - t + (int)work[0]] + other.low[t & 31];
+}
+SHAPE(arrays_that_fill_shared_memory) {  // the red zones are beyond what a device counts
+  __shared__ float first[6 * 1024], second[6 * 1024];
+  const int t = threadIdx.x;
+  first[6 * 1024 - 1 - t] = second[6 * 1024 - 1 - t] = in[t];
+  __syncthreads();
+  out[t] = first[6 * 1024 - 64 + t] + second[6 * 1024 - 64 + t];
+}
 SHAPE(rows_of_one_array) {  // a row's end is the next row's beginning, and may be said so
   __shared__ float rows[4][16];
   __shared__ float other[64];
@@ -383,6 +405,7 @@ extern __shared__ float extent[];
     out[t] = extent[63 - t] + fixed[(index) + (int)work[0]] + aligned[t & 15] + (float)(place(aligned) & 63); \
   }
 EXTENT(extern_behind_arrays, t % 24)
+EXTENT(array_runs_into_extern, t)
 
 // ---- threads that leave without having come to the barrier
 SHAPE(barrier_for_half_a_warp) {

@@ -13,7 +13,7 @@ namespace flashmoe::vgpu::corpus {
 namespace {
 
 using observe::Check;
-constexpr auto init = Check::initcheck, race = Check::racecheck, sync = Check::synccheck;
+constexpr auto mem = Check::memcheck, init = Check::initcheck, race = Check::racecheck, sync = Check::synccheck;
 
 struct Shape {
   const char* name;
@@ -79,8 +79,15 @@ std::vector<Shape> shapes() {
       {"halves_in_step", 1, 32, race, in_warp},
 
       {"last_of_an_array", 1, 64},
+      {"generic_last_of_an_array", 1, 64},
       {"rows_of_one_array", 1, 64},
+      {"members_of_one_struct", 1, 64},
+      {"arrays_that_fill_shared_memory", 1, 64},
       {"extern_behind_arrays", 1, 64},
+      {"one_past_an_array", 1, 64, mem, "past the end of"},
+      {"generic_past_an_array", 1, 64, mem, "past the end of"},
+      {"before_an_array", 1, 64, mem, "past the end of"},
+      {"array_runs_into_extern", 1, 64, mem, "past the end of"},
 
       {"barrier_after_exit", 1, 64},
       {"barrier_after_exit_with_result", 1, 64},

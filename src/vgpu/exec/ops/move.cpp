@@ -131,7 +131,7 @@ std::uint64_t special_value(const Warp& warp, int lane, Special which) {
     case Special::dynamic_smem_size:
       return launch.dynamic_shared_bytes;
     case Special::total_smem_size:
-      return cta.shared.size();
+      return cta.shared.size() - warp.kernel->red_zone_bytes;
     case Special::cluster_nctaid_x:
     case Special::cluster_nctaid_y:
     case Special::cluster_nctaid_z:

@@ -36,6 +36,12 @@ void Memcheck::grid_begins(const exec::Grid& grid) {
   const std::uint32_t dynamic = grid.launch->dynamic_shared_bytes;
   shared_bytes_ = dynamic > 0 ? std::uint64_t{kernel.dynamic_shared_offset} + dynamic : kernel.static_shared_bytes;
   last_.assign(kernel.code.size(), Range{});
+  last_array_.assign(kernel.code.size(), Range{});
+  arrays_ = kernel.shared_arrays;
+  if (!arrays_.empty()) {
+    if (dynamic > 0) arrays_.push_back({"extern", kernel.dynamic_shared_offset + kernel.red_zone_bytes, dynamic});
+    shared_bytes_ = arrays_.back().offset + arrays_.back().bytes;
+  }
 }
 
 std::uint32_t Memcheck::allowed(const exec::Warp& warp, const exec::Access& access) {
@@ -45,7 +51,7 @@ std::uint32_t Memcheck::allowed(const exec::Warp& warp, const exec::Access& acce
     case ir::Space::generic:
       return allowed_global(warp, access);
     case ir::Space::shared:
-      return allowed_window(warp, access, shared_bytes_);
+      return arrays_.size() > 1 ? allowed_arrays(warp, access) : allowed_window(warp, access, shared_bytes_);
     case ir::Space::local: {
       // A callee may follow a pointer into its callers' frames, never behind its own.
       const exec::Frame* frame = warp.frame;
@@ -113,6 +119,33 @@ std::uint32_t Memcheck::allowed_global(const exec::Warp& warp, const exec::Acces
       report(warp, access, lane, constant_write, fmt::format("{} to constant memory", verb(access)),
              "Kernels may only read __constant__ variables; use a __device__ variable or a buffer.");
     }
+  });
+  return good;
+}
+
+std::uint32_t Memcheck::allowed_arrays(const exec::Warp& warp, const exec::Access& access) {
+  std::uint32_t good = allowed_window(warp, access, shared_bytes_);
+  const std::uint64_t bytes = access.is_matrix ? 16 : access.bytes;
+  Range& last = last_array_[access.pc];
+  for_each_lane(good, [&](int lane) {
+    const std::uint64_t address = access.address[lane];
+    if (address >= last.begin && address + bytes <= last.end) return;
+    auto array = std::upper_bound(arrays_.begin(), arrays_.end(), address,
+                                  [](std::uint64_t at, const ir::SharedArray& one) { return at < one.offset; });
+    if (array == arrays_.begin()) return;
+    --array;
+    const std::uint64_t end = std::uint64_t{array->offset} + array->bytes;
+    if (address + bytes <= end) {
+      last = {array->offset, end, false};
+      return;
+    }
+    good &= ~(1u << lane);
+    report(warp, access, lane, out_of_bounds,
+           address >= end ? fmt::format("{} {} bytes past the end of {} ({} bytes of shared memory)", verb(access),
+                                        address - end, array->name, array->bytes)
+                          : fmt::format("{} across the end of {} ({} bytes of shared memory)", verb(access),
+                                        array->name, array->bytes),
+           "Check the index against the array's extent: what stands behind it is another variable's.");
   });
   return good;
 }

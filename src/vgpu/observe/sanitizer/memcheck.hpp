@@ -1,5 +1,7 @@
 // Every access lies inside one live allocation, is aligned to its own size, and does not write constants. A lane that
 // fails is reported and left out: it reads zero and writes nothing, so that one bad index does not hide the next.
+// Arrays in shared memory stand apart in a watched run, so that an access behind the end of one is no access to the
+// next.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +27,7 @@ class Memcheck {
     bool is_constant = false;
   };
   [[nodiscard]] std::uint32_t allowed_global(const exec::Warp& warp, const exec::Access& access);
+  [[nodiscard]] std::uint32_t allowed_arrays(const exec::Warp& warp, const exec::Access& access);
   [[nodiscard]] std::uint32_t allowed_window(const exec::Warp& warp, const exec::Access& access, std::uint64_t size);
   void report(const exec::Warp& warp, const exec::Access& access, int lane, std::uint32_t reason, std::string message,
               std::string advice);
@@ -32,7 +35,9 @@ class Memcheck {
   FindingLog& log_;
   const exec::Grid* grid_ = nullptr;
   std::uint64_t shared_bytes_ = 0;
-  std::vector<Range> last_{};  // by pc
+  std::vector<ir::SharedArray> arrays_{};  // in shared memory, the dynamic part as the last one; none: no red zones
+  std::vector<Range> last_{};              // by pc, in global memory
+  std::vector<Range> last_array_{};        // by pc, in shared memory: a generic access may go to both
 };
 
 // Allocations that the program never freed, one finding each.
