@@ -139,6 +139,24 @@ TEST(Corpus, LanesOutOfStepGiveWrongResults) {
   EXPECT_GT(wrong_schedules, 0);
 }
 
+// A counter that all lanes read before one writes it: who read it is not who writes it.
+TEST(Corpus, ARaceIsBetweenTwoThreads) {
+  const ptx::Module module = build(R"(
+extern "C" __global__ void counted(const float* in, float* out, unsigned* work, int n) { out[0] += in[threadIdx.x]; }
+)",
+                                   "counted");
+  if (HasFailure()) return;
+  const auto program = Program::load(module, "counted");
+  ASSERT_TRUE(program) << program.error().to_string();
+  const auto seen = (*program)->run({"counted", {1}, {32}, 32, 32, 32}, schedule(0));
+  ASSERT_TRUE(seen) << seen.error().to_string();
+  const auto race = std::find_if(seen->findings.begin(), seen->findings.end(), [](const observe::Finding& one) {
+    return one.check == observe::Check::racecheck && one.other;
+  });
+  ASSERT_NE(race, seen->findings.end()) << all_text(seen->findings);
+  EXPECT_NE(race->at.thread.x, race->other->thread.x) << race->to_text();
+}
+
 // A dispatch table with a stale signature, in plain C++: stopped at the call, with the line.
 TEST(Corpus, AFunctionPointerOfTheWrongTypeIsAFault) {
   const ptx::Module module = build(R"(

@@ -64,16 +64,18 @@ void Racecheck::report(const Suspicion& race) {
   if (!log_.is_new(check, race.mine.pc, before.pc, 0, race.times)) return;
 
   const exec::Launch& launch = *grid_->launch;
-  const auto of = [&](const AccessRecord& record) {
-    const std::uint32_t number = record.actor % warps_per_cta_ * exec::lanes_per_warp + record.lane;
+  const auto of = [&](const AccessRecord& record, std::uint32_t lane) {
+    const std::uint32_t number = record.actor % warps_per_cta_ * exec::lanes_per_warp + lane;
     return party(*grid_->kernel, record.pc, block_of(launch.grid, record.actor / warps_per_cta_),
                  thread_of(launch.block, number));
   };
   Finding finding{.check = check, .kernel = grid_->kernel->name};
   finding.times = race.times;
   finding.cause = race.verdict == Verdict::within_warp ? Cause::lanes : Cause::order;
-  finding.at = of(race.mine);
-  finding.other = of(before);
+  // Of several lanes one that is not this one.
+  const bool is_same = race.verdict == Verdict::within_warp && before.first_lane() == race.mine.lane;
+  finding.at = of(race.mine, race.mine.lane);
+  finding.other = of(before, is_same ? before.last_lane() : before.first_lane());
   finding.other->what = deed(before, race.before_writes);
   finding.address = race.address;
   finding.space = ir::name_of(race.space);
