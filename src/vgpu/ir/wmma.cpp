@@ -119,7 +119,7 @@ class Writer {
     text_ += fmt::format(text, std::forward<Values>(values)...) + ";\n";
   }
   std::string fresh(std::string_view type) {
-    const std::string name = fmt::format("%wmma_{}", next_++);
+    std::string name = fmt::format("%wmma_{}", next_++);
     line(".reg .{} {}", type, name);
     return name;
   }
@@ -160,7 +160,7 @@ class Pointers {
  private:
   std::string pointer() { return out_.fresh(bits_ == 64 ? "b64" : "b32"); }
   std::string moved(const std::string& from, const std::string& by, int bytes) {
-    const std::string to = pointer();
+    std::string to = pointer();
     out_.line("mad.{}.u32 {}, {}, {}, {}", bits_ == 64 ? "wide" : "lo", to, by, bytes, from);
     return to;
   }
