@@ -15,10 +15,12 @@ int64_t divide_up(int64_t a, int64_t b) {
 
 // Rounds of `parts` in which something is done: what is left over after whole rounds takes a round of its own, but its
 // first CTAs find the SMs that ended early, and run faster for having them to themselves.
-double rounds(double parts, double round_share) {
-  if (parts <= 1) return 1;
+double with_rest(double parts, double round_share) {
   const double whole = std::floor(parts);
   return whole + std::min((parts - whole) / round_share, 1.0);
+}
+double rounds(double parts, double round_share) {
+  return parts <= 1 ? 1 : with_rest(parts, round_share);
 }
 
 }  // namespace
@@ -76,9 +78,11 @@ double CudaCost::clocks(int64_t splits) const {
     state_clocks = 2 * static_cast<double>(kernel_.split_bytes) / gpu_.l2_bytes_per_clock;
     merging = policy_.split_clocks + policy_.state_clocks * ways / key_warps_;
   }
-  // Products of keys beyond the end are not computed, but a block is a block for what it waits.
-  const double block = keys / kv_tile, waits = std::max(block, 1.0) * policy_.block_clocks;
-  const double most = most_keys / kv_tile, most_waits = std::max(most, 1.0) * policy_.block_clocks;
+  // A block that ends early is multiplied whole, and is a block for what it waits.
+  const double block = with_rest(keys / kv_tile, policy_.block_share),
+               waits = std::max(block, 1.0) * policy_.block_clocks;
+  const double most = with_rest(most_keys / kv_tile, policy_.block_share),
+               most_waits = std::max(most, 1.0) * policy_.block_clocks;
   const double waves = rounds(ctas / (sms * kernel_.ctas_per_sm), policy_.wave_share);
   // A CTA that has its SM to itself; what an SM has to do in all; what DRAM has to bring.
   const double alone = most * block_alone_ + most_waits + (waves - 1) * (block * block_alone_ + waits);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <deque>
 #include <fstream>
@@ -80,6 +81,8 @@ std::vector<fms_attention_problem> problems() {
         all.push_back(all.back());
         all.back().window_right = 0;
       }
+    for (const auto& [batch, rows, keys] : {std::array<int64_t, 3>{1, 1024, 64}, {4, 512, 77}, {8, 128, 136}})
+      all.push_back(simple_problem(FMS_F16, {batch, 16, 16, rows, keys, head_dim}));
     for (const int64_t keys : {256, 1024, 4096, 32768, 131072})
       for (const auto& [batch, heads] : {std::pair<int64_t, int64_t>{1, 8}, {1, 32}, {16, 32}})
         all.push_back(simple_problem(FMS_F16, {batch, heads, 8, 1, keys, head_dim}));

@@ -63,7 +63,7 @@ FMS_DEVICE const unsigned char* kv_row(const ForwardParams& p, const Sequence& s
 }
 
 // The part of `keys` that one of `splits` takes: parts begin at multiples of the unit. The last
-// ones may be empty.
+// ones may be empty. Nothing seen may be a negative `hi`; without it dividing by the unit is a shift.
 FMS_DEVICE KeyRange share_of(KeyRange keys, const ForwardParams& p, int split, int splits) {
   const int first = keys.lo / split_unit, total = max((max(keys.hi, 0) + split_unit - 1) / split_unit - first, 0);
   const int units = p.splits != 0 ? divide(total + splits - 1, p.by_splits) : (total + splits - 1) / splits;

@@ -59,8 +59,8 @@ class TileCopy {
            places_.values().chunk * 16) {}
 
   // Keys `first` to first + Shape::keys of k to shared_ + to. Keys from `end` on become zeros. Whole: rows can be
-  // copied in chunks, and the problem has as many keys as a block; all values are there, and unless MayEnd all keys. Or
-  // none, unless Shape::copies_in_part.
+  // copied in chunks, and the problem has as many keys as a block. Then all values are there; with MayEnd the block of
+  // keys may be missing, or, where copies_in_part, end early.
   template <bool Whole, bool MayEnd = Shape::copies_ahead>
   FMS_DEVICE void keys(int first, int end, uint32 to) const {
     if constexpr (Whole) {

@@ -149,7 +149,6 @@ class Walk {
 #pragma unroll
     for (int n = 0; n < key_tiles; n += 2) {
       // Wide tiles: or the assembler loads so much of V at once that registers run out.
-      // Wide tiles: or the assembler loads so much of V at once that registers run out.
       if (!Shape::looks_ahead && n == key_tiles / 2) __syncwarp();
       const float(&w)[key_tiles][4] = weights.s;
       const uint32 a[4] = {pack<T>(w[n][0], w[n][1]), pack<T>(w[n][2], w[n][3]), pack<T>(w[n + 1][0], w[n + 1][1]),
@@ -355,8 +354,8 @@ class Walk {
     weigh(state, current, value_stage(stage));
   }
 
-  // Up to which block a step may take its two for whole: rows can be copied in chunks, and of the keys copied meanwhile
-  // none may be missing, or all, or any.
+  // Up to which block a step may take its two for whole. Rows can be copied in chunks; the keys copied meanwhile are of
+  // a block that may be missing where copies_ahead, and may end early where copies_in_part.
   FMS_DEVICE int last_whole_step() const {
     if (!has_whole_rows() || !adds_fours()) return -1;
     const bool may_end = Shape::copies_in_part || (Shape::copies_ahead && (mine_.hi - mine_.lo) % Shape::keys == 0);
