@@ -48,8 +48,8 @@ struct TuningPolicy {
   // Keys are not worth splitting into shares of which two states of each tile would take more than this part: a split
   // that just pays then has a workspace below a quarter of what the problem itself moves.
   double workspace_share = 0.18;
-  // CTAs beyond whole waves take as long as a wave from this share of one on, rows beyond whole tiles as a tile and keys
-  // beyond whole blocks as a block from theirs on: a step would make the plan a matter of one row more or less.
+  // CTAs beyond whole waves take as long as a wave from this share of one on, rows beyond whole tiles as a tile and
+  // keys beyond whole blocks as a block from theirs on: a step would make the plan a matter of one row more or less.
   double wave_share = 0.3, tile_share = 0.5, block_share = 0.65;
   // What a larger tile, or a split, has to gain to be chosen.
   double least_gain = 0.05;
