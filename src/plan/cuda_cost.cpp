@@ -13,12 +13,14 @@ int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Rounds of `parts` in which something is done: what is left over after whole rounds takes a round of its own, but its
-// first CTAs find the SMs that ended early, and run faster for having them to themselves.
-double with_rest(double parts, double round_share) {
+// Whole parts; what is left over counts as one more from this share of a part on, and before it in proportion.
+double with_rest(double parts, double share) {
   const double whole = std::floor(parts);
-  return whole + std::min((parts - whole) / round_share, 1.0);
+  return whole + std::min((parts - whole) / share, 1.0);
 }
+
+// Rounds of `parts` in which something is done, at least one: what is left over after whole rounds takes a round of its
+// own, but its first CTAs find the SMs that ended early, and run faster for having them to themselves.
 double rounds(double parts, double round_share) {
   return parts <= 1 ? 1 : with_rest(parts, round_share);
 }

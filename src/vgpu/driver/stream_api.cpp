@@ -186,8 +186,7 @@ VGPU_EXPORT CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent begin_ha
     if (!all.machine->watching.predicted_clock && !is_replaced())
       log_once(
           "event times are a lower bound, nothing is measured: the time to issue a launch's instructions or to move "
-          "what "
-          "it touches once over DRAM, and the bytes of copies over PCIe or DRAM");
+          "what it touches once over DRAM, and the bytes of copies over PCIe or DRAM");
     *milliseconds = static_cast<float>((end->at_ns - begin->at_ns) * 1e-6);
     return CUDA_SUCCESS;
   });

@@ -41,6 +41,17 @@ ptx::Module build(const std::string& text, const std::string& name) {
   return std::move(*module);
 }
 
+// One warp of a kernel without a case of its own, from its text.
+void run_alone(const std::string& text, const std::string& name, Seen& seen) {
+  const ptx::Module module = build(text, name);
+  if (::testing::Test::HasFailure()) return;
+  const auto program = Program::load(module, name);
+  ASSERT_TRUE(program) << program.error().to_string();
+  auto ran = (*program)->run({name, {1}, {32}, 32, 32, 32}, schedule(0));
+  ASSERT_TRUE(ran) << ran.error().to_string();
+  seen = std::move(*ran);
+}
+
 TEST(Corpus, CorrectKernelsGiveNoFinding) {
   ASSERT_GE(cases().size(), 30u);
   std::string text;
@@ -141,25 +152,23 @@ TEST(Corpus, LanesOutOfStepGiveWrongResults) {
 
 // A counter that all lanes read before one writes it: who read it is not who writes it.
 TEST(Corpus, ARaceIsBetweenTwoThreads) {
-  const ptx::Module module = build(R"(
+  Seen seen;
+  run_alone(R"(
 extern "C" __global__ void counted(const float* in, float* out, unsigned* work, int n) { out[0] += in[threadIdx.x]; }
 )",
-                                   "counted");
+            "counted", seen);
   if (HasFailure()) return;
-  const auto program = Program::load(module, "counted");
-  ASSERT_TRUE(program) << program.error().to_string();
-  const auto seen = (*program)->run({"counted", {1}, {32}, 32, 32, 32}, schedule(0));
-  ASSERT_TRUE(seen) << seen.error().to_string();
-  const auto race = std::find_if(seen->findings.begin(), seen->findings.end(), [](const observe::Finding& one) {
+  const auto race = std::find_if(seen.findings.begin(), seen.findings.end(), [](const observe::Finding& one) {
     return one.check == observe::Check::racecheck && one.other;
   });
-  ASSERT_NE(race, seen->findings.end()) << all_text(seen->findings);
+  ASSERT_NE(race, seen.findings.end()) << all_text(seen.findings);
   EXPECT_NE(race->at.thread.x, race->other->thread.x) << race->to_text();
 }
 
 // A dispatch table with a stale signature, in plain C++: stopped at the call, with the line.
 TEST(Corpus, AFunctionPointerOfTheWrongTypeIsAFault) {
-  const ptx::Module module = build(R"(
+  Seen seen;
+  run_alone(R"(
 struct Words { unsigned long long word[2048]; };
 __device__ __noinline__ void store(int value, unsigned* work) { work[0] = value; }
 extern "C" __global__ void stale(const float* in, float* out, unsigned* work, int n) {
@@ -169,15 +178,11 @@ extern "C" __global__ void stale(const float* in, float* out, unsigned* work, in
   ((void (*)(Words))entry)(words);
 }
 )",
-                                   "stale");
+            "stale", seen);
   if (HasFailure()) return;
-  const auto program = Program::load(module, "stale");
-  ASSERT_TRUE(program) << program.error().to_string();
-  const auto seen = (*program)->run({"stale", {1}, {32}, 32, 32, 32}, schedule(0));
-  ASSERT_TRUE(seen) << seen.error().to_string();
-  EXPECT_EQ(seen->fault.kind, exec::Fault::Kind::illegal_instruction);
-  EXPECT_NE(seen->fault.message.find("function pointer of the wrong type"), std::string::npos) << seen->fault.message;
-  EXPECT_NE(seen->fault.message.find("stale.cu:9"), std::string::npos) << seen->fault.message;
+  EXPECT_EQ(seen.fault.kind, exec::Fault::Kind::illegal_instruction);
+  EXPECT_NE(seen.fault.message.find("function pointer of the wrong type"), std::string::npos) << seen.fault.message;
+  EXPECT_NE(seen.fault.message.find("stale.cu:9"), std::string::npos) << seen.fault.message;
 }
 
 }  // namespace

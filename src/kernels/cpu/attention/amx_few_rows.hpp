@@ -108,9 +108,9 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     return this->layout_.padded_value_dim / 2 * static_cast<int64_t>(sizeof(float));
   }
 
-  // Tiles 0 and 1 sum scores, (16 keys, columns_); 2 is Q. Tiles 3 and 4 sum outputs and 5 is the weights: rows of even
-  // and odd dims together, or, when they are too many, in turns. 6 and 7 are K or V. Products cost less with fewer
-  // rows, and what is stored is only what is there.
+  // Tiles 0 and 1 sum scores, (16 keys, columns_); 2 is Q. Tile 3 sums outputs and 5 is the weights: rows of even and
+  // odd dims together, or, when they are too many, in turns. 6 and 7 are K or V; 4 is free. Products cost less with
+  // fewer rows, and what is stored is only what is there.
   void configure_tiles() {
     if (this->rows_ == configured_rows_) return;
     configured_rows_ = this->rows_;
@@ -119,7 +119,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     turns_ = 2 * this->rows_ <= most_rows ? 1 : 2;
     TileConfig config;
     for (int tile = 0; tile <= 2; ++tile) config.bytes_per_row[tile] = static_cast<uint16_t>(4 * columns_);
-    for (int tile = 3; tile <= 5; ++tile) config.rows[tile] = static_cast<uint8_t>(2 * this->rows_ / turns_);
+    config.rows[3] = config.rows[5] = static_cast<uint8_t>(2 * this->rows_ / turns_);
     load_tile_config(config);
   }
 

@@ -160,16 +160,21 @@ TEST(ForwardParams, WhatWasNotAskedForIsNull) {
   EXPECT_EQ(params.sinks, told.args.sinks);
 }
 
+struct ToldOfBiases : Told {
+  ToldOfBiases(const fms_bias_strides& bias, const fms_bias_strides& bias2) {
+    fms_attention_problem& p = plan.problem;
+    p.features = FMS_BIAS | FMS_BIAS2;
+    p.bias_dtype = FMS_F16;
+    p.bias2_dtype = FMS_F32;
+    p.bias = bias;
+    p.bias2 = bias2;
+    args.bias = reinterpret_cast<const void*>(0x6008);
+    args.bias2 = reinterpret_cast<const void*>(0x7010);
+  }
+};
+
 TEST(ForwardParams, EachBiasHasItsOwnGroupsAndStrides) {
-  Told told;
-  fms_attention_problem& p = told.plan.problem;
-  p.features = FMS_BIAS | FMS_BIAS2;
-  p.bias_dtype = FMS_F16;
-  p.bias2_dtype = FMS_F32;
-  p.bias = {1, 2, 3, 4, 5};
-  p.bias2 = {6, 7, 8, 9, 0};
-  told.args.bias = reinterpret_cast<const void*>(0x6000);
-  told.args.bias2 = reinterpret_cast<const void*>(0x7000);
+  const ToldOfBiases told({1, 2, 3, 4, 5}, {6, 7, 8, 9, 0});
   const ExtendedParams params = told.params();
   EXPECT_EQ(params.bias, told.args.bias);
   EXPECT_EQ(params.bias2.values, told.args.bias2);
@@ -185,19 +190,8 @@ TEST(ForwardParams, EachBiasHasItsOwnGroupsAndStrides) {
 
 TEST(ForwardParams, FoursOfABiasAreReadOnlyWhereEachRowBeginsAtOne) {
   EXPECT_EQ(Told().params().adds_fours, 1) << "nothing is added";
-  const auto with_biases = [] {
-    Told told;
-    fms_attention_problem& p = told.plan.problem;
-    p.features = FMS_BIAS | FMS_BIAS2;
-    p.bias_dtype = FMS_F16;
-    p.bias2_dtype = FMS_F32;
-    p.bias = {240, 120, 12, 1, 1};
-    p.bias2 = {12, 0, 0, 1, 1};
-    told.args.bias = reinterpret_cast<const void*>(0x6008);
-    told.args.bias2 = reinterpret_cast<const void*>(0x7010);
-    return told;
-  };
-  EXPECT_EQ(with_biases().params().adds_fours, 1);
+  const ToldOfBiases of_fours({240, 120, 12, 1, 1}, {12, 0, 0, 1, 1});
+  EXPECT_EQ(of_fours.params().adds_fours, 1);
   const std::function<void(Told&)> spoilers[] = {
       [](Told& t) { t.args.bias = reinterpret_cast<const void*>(0x6004); },
       [](Told& t) { t.args.bias2 = reinterpret_cast<const void*>(0x7008); },
@@ -208,7 +202,7 @@ TEST(ForwardParams, FoursOfABiasAreReadOnlyWhereEachRowBeginsAtOne) {
       [](Told& t) { t.plan.problem.bias2.batch = 10; },
   };
   for (std::size_t i = 0; i < std::size(spoilers); ++i) {
-    Told told = with_biases();
+    Told told = of_fours;
     spoilers[i](told);
     EXPECT_EQ(told.params().adds_fours, 0) << i;
   }
