@@ -14,6 +14,12 @@ LOG2_E = 1.4426950408889634
 
 
 @triton.jit
+def matrix(ptr, at, rows, count):
+    """Zeros in place of rows that are not there."""
+    return tl.load(ptr + at, mask=rows[:, None] < count, other=0.0)
+
+
+@triton.jit
 def forward_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, queries, keys, scale_log2, group,
     D: tl.constexpr, M: tl.constexpr, N: tl.constexpr, CAUSAL: tl.constexpr,
@@ -22,7 +28,7 @@ def forward_kernel(
     rows = tl.program_id(0) * M + tl.arange(0, M)
     columns = tl.arange(0, D)
     q_at = (head * queries + rows)[:, None] * D + columns[None, :]
-    q = tl.load(q_ptr + q_at, mask=rows[:, None] < queries, other=0.0)
+    q = matrix(q_ptr, q_at, rows, queries)
     highest = tl.full((M,), -float("inf"), tl.float32)
     total = tl.zeros((M,), tl.float32)
     out = tl.zeros((M, D), tl.float32)
@@ -31,8 +37,8 @@ def forward_kernel(
     for first in tl.range(0, end, N, num_stages=2):
         places = first + tl.arange(0, N)
         kv_at = (head // group * keys + places)[:, None] * D + columns[None, :]
-        k = tl.load(k_ptr + kv_at, mask=places[:, None] < keys, other=0.0)
-        v = tl.load(v_ptr + kv_at, mask=places[:, None] < keys, other=0.0)
+        k = matrix(k_ptr, kv_at, places, keys)
+        v = matrix(v_ptr, kv_at, places, keys)
         scores = tl.dot(q, tl.trans(k)) * scale_log2
         seen = places[None, :] < keys
         if CAUSAL:
@@ -65,15 +71,15 @@ def keys_backward_kernel(
     places = tl.program_id(0) * N + tl.arange(0, N)
     columns = tl.arange(0, D)
     kv_at = (head * keys + places)[:, None] * D + columns[None, :]
-    k = tl.load(k_ptr + kv_at, mask=places[:, None] < keys, other=0.0)
-    v = tl.load(v_ptr + kv_at, mask=places[:, None] < keys, other=0.0)
+    k = matrix(k_ptr, kv_at, places, keys)
+    v = matrix(v_ptr, kv_at, places, keys)
     dk = tl.zeros((N, D), tl.float32)
     dv = tl.zeros((N, D), tl.float32)
     for first in range(0, queries, M):
         rows = first + tl.arange(0, M)
         at = (head * queries + rows)[:, None] * D + columns[None, :]
-        q = tl.load(q_ptr + at, mask=rows[:, None] < queries, other=0.0)
-        do = tl.load(do_ptr + at, mask=rows[:, None] < queries, other=0.0)
+        q = matrix(q_ptr, at, rows, queries)
+        do = matrix(do_ptr, at, rows, queries)
         lse = tl.load(lse_ptr + head * queries + rows, mask=rows < queries, other=0.0)
         delta = tl.load(delta_ptr + head * queries + rows, mask=rows < queries, other=0.0)
         p = probabilities(q, k, lse, rows, places, queries, keys, scale_log2, CAUSAL)
@@ -93,9 +99,9 @@ def queries_backward_kernel(
     rows = tl.program_id(0) * M + tl.arange(0, M)
     columns = tl.arange(0, D)
     at = (head * queries + rows)[:, None] * D + columns[None, :]
-    q = tl.load(q_ptr + at, mask=rows[:, None] < queries, other=0.0)
-    o = tl.load(o_ptr + at, mask=rows[:, None] < queries, other=0.0)
-    do = tl.load(do_ptr + at, mask=rows[:, None] < queries, other=0.0)
+    q = matrix(q_ptr, at, rows, queries)
+    o = matrix(o_ptr, at, rows, queries)
+    do = matrix(do_ptr, at, rows, queries)
     lse = tl.load(lse_ptr + head * queries + rows, mask=rows < queries, other=0.0)
     delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
     tl.store(delta_ptr + head * queries + rows, delta, mask=rows < queries)
@@ -103,8 +109,8 @@ def queries_backward_kernel(
     for first in range(0, keys, N):
         places = first + tl.arange(0, N)
         kv_at = (head * keys + places)[:, None] * D + columns[None, :]
-        k = tl.load(k_ptr + kv_at, mask=places[:, None] < keys, other=0.0)
-        v = tl.load(v_ptr + kv_at, mask=places[:, None] < keys, other=0.0)
+        k = matrix(k_ptr, kv_at, places, keys)
+        v = matrix(v_ptr, kv_at, places, keys)
         p = probabilities(q, k, lse, rows, places, queries, keys, scale_log2, CAUSAL)
         ds = p * (tl.dot(do, tl.trans(v)) - delta[:, None])
         dq = tl.dot(ds.to(k.dtype), k, dq)
