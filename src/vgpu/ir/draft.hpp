@@ -85,6 +85,7 @@ struct DraftContext {
   std::function<std::uint64_t(std::string_view)> address_of{};
   std::function<std::uint64_t(std::string_view)> function_address{};
   std::function<std::uint32_t(const ptx::Function&)> function_number{};  // in Kernel::functions
+  bool describes = true;  // instructions get their text and source line; who only asks whether all is right needs none
 };
 
 [[nodiscard]] FunctionDraft draft_function(const DraftContext& context, const ptx::Function& function);

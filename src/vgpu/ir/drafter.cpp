@@ -48,6 +48,7 @@ FunctionDraft Drafter::run() {
       if (variable.space == "reg")
         fail(variable.at,
              fmt::format("{} of {} is a .reg: only .param parameters are supported", variable.name, function_.name));
+  draft_.code.reserve(function_.body.statements.size());
   block(function_.body);
   // Control may run off the end: that is a return (PTX ISA 9.7.12.6).
   ptx::Instruction last;
@@ -92,13 +93,13 @@ bool Drafter::fail(ptx::Location at, std::string message, std::string fix) {
 }
 
 const Drafter::Known* Drafter::known(const std::string& opcode, const std::vector<std::string>& modifiers) {
-  Form form;
-  form.opcode = opcode;
-  form.modifiers = modifiers;
-  const auto [entry, is_new] = known_.try_emplace(form.text());
+  name_.assign(opcode);
+  for (const std::string& modifier : modifiers) name_.append(".").append(modifier);
+  const auto [entry, is_new] = known_.try_emplace(name_);
   Known& known = entry->second;
   if (is_new) {
-    known.form = std::move(form);
+    known.form.opcode = opcode;
+    known.form.modifiers = modifiers;
     known.row = match(known.form);
     if (known.row != nullptr) known.specs = parse_operand_specs(known.row->operands);
   }
@@ -116,9 +117,10 @@ Draft Drafter::begin(const ptx::Instruction& instruction, const Known& known) co
   Draft draft;
   draft.info.form = known.form;
   draft.info.at = instruction.at;
-  draft.info.text = ptx::print(written_ != nullptr ? *written_ : instruction);
   draft.info.pipe = known.row->pipe;
   draft.info.poison = known.row->poison;
+  if (!context_.describes) return draft;
+  draft.info.text = ptx::print(written_ != nullptr ? *written_ : instruction);
   describe_source(instruction, draft.info);
   return draft;
 }

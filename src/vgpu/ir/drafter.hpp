@@ -92,6 +92,7 @@ class Drafter {
   FunctionDraft draft_{};
   Scopes scopes_;
   std::unordered_map<std::string, Known> known_{};
+  std::string name_{};  // of the form that is looked up in it; a member, so that its memory is kept
   std::map<std::tuple<std::uint64_t, bool, bool>, std::uint32_t> constants_{};
   std::uint32_t carry_ = no_slot;
   enum class Met : std::uint8_t { not_yet, unmasked, full_mask };

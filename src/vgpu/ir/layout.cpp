@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "vgpu/ir/form.hpp"
 
@@ -41,14 +41,17 @@ ParameterArea parameter_area(std::span<const ptx::Variable> returns, std::span<c
 }
 
 SharedLayout shared_layout(const ptx::Module& module, std::span<const ptx::Function* const> functions, bool red_zones) {
-  std::unordered_set<std::string_view> named;
+  std::unordered_map<std::string_view, bool> is_named;  // the module's own ones
+  for (const ptx::Variable& variable : module.variables)
+    if (variable.space == "shared") is_named[variable.name] = false;
   std::vector<const ptx::Variable*> variables;
   for (const ptx::Function* function : functions) {
     walk(
         function->body,
         [&](const ptx::Instruction& instruction) {
+          if (is_named.empty()) return;
           walk(instruction.operands, [&](const ptx::Operand& operand) {
-            if (!operand.name.empty()) named.insert(operand.name);
+            if (const auto found = is_named.find(operand.name); found != is_named.end()) found->second = true;
           });
         },
         [&](const ptx::Variable& variable) {
@@ -56,7 +59,7 @@ SharedLayout shared_layout(const ptx::Module& module, std::span<const ptx::Funct
         });
   }
   for (const ptx::Variable& variable : module.variables)
-    if (variable.space == "shared" && named.contains(variable.name)) variables.push_back(&variable);
+    if (variable.space == "shared" && is_named[variable.name]) variables.push_back(&variable);
 
   const auto is_dynamic = [](const ptx::Variable& variable) {
     return std::find(variable.dims.begin(), variable.dims.end(), -1) != variable.dims.end();

@@ -35,6 +35,8 @@ class Assembler {
       function.constants.push_back({placement.places[constant.name], constant.bits,
                                     draft.registers[constant.name].is_wide(), constant.is_local});
     if (draft.true_predicate != no_slot) function.true_predicates.push_back(placement.places[draft.true_predicate]);
+    kernel_.code.reserve(kernel_.code.size() + draft.code.size());
+    kernel_.info.reserve(kernel_.info.size() + draft.code.size());
     for (Draft& one : draft.code) {
       place(draft, placement, function.entry, one);
       one.inst.run = handler(one.info.form);
@@ -105,10 +107,12 @@ class Assembler {
   }
 
   Handler handler(const Form& form) {
-    const auto [entry, is_new] =
-        handlers_.try_emplace(fmt::format("{} {} {} {} {} {}", form.text(), form.destination_count, form.source_count,
-                                          form.destination_bits, form.source_bits, form.reads_special),
-                              nullptr);
+    form_.assign(form.opcode);
+    for (const std::string& modifier : form.modifiers) form_.append(".").append(modifier);
+    for (const int count : {form.destination_count, form.source_count, form.destination_bits, form.source_bits,
+                            static_cast<int>(form.reads_special)})
+      form_ += static_cast<char>(count);  // each below 256
+    const auto [entry, is_new] = handlers_.try_emplace(form_, nullptr);
     if (is_new) entry->second = surroundings_.handler(form);
     return entry->second;
   }
@@ -116,6 +120,7 @@ class Assembler {
   Kernel& kernel_;
   const Surroundings& surroundings_;
   std::unordered_map<std::string, Handler> handlers_{};
+  std::string form_{};  // what is looked up in it; a member, so that its memory is kept
 };
 
 // Marks the places at which lanes meet, and tells the branches. Labels and branches move with the code.

@@ -12,8 +12,6 @@ class BitSet {
  public:
   explicit BitSet(std::size_t size) : words_((size + 63) / 64, 0) {}
   void insert(std::uint32_t bit) { words_[bit / 64] |= std::uint64_t{1} << (bit % 64); }
-  void erase(std::uint32_t bit) { words_[bit / 64] &= ~(std::uint64_t{1} << (bit % 64)); }
-  [[nodiscard]] bool holds(std::uint32_t bit) const { return (words_[bit / 64] >> (bit % 64) & 1) != 0; }
   // this |= (other - without); true: it grew.
   bool add(const BitSet& other, const BitSet& without) {
     bool grew = false;
@@ -39,6 +37,7 @@ class BitSet {
 };
 
 struct Liveness {
+  std::vector<std::uint32_t> names{};  // of the registers that live in more than one block; bits count in these
   std::vector<BitSet> in{}, out{};
 };
 
@@ -46,20 +45,38 @@ struct Liveness {
 // each other, and the control flow graph of one thread says all. A guarded definition keeps the old value of the lanes
 // that do not pass: it ends no lifetime.
 Liveness live_registers(const FunctionDraft& draft, const FlowGraph& graph) {
-  const std::size_t registers = draft.registers.size();
-  const std::size_t count = graph.blocks.size();
-  Liveness live{std::vector<BitSet>(count, BitSet(registers)), std::vector<BitSet>(count, BitSet(registers))};
-  std::vector<BitSet> defined(count, BitSet(registers));
-  for (std::size_t b = 0; b < count; ++b) {
+  const auto count = static_cast<std::uint32_t>(graph.blocks.size());
+  const auto for_each_written = [&](std::uint32_t b, std::uint32_t i, const auto& act) {
+    if (draft.code[i].is_guarded()) return;
+    for (const Reference& reference : draft.code[i].references)
+      if (reference.is_written) act(b, reference.name);
+  };
+  // Most registers are written and read in one block; only those that a block finds alive are followed.
+  std::vector<std::uint32_t> names;
+  std::vector<std::uint32_t> number(draft.registers.size(), no_slot), written_in(draft.registers.size(), no_slot);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> found_alive;  // block, number
+  for (std::uint32_t b = 0; b < count; ++b) {
     for (std::uint32_t i = graph.blocks[b].first; i < graph.blocks[b].end; ++i) {
-      const Draft& one = draft.code[i];
-      for (const Reference& reference : one.references)
-        if (!reference.is_written && !defined[b].holds(reference.name)) live.in[b].insert(reference.name);
-      if (one.is_guarded()) continue;
-      for (const Reference& reference : one.references)
-        if (reference.is_written) defined[b].insert(reference.name);
+      for (const Reference& reference : draft.code[i].references) {
+        if (reference.is_written || written_in[reference.name] == b) continue;
+        if (number[reference.name] == no_slot) {
+          number[reference.name] = static_cast<std::uint32_t>(names.size());
+          names.push_back(reference.name);
+        }
+        found_alive.emplace_back(b, number[reference.name]);
+      }
+      for_each_written(b, i, [&](std::uint32_t block, std::uint32_t name) { written_in[name] = block; });
     }
   }
+  const std::vector<BitSet> none(count, BitSet(names.size()));
+  Liveness live{std::move(names), none, none};
+  std::vector<BitSet> defined = none;
+  for (const auto& [b, alive] : found_alive) live.in[b].insert(alive);
+  for (std::uint32_t b = 0; b < count; ++b)
+    for (std::uint32_t i = graph.blocks[b].first; i < graph.blocks[b].end; ++i)
+      for_each_written(b, i, [&](std::uint32_t block, std::uint32_t name) {
+        if (number[name] != no_slot) defined[block].insert(number[name]);
+      });
   for (bool changed = true; changed;) {
     changed = false;
     for (std::size_t b = count; b-- > 0;) {
@@ -99,8 +116,8 @@ std::vector<Lifetime> lifetimes(const FunctionDraft& draft, const FlowGraph& gra
   };
   for (std::size_t b = 0; b < graph.blocks.size(); ++b) {
     const BasicBlock& block = graph.blocks[b];
-    live.in[b].for_each([&](std::uint32_t name) { touch(name, block.first); });
-    live.out[b].for_each([&](std::uint32_t name) { touch(name, block.end - 1); });
+    live.in[b].for_each([&](std::uint32_t number) { touch(live.names[number], block.first); });
+    live.out[b].for_each([&](std::uint32_t number) { touch(live.names[number], block.end - 1); });
     for (std::uint32_t i = block.first; i < block.end; ++i)
       for (const Reference& reference : draft.code[i].references) touch(reference.name, i);
   }

@@ -34,6 +34,7 @@ Result<Unsupported> verify(const ptx::Module& module) {
   context.address_of = [](std::string_view) { return std::uint64_t{1}; };
   context.function_address = context.address_of;
   context.function_number = [](const ptx::Function&) { return 0u; };
+  context.describes = false;
   std::vector<Diagnostic> errors;
   std::unordered_map<const ptx::Function*, Diagnostic> unsupported;
   for (const ptx::Function& function : module.functions) {

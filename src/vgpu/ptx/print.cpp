@@ -34,9 +34,11 @@ class Printer {
   }
 
   void instruction(const Instruction& instruction) {
-    if (instruction.guard) put("@{}{} ", instruction.guard->negated ? "!" : "", instruction.guard->predicate);
+    // Appended, not formatted: every instruction of a kernel is printed when it is lowered.
+    if (instruction.guard)
+      out_.append(instruction.guard->negated ? "@!" : "@").append(instruction.guard->predicate) += ' ';
     out_ += instruction.opcode;
-    for (const std::string& modifier : instruction.modifiers) put(".{}", modifier);
+    for (const std::string& modifier : instruction.modifiers) out_.append(".").append(modifier);
     out_ += instruction.operands.empty() ? "" : " ";
     operands(instruction.operands);
     out_ += ';';
@@ -74,7 +76,7 @@ class Printer {
   void identifier(const Operand& operand) {
     if (operand.bits != 0) put("0x{:X}(", operand.bits);
     out_ += operand.negated ? "!" : operand.minus ? "-" : "";
-    put("{}{}{}", operand.generic ? "generic(" : "", operand.name, operand.generic ? ")" : "");
+    out_.append(operand.generic ? "generic(" : "").append(operand.name).append(operand.generic ? ")" : "");
     offset(operand.offset);
     if (operand.bits != 0) out_ += ')';
   }
