@@ -3,7 +3,7 @@
 namespace flashmoe::workflow {
 
 const char* const python_runner_script = R"PY(
-import ctypes, hashlib, importlib.machinery, importlib.util, json, mmap, os, resource, sys, time, traceback
+import ctypes, gc, hashlib, importlib.machinery, importlib.util, json, mmap, os, resource, sys, time, traceback
 
 requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
 answers = os.dup(1)
@@ -107,7 +107,9 @@ class Worker:
         self.torch = request["torch"]
         self.card = request.get("card", "")
         if self.torch:
+            gc.disable()  # nothing of an import is garbage, and looking for some takes a fifth of its time
             import torch
+            gc.enable()
         if self.card and not torch.cuda.is_available():
             return {"ok": False, "error": "torch %s of %s cannot use the card" % (torch.__version__, sys.executable),
                     "fix": "install the CUDA build of torch there, or set CUDADENT_PYTHON to a Python that has it"}
