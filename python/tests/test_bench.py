@@ -52,6 +52,7 @@ implementation = bench_module("implementation")
 intervals = bench_module("intervals")
 limits = bench_module("limits")
 report = bench_module("report")
+rows_module = bench_module("rows")
 runner = bench_module("runner")
 sampling = bench_module("sampling")
 targets = bench_module("targets")
@@ -77,10 +78,72 @@ def test_scores_counts_the_visible_pairs(q_len: int, kv_len: int) -> None:
     assert cells.Cell("prefill", 2, 3, 3, q_len, kv_len, 64, False).scores == 6 * q_len * kv_len
 
 
+SMALL_MODIFIED = [
+    cells.Cell("bias", 2, 4, 2, 9, 9, 64, True, bias_heads=4),
+    cells.Cell("bias", 2, 4, 2, 5, 9, 64, False, bias_heads=1),
+    cells.Cell("padding", 3, 2, 2, 7, 11, 64, False, lengths=((7, 11), (7, 4), (7, 1))),
+    cells.Cell("lengths", 3, 2, 1, 7, 11, 64, False, lengths=((7, 11), (4, 4), (1, 9))),
+    cells.Cell("paged-mixed", 3, 4, 2, 6, 300, 64, True, lengths=((1, 300), (6, 6), (2, 129))),
+    cells.Cell("paged-window", 2, 4, 2, 5, 40, 64, True, window=8, sinks=True),
+]
+SMALL_IDS = [cell.name for cell in SMALL_MODIFIED]
+
+
+@pytest.mark.parametrize("cell", SMALL_MODIFIED, ids=SMALL_IDS)
+def test_scores_counts_what_the_mask_shows(cell: Any) -> None:
+    in_sequence = sum(
+        int(implementation.visible(cell)[b, 0, :q_len].sum()) for b, (q_len, _) in enumerate(cell.sequences)
+    )
+    assert cell.scores == cell.q_heads * in_sequence
+
+
+@pytest.mark.parametrize("cell", SMALL_MODIFIED, ids=SMALL_IDS)
+def test_the_oracle_knows_biases_lengths_windows_and_sinks(cell: Any) -> None:
+    inputs = implementation.make_inputs(cell, "fp32")
+    call = torch_side.TorchSdpa().prepare(cell, "fp32", inputs, 1)
+    output = call.to_tensor(call.run())
+    error = correctness.compare(cell, inputs, output, output).rms_error
+    for less in ({"bias_heads": 0}, {"lengths": ()}, {"window": 0}, {"sinks": False}):
+        other = dataclasses.replace(cell, **less)
+        if other == cell:
+            continue
+        other_inputs = dataclasses.replace(
+            inputs, bias=inputs.bias if other.bias_heads else None, sinks=inputs.sinks if other.sinks else None
+        )
+        assert correctness.compare(other, other_inputs, output, output).rms_error > 1000 * error, less
+
+
+def test_pages_hold_every_key_of_each_sequence() -> None:
+    cell = next(cell for cell in SMALL_MODIFIED if cell.kind == "paged-mixed")
+    inputs = implementation.make_inputs(cell, "fp32")
+    k_pages, v_pages, table = rows_module.paged(cell, inputs.k, inputs.v)
+    for b, (q_len, kv_len) in enumerate(cell.sequences):
+        for pages, dense in ((k_pages, inputs.k), (v_pages, inputs.v)):
+            read = torch.cat([pages[page] for page in table[b]], dim=1)[:, :kv_len]
+            assert torch.equal(read, dense[b, :, :kv_len])
+        slots = rows_module.slots_of_new_keys(cell, table)[rows_module.row_starts(cell, 0)[b] :][:q_len]
+        flat = k_pages.transpose(1, 2).flatten(0, 1)
+        assert torch.equal(flat[slots].transpose(0, 1), inputs.k[b, :, kv_len - q_len : kv_len])
+
+
+@pytest.mark.parametrize("cell", SMALL_MODIFIED, ids=SMALL_IDS)
+def test_the_package_solves_them(cell: Any) -> None:
+    try:
+        package = torch_side.Package()
+    except implementation.NotAvailable:
+        pytest.skip("the compiled package is not installed")
+    inputs = implementation.make_inputs(cell, "fp32")
+    torch_call = torch_side.TorchSdpa().prepare(cell, "fp32", inputs, 1)
+    call = package.prepare(cell, "fp32", inputs, 1)
+    expected = torch_call.to_tensor(torch_call.run())
+    assert correctness.compare(cell, inputs, expected, call.to_tensor(call.run())).right
+
+
 def test_select_takes_parts_of_names_and_wildcards() -> None:
     everything = cells.all_cells()
     assert cells.select(everything, []) == everything
-    assert {cell.kind for cell in cells.select(everything, ["decode"])} == {"decode"}
+    assert {cell.kind for cell in cells.select(everything, ["decode"])} == {"decode", "paged-decode"}
+    assert {cell.kind for cell in cells.select(everything, ["decode.*"])} == {"decode"}
     assert [cell.name for cell in cells.select(everything, ["*s32d64"])] == ["prefill.b1h1s32d64"]
     assert cells.select(everything, ["no such cell"]) == []
 
@@ -307,6 +370,45 @@ def test_other_peers_do_not_count_for_the_musts() -> None:
     rows = synthetic_results()
     peer_rows = [dataclasses.replace(row, peer="openvino") for row in rows]
     assert outcome_of(peer_rows) is targets.Outcome.INCONCLUSIVE
+
+
+def against_vllm(change: dict[str, float] | None = None) -> list[Any]:
+    return [
+        dataclasses.replace(row, peer="vllm")
+        for row in synthetic_results(change)
+        if row.cell.kind in cells.PAGED_KINDS
+    ]
+
+
+def test_what_was_reached_against_vllm_is_held_and_what_is_aimed_at_printed() -> None:
+    key = "bf16/t1/paged-decode.b4h32s1x2048d128.causal.gqa4"
+    held = next(h for h in targets.HELD if h.peer == "vllm" and "paged-decode" in h.kinds and h.dtype == "bf16")
+    assert held.held < held.promised == 1.0
+
+    def outcome(ratio: float) -> Any:
+        return targets.overall(targets.must_verdicts(against_vllm({key: ratio}), peers=["vllm"]))
+
+    assert outcome(1.02) is targets.Outcome.HOLDS
+    assert outcome(held.held * 1.05) is targets.Outcome.HOLDS
+    assert outcome(held.held * 0.95) is targets.Outcome.FAILS
+    below = against_vllm({key: held.held * 1.05})
+    must = next(v for v in targets.must_verdicts(below, peers=["vllm"]) if "paged-decode" in v.title)
+    assert "(aim: 1.0)" in report.verdict_text(must)
+    missed = [v for v in targets.goal_verdicts(below) if v.outcome is targets.Outcome.FAILS and "paged-" in v.title]
+    assert [goal.cells[0].split(":")[0] for goal in missed] == [key]
+
+
+def test_a_run_without_vllm_is_not_judged_by_it() -> None:
+    assert not any("vllm" in verdict.title for verdict in targets.must_verdicts(synthetic_results()))
+    assert targets.overall(targets.must_verdicts([], peers=["vllm"])) is targets.Outcome.INCONCLUSIVE
+
+
+def test_the_table_says_that_vllm_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    arguments = ["--impl", "torch", "--quick", "--cells", "*h1s32d64", "--threads", "1", "--dtypes", "fp32"]
+    assert cli.main(arguments) == 0
+    assert "not measured: --peers vllm: no package vllm here" in capsys.readouterr().out
+    assert cli.main([*arguments, "--peers", "vllm"]) == 2
 
 
 def test_goals_of_what_was_not_measured_are_left_out() -> None:

@@ -144,8 +144,8 @@ std::size_t explain(const fms_attention_plan& plan, char* buffer, std::size_t ca
            plan.threads == 1 ? "" : ", divided by cost");
   if (plan.kv_splits > 1) {
     text.add(
-        "Keys are split %d ways and combined in a fixed order, because there are fewer query tiles than threads "
-        "(or it was forced).\n",
+        "Keys are split %d ways and combined in a fixed order: query tiles alone would leave threads idle (or it was "
+        "forced).\n",
         plan.kv_splits);
   }
   explain_pack(plan, text);

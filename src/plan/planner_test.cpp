@@ -63,6 +63,19 @@ TEST(Planner, GroupsAreDecodedOnTilesFromWhereThatIsFaster) {
   EXPECT_EQ(plan_for(problem(FMS_BF16, 1, 17, 1, 1, 4096, 128), FMS_ISA_AMX, 2).family, FMS_KERNEL_AMX);
 }
 
+// Which limit binds depends on the cache and on the machine, of which a plan knows nothing.
+TEST(Planner, NoPlanClaimsToBeBoundByMemory) {
+  for (const fms_cpu_isa isa : {FMS_ISA_SCALAR, FMS_ISA_AVX2, FMS_ISA_AVX512, FMS_ISA_AMX}) {
+    for (const fms_dtype dtype : {FMS_F32, FMS_F16, FMS_BF16}) {
+      for (const int64_t group : {1, 4, 8, 16}) {
+        const std::string text = explained(plan_for(problem(dtype, 1, 8 * group, 8, 1, 4096, 128), isa, 2));
+        EXPECT_EQ(text.find("memory"), std::string::npos) << text;
+        EXPECT_EQ(text.find("bound"), std::string::npos) << text;
+      }
+    }
+  }
+}
+
 TEST(Planner, FewItemsAndManyKeysAreSplit) {
   const auto plan = plan_for(problem(FMS_BF16, 1, 4, 1, 1, 32768, 128), FMS_ISA_AMX, 8);
   EXPECT_EQ(plan.kv_splits, 8);

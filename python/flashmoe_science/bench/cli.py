@@ -22,11 +22,12 @@ EXIT_INTERRUPTED = 130
 PACKAGE_NAME = "flashmoe_science"  # other sides (ctypes) are not a Python call as a user makes it
 
 EPILOG = """\
---check: the musts are the prefill means, 1.1 in every prefill cell and in every fp16 decode cell; bf16 decode cells
-are held against 1.1 as a goal, which is printed and does not count. Goals are never in the exit code.
+--check: the musts are the prefill means, 1.1 in every prefill cell and in every fp16 decode cell, and for biases,
+padding, mixed lengths and the cells against vLLM what was reached before; what is aimed at there, and 1.1 in bf16
+decode cells, are goals: printed, and never in the exit code.
 exit codes: 0 done (--check: every must holds), 1 a must fails or a result is wrong, 2 usage, 3 inconclusive,
 130 interrupted (what was measured is still reported; with --check: 3).
-cells are named <kind>.b<B>h<H>s<S>d<D>[.causal][.gqa4]; --list prints them.
+cells are named <kind>.b<B>h<H>s<S>d<D>[.causal][.gqa4][.window128][.sinks][.shared]; --list prints them.
 """
 
 
@@ -74,8 +75,8 @@ def parser() -> argparse.ArgumentParser:
                         help="only cells whose name contains, or matches with wildcards, one of these")
     result.add_argument("--dtypes", type=_choices(DTYPES), metavar="|".join(DTYPES), help="default: all three")
     result.add_argument("--threads", type=_thread_counts, metavar="N,...", help="default: 1,2")
-    result.add_argument("--peers", type=_choices(PEER_NAMES), default=["torch"], metavar=",".join(PEER_NAMES),
-                        help="whom to run against; default: torch")
+    result.add_argument("--peers", type=_choices(PEER_NAMES), metavar=",".join(PEER_NAMES),
+                        help="whom to run against; default: torch, and vllm where its wheel is installed")
     result.add_argument("--impl", default="package", metavar="package|ctypes:PATH|torch",
                         help="our side: the installed package, a libflashmoe.so by itself, or torch again (an A/A test "
                         "of this program: every ratio should be 1)")
@@ -131,10 +132,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     try:
         ours = make_ours(options.impl)
-        peers = [make_peer(name, options.onednn) for name in options.peers]
+        peers = [make_peer(name, options.onednn) for name in options.peers or ["torch"]]
     except NotAvailable as error:
         print(error, file=sys.stderr)
         return EXIT_USAGE
+    absent = []
+    if options.peers is None:
+        try:
+            peers.append(make_peer("vllm"))
+        except NotAvailable as error:
+            absent.append(str(error))
     meter, reason = find_meter(options.limits)
     if meter is None:
         print(reason, file=sys.stderr)
@@ -147,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("nothing to measure with these options: no cell fits the peers and thread counts", file=sys.stderr)
         return EXIT_USAGE
     runner = Runner(ours, policy_for(options), meter)
-    return measure_and_report(options, arguments, ours, runner, jobs, dtypes[0], threads)
+    return measure_and_report(options, arguments, ours, runner, jobs, dtypes[0], threads, absent)
 
 
 def measure_and_report(
@@ -158,6 +165,7 @@ def measure_and_report(
     jobs: Sequence[Job],
     memory_dtype: str,
     threads: Sequence[int],
+    absent: Sequence[str],
 ) -> int:
     from . import memory, report
     from .torch_side import torch_has_fp16_tiles
@@ -173,10 +181,11 @@ def measure_and_report(
     except KeyboardInterrupt:
         print(f"\ninterrupted after {len(rows)} of {len(jobs)} rows; reporting those", file=sys.stderr)
     measured = [row.measured() for row in rows]
-    musts = must_verdicts(measured, options.margin, torch_has_fp16_tiles()) if options.check else []
+    peers = list(dict.fromkeys(job.peer.name for job in jobs))
+    musts = must_verdicts(measured, options.margin, torch_has_fp16_tiles(), peers) if options.check else []
     verdicts = musts + goal_verdicts(measured, python_calls=ours.name == PACKAGE_NAME)
     out = sys.stderr if options.json == "-" else sys.stdout
-    print(report.table(rows, ours), file=out)
+    print(report.table(rows, ours, absent), file=out)
     print(file=out)
     for verdict in verdicts:
         print(report.verdict_text(verdict), file=out)

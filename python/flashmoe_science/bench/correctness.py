@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from .cells import Cell
-from .implementation import Inputs
+from .implementation import Inputs, visible
 
 # Rows per head checked against fp64; above this a cell is checked on rows spread over its whole length.
 MAX_ORACLE_ROWS = 64
@@ -41,10 +41,16 @@ def oracle(cell: Cell, inputs: Inputs, rows: torch.Tensor) -> torch.Tensor:
     k = inputs.k.double().repeat_interleave(cell.gqa_group, dim=1)
     v = inputs.v.double().repeat_interleave(cell.gqa_group, dim=1)
     scores = q @ k.transpose(-1, -2) / math.sqrt(cell.head_dim)
-    if cell.causal:
-        last_visible = rows + cell.kv_len - cell.q_len
-        scores.masked_fill_(torch.arange(cell.kv_len) > last_visible[:, None], -math.inf)
-    return torch.softmax(scores, dim=-1) @ v
+    if inputs.bias is not None:
+        scores += inputs.bias[:, :, rows].double()
+    scores.masked_fill_(~visible(cell)[:, :, rows], -math.inf)
+    if inputs.sinks is not None:
+        sinks = inputs.sinks.double()[:, None, None].expand(*scores.shape[:3], 1)
+        weights = torch.softmax(torch.cat([scores, sinks], dim=-1), dim=-1)[..., :-1]
+    else:
+        weights = torch.softmax(scores, dim=-1)
+    in_sequence = rows[:, None] < torch.tensor([q_len for q_len, _ in cell.sequences])[:, None, None, None]
+    return torch.where(in_sequence, weights @ v, 0.0)
 
 
 def rms(values: torch.Tensor) -> float:

@@ -56,6 +56,8 @@ class CLibrary:
             )
 
     def prepare(self, cell: Cell, dtype: str, inputs: Inputs, threads: int) -> PreparedCall:
+        if not cell.is_plain:
+            raise NotAvailable("--impl ctypes runs plain cells only; this one needs the package")
         torch.set_num_threads(threads)
         library, error = self._library, Error()
         problem = Problem()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .implementation import Implementation
 
-PEER_NAMES = ("torch", "onnxruntime", "openvino", "onednn")
+PEER_NAMES = ("torch", "onnxruntime", "openvino", "onednn", "vllm")
 
 
 def make_peer(name: str, onednn_library: str | None = None) -> Implementation:
@@ -25,4 +25,8 @@ def make_peer(name: str, onednn_library: str | None = None) -> Implementation:
         from .onednn_side import OneDnnDecode
 
         return OneDnnDecode(onednn_library)
+    if name == "vllm":
+        from .vllm_side import Vllm
+
+        return Vllm()
     raise ValueError(f"no peer {name!r}")

@@ -21,7 +21,7 @@ from .targets import Outcome, Verdict
 SCHEMA = "flashmoe_science.bench/1"
 
 COLUMNS = (
-    ("cell", 34), ("peer", 11), ("peer us", 10), ("ours us", 10), ("ratio", 6), ("95 % interval", 15), ("n", 3),
+    ("cell", 56), ("peer", 11), ("peer us", 10), ("ours us", 10), ("ratio", 6), ("95 % interval", 15), ("n", 3),
     ("max_diff", 8), ("GFLOP/s", 8), ("limit us", 9), ("% limit", 7), ("AMX TF", 6), ("FMA GF", 6), ("Gexp/s", 6),
     ("GB/s", 6), ("others", 6),
 )  # fmt: skip
@@ -71,7 +71,8 @@ def _line(row: Row) -> list[str]:
     ]
 
 
-def table(rows: Sequence[Row], ours: Implementation) -> str:
+def table(rows: Sequence[Row], ours: Implementation, absent: Sequence[str] = ()) -> str:
+    """`absent`: why peers that would have been measured were not."""
     lines = [f"ours: {ours.name} {ours.version}; ratio = peer's time / ours, above 1 ours is faster"]
     groups: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
@@ -88,7 +89,7 @@ def table(rows: Sequence[Row], ours: Implementation) -> str:
             pairs = enumerate(zip(texts, COLUMNS, strict=True))
             lines.append("  ".join(t.ljust(w) if i < 2 else t.rjust(w) for i, (t, (_, w)) in pairs).rstrip())
         for peer in dict.fromkeys(row.job.peer.name for row in members):
-            for kind in ("prefill", "decode"):
+            for kind in dict.fromkeys(row.job.cell.kind for row in members if row.job.cell.kind != "call"):
                 of_kind = [row for row in members if row.job.peer.name == peer and row.job.cell.kind == kind]
                 timed = [row.times.log_ratios for row in of_kind if row.times.log_ratios and not row.wrong]
                 if timed:
@@ -97,6 +98,7 @@ def table(rows: Sequence[Row], ours: Implementation) -> str:
                         f"geometric mean, {kind} against {peer}: {mean.value:.2f} "
                         f"[{mean.low:.2f}, {mean.high:.2f}] over {len(timed)} cells"
                     )
+    lines += [f"\nnot measured: {reason}" for reason in absent]
     return "\n".join(lines)
 
 
@@ -139,6 +141,10 @@ def row_json(row: Row) -> dict[str, Any]:
         "kv_len": job.cell.kv_len,
         "head_dim": job.cell.head_dim,
         "causal": job.cell.causal,
+        "lengths": job.cell.sequences,
+        "window": job.cell.window,
+        "sinks": job.cell.sinks,
+        "bias_heads": job.cell.bias_heads,
         "dtype": job.dtype,
         "threads": job.threads,
         "peer": job.peer.name,

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 import torch
 
 from . import correctness
-from .cells import Cell
+from .cells import MODIFIED_KINDS, PAGED_KINDS, Cell
 from .contention import Neighbours, is_disturbed
 from .implementation import Implementation, Inputs, NotAvailable, PreparedCall, make_inputs
 from .intervals import Interval
 from .limits import LimitMeter, Limits, TileRates, roofline_seconds
 from .sampling import PairSampler, PairTimes, SamplingPolicy, processors_used
-from .targets import CELL_THRESHOLDS, Measured
+from .targets import Measured, cell_threshold
 from .torch_side import TorchSdpa
 
 # More processor time per second of wall time than this, beyond the threads allowed, is a side that cheats.
@@ -116,7 +116,7 @@ class Runner:
             self.progress(f"[again {number}/{len(unclear)}] {row.job.key} {summary(row)}")
 
     def _threshold(self, job: Job) -> float:
-        return CELL_THRESHOLDS[job.dtype] if job.peer.name == "torch" else 1.0
+        return cell_threshold(job.peer.name, job.cell.kind, job.dtype)
 
     def _unclear(self, row: Row) -> bool:
         if row.skipped or row.wrong or row.job.cell.kind == "call" or len(self.policy.looks.blocks) == 1:
@@ -224,6 +224,8 @@ def wanted(job: Job) -> bool:
         return job.threads == 1 and job.peer.name == "torch"
     if job.peer.name == "onednn":
         return job.cell.kind == "decode"
-    return True
+    if job.peer.name == "vllm":
+        return job.cell.kind in PAGED_KINDS and job.dtype != "fp32"
+    return job.cell.is_plain or (job.cell.kind in MODIFIED_KINDS and job.peer.name == "torch")
 
 

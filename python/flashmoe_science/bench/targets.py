@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from .cells import Cell, all_cells
+from .cells import PAGED_KINDS, Cell, all_cells
 from .intervals import Interval, geometric_mean_interval
 
 
@@ -73,6 +73,41 @@ class Verdict:
 # No cell of the must's data types may be below this ratio; fp32 and decode in bf16 have only a goal.
 CELL_THRESHOLDS = {"fp16": 1.1, "bf16": 1.1, "fp32": 1.05}
 THREADS = (1, 2)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What no cell of some kinds may fall below: held is what was reached when it was last measured, less its noise."""
+
+    peer: str
+    kinds: tuple[str, ...]
+    dtype: str
+    held: float
+    promised: float
+
+
+HELD = (
+    Held("torch", ("bias",), "fp16", 1.2, 1.5),
+    Held("torch", ("bias",), "bf16", 1.0, 1.5),
+    Held("torch", ("bias",), "fp32", 0.65, 1.1),
+    Held("torch", ("padding", "lengths"), "fp16", 1.3, 1.3),
+    Held("torch", ("padding", "lengths"), "bf16", 1.3, 1.3),
+    Held("vllm", ("paged-decode",), "bf16", 0.8, 1.0),
+    Held("vllm", ("paged-decode",), "fp16", 0.6, 1.0),
+    Held("vllm", ("paged-prefill", "paged-chunk", "paged-mixed"), "bf16", 1.0, 1.0),
+    Held("vllm", ("paged-prefill", "paged-chunk", "paged-mixed"), "fp16", 1.0, 1.0),
+    Held("vllm", ("paged-window",), "bf16", 0.8, 1.0),
+    Held("vllm", ("paged-window",), "fp16", 0.8, 1.0),
+)
+PROMISED_MEAN_AGAINST_VLLM = 1.25
+
+
+def cell_threshold(peer: str, kind: str, dtype: str) -> float:
+    """What a cell is measured until it is clear of."""
+    for held in HELD:
+        if held.peer == peer and kind in held.kinds and held.dtype == dtype:
+            return held.held
+    return CELL_THRESHOLDS[dtype] if peer == "torch" else 1.0
 
 
 def judge(figure: Interval, threshold: float) -> Outcome:
@@ -159,8 +194,22 @@ def every_cell_at_least(
 FP16_TILES_MEAN = 1.0
 
 
-def must_verdicts(results: Sequence[Measured], margin: float = 1.0, fp16_tiles: bool = False) -> list[Verdict]:
-    """The musts; a margin below 1 lowers every threshold by that factor."""
+def must_verdicts(
+    results: Sequence[Measured], margin: float = 1.0, fp16_tiles: bool = False, peers: Sequence[str] = ("torch",)
+) -> list[Verdict]:
+    """The musts against these peers; a margin below 1 lowers every threshold by that factor."""
+    verdicts = _torch_musts(results, margin, fp16_tiles) if "torch" in peers else []
+    dtypes = {"fp16", "bf16"} | {row.dtype for row in results}  # fp32 is held where it is asked for
+    for held in HELD:
+        if held.peer not in peers or held.dtype not in dtypes:
+            continue
+        title = f"slowest cell against {held.peer}, {' and '.join(held.kinds)}, {held.dtype} (aim: {held.promised})"
+        expected = _expected(held.kinds, held.dtype, THREADS)
+        verdicts.append(every_cell_at_least(results, title, True, held.held * margin, expected, peer=held.peer))
+    return verdicts
+
+
+def _torch_musts(results: Sequence[Measured], margin: float, fp16_tiles: bool) -> list[Verdict]:
     verdicts = []
     for dtype, threshold in (("fp16", FP16_TILES_MEAN if fp16_tiles else 2.5), ("bf16", 1.8)):
         title = f"prefill geometric mean, {dtype}, 1 and 2 threads"
@@ -202,6 +251,14 @@ def goal_verdicts(results: Sequence[Measured], python_calls: bool = True) -> lis
             expected = [row.key for row in results if row.peer == peer and row.dtype == dtype]
             title = f"slowest cell against {peer}, {dtype}"
             verdicts.append(every_cell_at_least(results, title, False, 1.0, expected, peer=peer))
+    for held in HELD:
+        title = f"slowest cell against {held.peer}, {' and '.join(held.kinds)}, {held.dtype}"
+        expected = _expected(held.kinds, held.dtype, THREADS)
+        verdicts.append(every_cell_at_least(results, title, False, held.promised, expected, peer=held.peer))
+    for dtype in ("bf16", "fp16"):
+        expected = _expected(PAGED_KINDS, dtype, THREADS)
+        title = f"geometric mean against vllm, {dtype}"
+        verdicts.append(mean_at_least(results, title, False, PROMISED_MEAN_AGAINST_VLLM, expected, peer="vllm"))
     long_cells = [key for key in _expected(["prefill"], "bf16", THREADS) if _length(key) >= 1024]
     title = "share of the serial AMX + exp roofline, bf16, S >= 1024"
     verdicts.append(every_cell_at_least(results, title, False, 0.6, long_cells, value_of=_roofline))

@@ -1,5 +1,5 @@
 // Attention for few query rows per kv head (decode): lanes are head dimensions, every K and V row is read once and
-// shared by the rows of the GQA group. Bound by memory, so the other stream is prefetched while one is consumed.
+// shared by the rows of the GQA group. One stream is prefetched while the other is consumed.
 #pragma once
 
 #include <cstddef>
