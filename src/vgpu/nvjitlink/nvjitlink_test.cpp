@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "images/elf.hpp"
@@ -74,6 +75,13 @@ TEST_F(NvJitLink, SaysWhatItCannotLink) {
   EXPECT_NE(call("nvJitLinkAddData", static_cast<void*>(nullptr), input_ptx, static_cast<const void*>(""),
                  std::size_t{0}, ""),
             0);
+}
+
+TEST_F(NvJitLink, NamesAVersionThatPromisesNoLto) {
+  unsigned major = 0, minor = 0;
+  ASSERT_EQ(call("nvJitLinkVersion", &major, &minor), 0);
+  EXPECT_LT(std::pair(major, minor), std::pair(12U, 3U));
+  EXPECT_NE(call("nvJitLinkVersion", static_cast<unsigned*>(nullptr), &minor), 0);
 }
 
 // Libraries that were linked against NVIDIA's are bound to its names and their version when they are loaded.
