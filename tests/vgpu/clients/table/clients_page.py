@@ -8,12 +8,17 @@ from collections import defaultdict
 # What failures have in common, and why: (a part of what was said, in the record's words; the sentence).
 RUNTIME_INSIDE = (
     "NVIDIA's runtime is linked into its library, and wants tables of NVIDIA's driver that nobody documents "
-    "([ADR 21](adr/0021-a-runtime-of-our-own.md)); built with the shared runtime it would find ours."
+    "([ADR 21](adr/0021-a-runtime-of-our-own.md))"
 )
+STATIC_BY_SCRIPT = f"{RUNTIME_INSIDE}; its build script names that static library and has no switch for the shared one."
 CAUSES: list[tuple[str, str]] = [
-    (r"CUDARuntimeError: cudaErrorNotSupported", f"CuPy's wheel: {RUNTIME_INSIDE}"),
-    (r"Failed to allocate \d+ bytes on device 'cuda:0'", f"Warp's wheel: {RUNTIME_INSIDE}"),
-    (r"cudaError_t.cudaErrorNotSupported: 801", f"cuda.bindings.runtime: {RUNTIME_INSIDE}"),
+    (r"CUDARuntimeError: cudaErrorNotSupported", f"CuPy's wheel: {STATIC_BY_SCRIPT}"),
+    (
+        r"Failed to allocate \d+ bytes on device 'cuda:0'",
+        f"Warp's wheel: {RUNTIME_INSIDE}; built from source with `WARP_USE_DYNAMIC_CUDA` it looks for the shared one "
+        "(not tried: it wants NVIDIA's PTX compiler as a shared library too).",
+    ),
+    (r"cudaError_t.cudaErrorNotSupported: 801", f"cuda.bindings.runtime: {STATIC_BY_SCRIPT}"),
     (
         r"CUDA_ERROR_NOT_SUPPORTED: This error",
         "cuda.core's graphs keep what they use by cuUserObjectCreate, which is not implemented.",
@@ -37,6 +42,7 @@ CAUSES: list[tuple[str, str]] = [
         r"cudaHostGetDevicePointer|cuMemHostGetDevicePointer",
         "Memory that is registered afterwards (cudaHostRegister) is not mapped for kernels.",
     ),
+    (r"cuIpcGetMemHandle", "Memory of one process is not opened in another (cuIpcGetMemHandle)."),
     (r"cudaMalloc3D|cudaMemcpy3D", "cudaMalloc3D and cudaMemcpy3D answer cudaErrorNotSupported, as arrays do."),
     (
         r"nvJitLinkError: ERROR_UNRECOGNIZED_INPUT",
