@@ -58,7 +58,8 @@ TEST(Planner, GroupsAreDecodedOnTilesFromWhereThatIsFaster) {
   EXPECT_EQ(isa_of(FMS_BF16, 1), FMS_ISA_AMX) << "nothing has to be packed";
   EXPECT_EQ(isa_of(FMS_BF16, 4), FMS_ISA_AMX);
   EXPECT_EQ(isa_of(FMS_F16, 4), FMS_ISA_AVX512) << "two parts, both of which have to be copied";
-  EXPECT_EQ(isa_of(FMS_F16, 8), FMS_ISA_AMX);
+  EXPECT_EQ(isa_of(FMS_F16, 8), FMS_ISA_AVX512) << "vectors widened once for eight rows";
+  EXPECT_EQ(isa_of(FMS_F16, 16), FMS_ISA_AMX);
   EXPECT_EQ(isa_of(FMS_BF16, 16), FMS_ISA_AMX);
   EXPECT_EQ(plan_for(problem(FMS_BF16, 1, 17, 1, 1, 4096, 128), FMS_ISA_AMX, 2).family, FMS_KERNEL_AMX);
 }

@@ -24,7 +24,7 @@ inline constexpr CpuTilePolicy cpu_tile_policies[] = {
     {FMS_ISA_SCALAR, FMS_KERNEL_TILE, 8, 64, 64, 3, 1, 1, 30.0F, "bench, 2-core Emerald Rapids class VM"},
     {FMS_ISA_AVX2, FMS_KERNEL_TILE, 16, 64, 192, 8, 1, 1, 3.0F, "bench, 2-core Emerald Rapids class VM"},
     {FMS_ISA_AVX512, FMS_KERNEL_TILE, 48, 64, 192, 12, 1, 1, 1.5F, "bench, 2-core Emerald Rapids class VM"},
-    {FMS_ISA_AMX, FMS_KERNEL_AMX, 32, 512, 256, 16, 1, 7, 1.2F, "bench, 2-core Emerald Rapids class VM"},
+    {FMS_ISA_AMX, FMS_KERNEL_AMX, 32, 512, 256, 16, 1, 12, 1.2F, "bench, 2-core Emerald Rapids class VM"},
 };
 
 // Opening a parallel region with a warm pool costs one to two microseconds; a thread should bring at least this much.

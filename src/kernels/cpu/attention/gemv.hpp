@@ -16,6 +16,7 @@ class GemvKernel {
   using F = typename V::F;
   static constexpr int64_t pair = 2 * V::width;  // elements that load_pair takes
   static constexpr int max_pairs_in_registers = 2;
+  static constexpr int most_rows = V::width >= 16 ? 8 : 4;  // that share what is widened; as many as registers allow
 
  protected:
   static constexpr int64_t block_keys = plan::gemv_kv_tile;
@@ -114,6 +115,7 @@ class GemvKernel {
 
   void score_block(KeyRange block) const {
     int64_t r = 0;
+    for (; r + most_rows <= rows_; r += most_rows) score_rows<most_rows>(block, r);
     for (; r + 4 <= rows_; r += 4) score_rows<4>(block, r);
     for (; r + 2 <= rows_; r += 2) score_rows<2>(block, r);
     for (; r < rows_; ++r) score_rows<1>(block, r);
@@ -198,6 +200,7 @@ class GemvKernel {
 
   void accumulate_block(KeyRange block) const {
     int64_t r = 0;
+    for (; r + most_rows <= rows_; r += most_rows) accumulate_rows<most_rows>(block, r);
     for (; r + 4 <= rows_; r += 4) accumulate_rows<4>(block, r);
     for (; r + 2 <= rows_; r += 2) accumulate_rows<2>(block, r);
     for (; r < rows_; ++r) accumulate_rows<1>(block, r);
@@ -205,8 +208,8 @@ class GemvKernel {
 
   template <int Rows>
   void accumulate_rows(KeyRange block, int64_t r) const {
-    // Rows x pairs accumulators must fit the registers: one row takes up to 4 pairs at a time, four rows 2.
-    constexpr int64_t step = Rows == 1 ? 4 : max_pairs_in_registers;
+    // Rows x pairs accumulators must fit the registers: one row takes up to 4 pairs at a time, four rows 2, eight 1.
+    constexpr int64_t step = Rows == 1 ? 4 : (Rows == 8 ? 1 : max_pairs_in_registers);
     int64_t c = 0;
     for (; c + step <= value_pairs_; c += step) accumulate_pairs<Rows, step>(block, r, c);
     for (; c < value_pairs_; ++c) accumulate_pairs<Rows, 1>(block, r, c);

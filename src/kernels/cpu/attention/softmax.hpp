@@ -165,6 +165,18 @@ struct BiasRows {
   [[nodiscard]] const B* at(const Head& h, int64_t row, int64_t key) const {
     return base + h.q_head_of(row) * strides.head + row / h.group * strides.q + key * strides.kv;
   }
+  // Rows [first, last), and null for the others of `count`. One division, where at() takes two a row.
+  void find(const Head& h, int64_t first, int64_t last, int64_t key, int64_t count, const B** rows) const {
+    int64_t head = first % h.group, position = first / h.group;
+    for (int64_t i = 0; i < count; ++i) {
+      rows[i] = first + i >= last
+                    ? nullptr
+                    : base + (h.kv_head * h.group + head) * strides.head + position * strides.q + key * strides.kv;
+      if (++head < h.group) continue;
+      head = 0;
+      ++position;
+    }
+  }
 };
 
 // score + term, both in log2 units. Two terms of the lowest float are finite each and stay so together.
@@ -189,23 +201,85 @@ inline void for_each_bias(const Head& h, Add&& add) {
   }
 }
 
+// Where nothing but a huge score could make a sum overflow.
+template <class V>
+inline bool are_ordinary(const float* scores, int64_t stride, int64_t n, float factor) {
+  typename V::F lowest = V::zero();
+  for (int64_t j = 0; j < n; ++j) lowest = V::min(V::load(scores + j * stride), lowest);
+  return !V::any_greater(V::set1(-1e36F), V::mul(lowest, V::set1(factor)));
+}
+
+// Keys that add_ordinary takes at a time: pairs of bf16 are transposed as they are, by half as many shuffles.
+template <class V, class B>
+inline constexpr int64_t bias_keys = __is_same(B, Bf16) ? 2 * V::width : V::width;
+
+// Adds the bias of a vector of lanes to their products times `factor`: `bias_keys` keys from key j on.
+template <class V, class B>
+inline void add_ordinary(const B* const* rows, int64_t j, float* scores, int64_t stride, float factor) {
+  using F = typename V::F;
+  constexpr int64_t ahead = 128 / sizeof(B);  // two lines: so many rows at a time are more than the hardware follows
+  const auto add = [&](int64_t key, F term) {
+    float* at = scores + key * stride;
+    if constexpr (!__is_same(B, Half)) term = V::bounded_if_finite(term, largest_bias);
+    V::store(at, V::fma(term, V::set1(log2_e), V::mul(V::load(at), V::set1(factor))));
+  };
+  F block[V::width];  // (row, keys), then transposed
+  for (int lane = 0; lane < V::width; ++lane) {
+    V::prefetch(rows[lane] + j + ahead);
+    if constexpr (__is_same(B, Bf16)) {
+      block[lane] = V::load_bits(rows[lane] + j);
+    } else {
+      block[lane] = V::load_as(rows[lane] + j);
+    }
+  }
+  V::transpose(block);
+  for (int k = 0; k < V::width; ++k) {
+    if constexpr (__is_same(B, Bf16)) {
+      F first;
+      F second;
+      V::split_bits(block[k], first, second);
+      add(2 * k, first);
+      add(2 * k + 1, second);
+    } else {
+      add(k, block[k]);
+    }
+  }
+}
+
+// The same for any n <= width keys and any rows (null: none), strides and scores.
+template <class V, class B>
+inline void add_any(const B* const* rows, int64_t key_stride, int64_t j, int64_t n, float* scores, int64_t stride,
+                    float factor) {
+  typename V::F block[V::width];
+  for (int lane = 0; lane < V::width; ++lane) {
+    block[lane] = rows[lane] == nullptr ? V::zero() : load_bias<V>(rows[lane] + j * key_stride, key_stride, n);
+  }
+  V::transpose(block);
+  for (int64_t k = 0; k < n; ++k) {
+    float* at = scores + k * stride;
+    V::store(at, added_term<V>(V::mul(V::load(at), V::set1(factor)), in_log2<V>(block[k])));
+  }
+}
+
+// Products of (n keys, lanes) times `factor`, plus the bias of rows [first_row, last_row).
 template <class V, int Vectors, class B>
 inline void add_bias(const Head& h, const BiasRows<B>& bias, int64_t first_row, int64_t last_row, float* scores,
-                     int64_t first_key, int64_t n) {
-  constexpr int64_t lanes = Vectors * V::width;
+                     int64_t first_key, int64_t n, float factor) {
+  constexpr int64_t lanes = Vectors * V::width, step = bias_keys<V, B>;
+  const B* rows[lanes];
+  bias.find(h, first_row, last_row, first_key, lanes, rows);
   for (int64_t v = 0; v < Vectors; ++v) {
-    for (int64_t j = 0; j < n; j += V::width) {
-      typename V::F block[V::width];  // (row, key), then transposed
-      for (int64_t lane = 0; lane < V::width; ++lane) {
-        const int64_t row = first_row + v * V::width + lane;
-        block[lane] = V::zero();
-        if (row >= last_row) continue;
-        block[lane] = load_bias<V>(bias.at(h, row, first_key + j), bias.strides.kv, n - j);
+    const B* const* of_lanes = rows + v * V::width;
+    float* const from = scores + v * V::width;
+    const bool is_whole = bias.strides.kv == 1 && first_row + (v + 1) * V::width <= last_row;
+    for (int64_t j = 0; j < n; j += step) {
+      float* const at = from + j * lanes;
+      if (is_whole && j + step <= n && are_ordinary<V>(at, lanes, step, factor)) {
+        add_ordinary<V>(of_lanes, j, at, lanes, factor);
+        continue;
       }
-      V::transpose(block);
-      for (int64_t k = 0; k < smaller<int64_t>(V::width, n - j); ++k) {
-        float* at = scores + (j + k) * lanes + v * V::width;
-        V::store(at, added_term<V>(V::load(at), in_log2<V>(block[k])));
+      for (int64_t k = j; k < smaller(j + step, n); k += V::width) {
+        add_any<V>(of_lanes, bias.strides.kv, k, smaller<int64_t>(V::width, n - k), from + k * lanes, lanes, factor);
       }
     }
   }
@@ -217,10 +291,17 @@ inline void modify_scores(const Head& h, int64_t first_row, int64_t last_row, fl
                           int64_t n, float to_log2) {
   constexpr int64_t lanes = Vectors * V::width;
   const fms_attention_problem& p = *h.problem;
-  for (int64_t i = 0; i < n * lanes; i += V::width) {
-    V::store(scores + i, capped_score<V>(p, V::load(scores + i), to_log2));
+  float factor = to_log2;  // of what is there, for whoever comes first
+  if (p.softcap > 0) {
+    for (int64_t i = 0; i < n * lanes; i += V::width) {
+      V::store(scores + i, capped_score<V>(p, V::load(scores + i), to_log2));
+    }
+    factor = 1.0F;
   }
-  for_each_bias(h, [&](const auto& bias) { add_bias<V, Vectors>(h, bias, first_row, last_row, scores, first_key, n); });
+  for_each_bias(h, [&](const auto& bias) {
+    add_bias<V, Vectors>(h, bias, first_row, last_row, scores, first_key, n, factor);
+    factor = 1.0F;
+  });
 }
 
 inline bool modifies_scores(const fms_attention_problem& p) {

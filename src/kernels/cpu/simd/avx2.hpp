@@ -32,6 +32,11 @@ struct Avx2 {
   static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
   static F fms(F a, F b, F c) { return _mm256_fmsub_ps(a, b, c); }
   static F max(F x, F keep) { return _mm256_max_ps(x, keep); }
+  static F min(F x, F keep) { return _mm256_min_ps(x, keep); }
+  static F bounded_if_finite(F x, float most) {
+    const F is_finite = _mm256_cmp_ps(_mm256_andnot_ps(set1(-0.0F), x), set1(3.402823466e38F), _CMP_LE_OQ);
+    return _mm256_blendv_ps(x, _mm256_max_ps(_mm256_min_ps(x, set1(most)), set1(-most)), is_finite);
+  }
   static F copysign(F magnitude, F sign) { return _mm256_or_ps(magnitude, _mm256_and_ps(sign, set1(-0.0F))); }
   static F where_less(F a, F b, F then, F otherwise) {
     return _mm256_blendv_ps(otherwise, then, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
@@ -101,13 +106,19 @@ struct Avx2 {
   template <class T>
   static void load_pair(const T* p, F& a, F& b) {
     if constexpr (__is_same(T, Bf16)) {
-      const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-      a = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
-      b = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000U))));
+      split_bits(load_bits(p), a, b);
     } else {
       a = load_as(p);
       b = load_as(p + width);
     }
+  }
+  static F load_bits(const Bf16* p) {
+    return _mm256_castsi256_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static void split_bits(F bits, F& first, F& second) {
+    first = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(bits), 16));
+    second = _mm256_castsi256_ps(
+        _mm256_and_si256(_mm256_castps_si256(bits), _mm256_set1_epi32(static_cast<int>(0xffff0000U))));
   }
   template <class T>
   static void unpair(F& a, F& b) {

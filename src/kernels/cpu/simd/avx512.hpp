@@ -58,6 +58,13 @@ struct Avx512 {
   static F fms(F a, F b, F c) { return _mm512_fmsub_ps(a, b, c); }
   // Returns `keep` where x is NaN, so that a running maximum survives NaN scores.
   static F max(F x, F keep) { return _mm512_max_ps(x, keep); }
+  static F min(F x, F keep) { return _mm512_min_ps(x, keep); }
+  // Bounded to +-most, except infinities and NaN.
+  static F bounded_if_finite(F x, float most) {
+    constexpr int infinities_and_nan = 0x99, smaller_magnitude_sign_of_first = 0x02;
+    const __mmask16 finite = static_cast<__mmask16>(~_mm512_fpclass_ps_mask(x, infinities_and_nan));
+    return _mm512_mask_range_ps(x, finite, x, set1(most), smaller_magnitude_sign_of_first);
+  }
   static F copysign(F magnitude, F sign) {
     return _mm512_or_ps(magnitude, _mm512_and_ps(sign, set1(-0.0F)));  // magnitude >= 0
   }
@@ -114,10 +121,13 @@ struct Avx512 {
     a = load_as(p);
     b = load_as(p + 16);
   }
-  static void load_pair(const Bf16* p, F& a, F& b) {
-    const __m512i both = _mm512_loadu_si512(p);
-    a = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
-    b = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000U))));
+  static void load_pair(const Bf16* p, F& a, F& b) { split_bits(load_bits(p), a, b); }
+  // 32 of them as they lie in memory, to be moved about in pairs; and the first and the second of each pair.
+  static F load_bits(const Bf16* p) { return _mm512_castsi512_ps(_mm512_loadu_si512(p)); }
+  static void split_bits(F bits, F& first, F& second) {
+    first = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(bits), 16));
+    second = _mm512_castsi512_ps(
+        _mm512_and_si512(_mm512_castps_si512(bits), _mm512_set1_epi32(static_cast<int>(0xffff0000U))));
   }
   template <class T>
   static void unpair(F& a, F& b) {
@@ -138,12 +148,28 @@ struct Avx512 {
   }
 
   // The horizontal sums of 16 vectors, as one vector.
+  // Each round adds halves of two vectors into one: 30 shuffles, where a transpose takes 64.
   static F sums(F (&r)[width]) {
-    transpose(r);
-    for (int step = 8; step > 0; step /= 2) {
-      for (int i = 0; i < step; ++i) r[i] = add(r[i], r[i + step]);
+    F pairs[8];
+    for (int i = 0; i < 8; ++i) {  // r[i] and r[i + 8], every other element
+      pairs[i] = add(_mm512_unpacklo_ps(r[i], r[i + 8]), _mm512_unpackhi_ps(r[i], r[i + 8]));
     }
-    return r[0];
+    F fours[4];
+    for (int i = 0; i < 4; ++i) {  // lanes of four: r[i], r[i + 8], r[i + 4], r[i + 12]
+      const __m512d a = _mm512_castps_pd(pairs[i]);
+      const __m512d b = _mm512_castps_pd(pairs[i + 4]);
+      fours[i] = add(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+    }
+    F eights[2];
+    for (int i = 0; i < 2; ++i) {
+      eights[i] =
+          add(_mm512_shuffle_f32x4(fours[i], fours[i + 2], 0x88), _mm512_shuffle_f32x4(fours[i], fours[i + 2], 0xdd));
+    }
+    const F all =
+        add(_mm512_shuffle_f32x4(eights[0], eights[1], 0x88), _mm512_shuffle_f32x4(eights[0], eights[1], 0xdd));
+    // Blocks of four hold the sums of r[b], r[b + 8], r[b + 4], r[b + 12], with b = 0, 2, 1, 3.
+    const __m512i in_order = _mm512_setr_epi32(0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15);
+    return _mm512_permutexvar_ps(in_order, all);
   }
 
   // Into L2, which has three times as many misses in flight as L1: a tenth faster where memory is the limit.

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/cpu/exp2_poly.hpp"
 #include "kernels/cpu/types.hpp"
@@ -59,6 +60,15 @@ struct Scalar {
   static F max(F x, F keep) {
     return map([&](int i) { return x.v[i] > keep.v[i] ? x.v[i] : keep.v[i]; });
   }
+  static F min(F x, F keep) {
+    return map([&](int i) { return x.v[i] < keep.v[i] ? x.v[i] : keep.v[i]; });
+  }
+  static F bounded_if_finite(F x, float most) {
+    return map([&](int i) {
+      const float magnitude = std::fabs(x.v[i]);
+      return magnitude > most && magnitude < __builtin_inff() ? std::copysign(most, x.v[i]) : x.v[i];
+    });
+  }
   static F copysign(F magnitude, F sign) {
     return map([&](int i) { return std::copysign(magnitude.v[i], sign.v[i]); });
   }
@@ -108,6 +118,15 @@ struct Scalar {
   static void load_pair(const T* p, F& a, F& b) {
     a = load_as(p);
     b = load_as(p + width);
+  }
+  static F load_bits(const Bf16* p) {
+    F bits;
+    std::memcpy(bits.v, static_cast<const void*>(p), sizeof bits.v);
+    return bits;
+  }
+  static void split_bits(F bits, F& first, F& second) {
+    first = map([&](int i) { return std::bit_cast<float>(std::bit_cast<uint32_t>(bits.v[i]) << 16); });
+    second = map([&](int i) { return std::bit_cast<float>(std::bit_cast<uint32_t>(bits.v[i]) & 0xffff0000U); });
   }
   template <class T>
   static void unpair(F&, F&) {}
