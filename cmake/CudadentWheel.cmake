@@ -13,10 +13,10 @@ set_target_properties(vgpu_plain_name PROPERTIES PREFIX "" OUTPUT_NAME libcuda S
                                                  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/wheel)
 flashmoe_exports(vgpu_plain_name)
 
-foreach(library vgpu_plain_name vgpu_nvjitlink vgpu_nvml vgpu_cudart)
+foreach(library vgpu_plain_name vgpu_nvjitlink vgpu_nvml vgpu_cudart vgpu_cublas vgpu_cublasLt)
   install(FILES $<TARGET_FILE:${library}> DESTINATION ${libraries} ${part})
 endforeach()
 install(DIRECTORY include/cudadent DESTINATION include ${part})
 install(DIRECTORY python/cudadent/ DESTINATION . ${part} FILES_MATCHING PATTERN "*.py")
 install(DIRECTORY examples/virtual_gpu/ DESTINATION examples ${part} FILES_MATCHING PATTERN "*.py")
-add_custom_target(cudadent_wheel_files DEPENDS cudadent vgpu vgpu_plain_name vgpu_nvjitlink vgpu_nvml vgpu_cudart)
+add_custom_target(cudadent_wheel_files DEPENDS cudadent vgpu vgpu_plain_name vgpu_nvjitlink vgpu_nvml vgpu_cudart vgpu_cublas vgpu_cublasLt)

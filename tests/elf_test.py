@@ -34,6 +34,8 @@ RULES = (
     Rule(r"libnvJitLink\.so\.13", r"(__)?nvJitLink\w+|libnvJitLink\.so\.13", has_checked_calls=False),
     Rule(r"libnvidia-ml\.so\.1", r"nvml\w+"),
     Rule(r"libcudart\.so\.13", r"(__)?cuda\w+|libcudart\.so\.13", has_checked_calls=False),
+    Rule(r"libcublas\.so\.13", r"cublas(?!Lt)\w+|libcublas\.so\.13", has_checked_calls=False),
+    Rule(r"libcublasLt\.so\.13", r"cublasLt\w+|libcublasLt\.so\.13", has_checked_calls=False),
     Rule(r"cudadent", r".*"),
     Rule(r"libcuda\.so", r"(?!)", has_canaries=False, has_checked_calls=False),  # a name for libcuda.so.1, no more
 )

@@ -33,7 +33,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("output",),  # for machines: --json
         ("agents", "mcp"),  # doors for others
     ),
-    "src/vgpu": (("ptx", "memory"), ("ir",), ("exec",), ("observe",), ("driver", "nvjitlink", "nvml"), ("cudart",)),
+    "src/vgpu": (("ptx", "memory"), ("ir",), ("exec",), ("observe",), ("driver", "nvjitlink", "nvml"), ("cudart", "cublas")),
 }
 # Rooms that use less than all that stands below them.
 USES_ONLY: dict[str, frozenset[str]] = {
@@ -41,6 +41,7 @@ USES_ONLY: dict[str, frozenset[str]] = {
     "src/vgpu/nvjitlink": frozenset(),  # it hands images on
     "src/vgpu/nvml": frozenset(),  # it answers from the table of cards
     "src/vgpu/cudart": frozenset({"src/vgpu/driver"}),  # its written ABI and its log; it calls it as a stranger does
+    "src/vgpu/cublas": frozenset({"src/vgpu/driver"}),  # the same, and how it takes work that the CPU does
 }
 # What a room may include outside its house.
 OUTSIDE: dict[str, frozenset[str]] = {
@@ -60,6 +61,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "src/vgpu/driver": frozenset({"src/devices", "src/images"}),
     "src/vgpu/nvjitlink": frozenset({"src/images"}),
     "src/vgpu/nvml": frozenset({"src/devices"}),
+    "src/vgpu/cublas": frozenset({"src/images"}),  # its test reads what the libraries show
     "src/vgpu/cudart": frozenset({"src/images"}),  # how long the parts of relocatable code are
 }
 

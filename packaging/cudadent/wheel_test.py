@@ -23,7 +23,12 @@ GOAL_MEGABYTES = 15
 # What is left on the PATH: a shell, and the compiler that Triton wants.
 TOOLS = ("sh", "bash", "env", "cat", "uname", "dirname", "gcc", "cc", "g++", "c++", "as", "ld", "ldconfig", "objdump")
 NAME = re.compile(r"cudadent-[\w.]+-py3-none-manylinux_2_(\d+)_x86_64\.whl")
-LOADABLE = {f"lib{name}" for name in ("cuda.so", "cuda.so.1", "cudart.so.13", "nvJitLink.so.13", "nvidia-ml.so.1")}
+LOADABLE = {
+    f"lib{name}"
+    for name in (
+        "cuda.so cuda.so.1 cudart.so.13 cublas.so.13 cublasLt.so.13 nvJitLink.so.13 nvidia-ml.so.1".split()
+    )
+}
 SUITE = "def test_race():\n    import cudadent.examples.first_finding\n\ndef test_fine():\n    pass\n"
 
 

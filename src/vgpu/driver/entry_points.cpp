@@ -6,6 +6,7 @@
 #include <string>
 
 #include "vgpu/driver/entry_points.hpp"
+#include "vgpu/driver/host_work.hpp"
 #include "vgpu/driver/launch_time.hpp"
 #include "vgpu/driver/log.hpp"
 
@@ -77,11 +78,10 @@ int find_entry_point(const char* asked, void** function, int cuda_version, std::
   }
   if (status != nullptr) *status = best != nullptr ? 0 : known ? 2 : 1;  // CUdriverProcAddressQueryResult
   if (best == nullptr) {
-    // Not CUDA's: how a predictor of times is put in place of the lower bound.
-    if (std::strcmp(asked, "vgpuSetLaunchTime") == 0) {
-      *function = reinterpret_cast<void*>(&set_launch_time);
-      return 0;
-    }
+    // Not CUDA's: how a predictor of times is put in place of the lower bound, and work that the CPU does.
+    if (std::strcmp(asked, "vgpuSetLaunchTime") == 0) *function = reinterpret_cast<void*>(&set_launch_time);
+    if (std::strcmp(asked, "vgpuHostWork") == 0) *function = reinterpret_cast<void*>(&host_work);
+    if (*function != nullptr) return 0;
     log_call(std::string("cuGetProcAddress: no ") + asked);
     return not_found;
   }

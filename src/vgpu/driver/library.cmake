@@ -1,5 +1,5 @@
-# The driver as a library: libvgpu.so, and <build>/vgpu/ with libcuda.so.1, libcuda.so, libcudart.so.13, libnvJitLink.so.13
-# and libnvidia-ml.so.1, the directory that goes into LD_LIBRARY_PATH.
+# The driver as a library: libvgpu.so, and <build>/vgpu/ with libcuda.so.1, libcuda.so, libcudart.so.13, libcublas.so.13,
+# libcublasLt.so.13, libnvJitLink.so.13 and libnvidia-ml.so.1, the directory that goes into LD_LIBRARY_PATH.
 
 # The objects themselves: an archive would lose the strong definitions behind the weak ones of entry_points.cpp.
 add_library(vgpu SHARED $<TARGET_OBJECTS:fms_vgpu_driver>)
@@ -51,12 +51,25 @@ target_link_options(vgpu_cudart PRIVATE -Wl,-soname,libcudart.so.13 -Wl,--exclud
                     -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cudart/exports.map)
 set_property(TARGET vgpu_cudart APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cudart/exports.map)
 
+# cuBLAS on the CPU: one set of objects, of which each library shows its own names. They find each other's nothing.
+foreach(library cublas cublasLt)
+  set(exports ${CMAKE_CURRENT_SOURCE_DIR}/cublas/${library}.map)
+  add_library(vgpu_${library} SHARED $<TARGET_OBJECTS:fms_vgpu_cublas> driver/log.cpp)
+  target_link_libraries(vgpu_${library} PRIVATE fms_options fms_shipped fms_support fmt::fmt vgpu)
+  set_target_properties(vgpu_${library} PROPERTIES PREFIX "" OUTPUT_NAME lib${library} SUFFIX .so.13 NO_SONAME ON
+                                                   SKIP_BUILD_RPATH ON LINKER_LANGUAGE CXX
+                                                   LIBRARY_OUTPUT_DIRECTORY ${vgpu_directory})
+  target_link_options(vgpu_${library} PRIVATE -Wl,-soname,lib${library}.so.13 -Wl,--exclude-libs,ALL
+                      -Wl,--version-script=${exports})
+  set_property(TARGET vgpu_${library} APPEND PROPERTY LINK_DEPENDS ${exports})
+endforeach()
+
 # Installed beside bin/, where cudadent looks for it (src/runtime/driver.cpp).
 set(vgpu_installed ${CMAKE_CURRENT_BINARY_DIR}/installed)
 file(MAKE_DIRECTORY ${vgpu_installed})
 file(CREATE_LINK libvgpu.so ${vgpu_installed}/libcuda.so.1 SYMBOLIC)
 file(CREATE_LINK libcuda.so.1 ${vgpu_installed}/libcuda.so SYMBOLIC)
-install(TARGETS vgpu vgpu_nvjitlink vgpu_nvml vgpu_cudart LIBRARY DESTINATION lib/flashmoe/vgpu)
+install(TARGETS vgpu vgpu_nvjitlink vgpu_nvml vgpu_cudart vgpu_cublas vgpu_cublasLt LIBRARY DESTINATION lib/flashmoe/vgpu)
 install(FILES ${vgpu_installed}/libcuda.so.1 ${vgpu_installed}/libcuda.so DESTINATION lib/flashmoe/vgpu)
 
 if(FLASHMOE_BUILD_TESTS)
@@ -66,6 +79,7 @@ if(FLASHMOE_BUILD_TESTS)
   if(FLASHMOE_CUDA_INCLUDE)
     flashmoe_test_flags(vgpu_abi_test COMPILE_OPTIONS -isystem${FLASHMOE_CUDA_INCLUDE})
     flashmoe_test_flags(vgpu_runtime_abi_test COMPILE_OPTIONS -isystem${FLASHMOE_CUDA_INCLUDE})
+    flashmoe_test_flags(vgpu_cublas_abi_test COMPILE_OPTIONS -isystem${FLASHMOE_CUDA_INCLUDE})
   endif()
   flashmoe_test_flags(vgpu_abi_test COMPILE_DEFINITIONS
                       VGPU_STUB_LIBRARY="${FLASHMOE_CUDA_INCLUDE}/../lib64/stubs/libcuda.so")
@@ -75,6 +89,16 @@ if(FLASHMOE_BUILD_TESTS)
                       REAL_CUDART="${FLASHMOE_CUDA_INCLUDE}/../lib64/libcudart.so.13"
                       OUR_CUDART="${vgpu_directory}/libcudart.so.13")
   add_dependencies(vgpu_runtime_abi_test vgpu_cudart)
+  foreach(library CUBLAS=cublas CUBLASLT=cublasLt)
+    string(REPLACE "=" ";" library ${library})
+    list(POP_FRONT library macro)
+    flashmoe_test_flags(vgpu_cublas_abi_test COMPILE_DEFINITIONS
+                        REAL_${macro}="${FLASHMOE_CUDA_INCLUDE}/../lib64/lib${library}.so.13"
+                        OUR_${macro}="${vgpu_directory}/lib${library}.so.13")
+    add_dependencies(vgpu_cublas_abi_test vgpu_${library})
+  endforeach()
+  target_link_libraries(vgpu_cublas_tests PRIVATE vgpu)
+  set_target_properties(vgpu_cublas_tests PROPERTIES BUILD_RPATH ${vgpu_directory}) # it asks for libcuda.so.1
   target_link_libraries(vgpu_cudart_tests PRIVATE vgpu)
   set_target_properties(vgpu_cudart_tests PROPERTIES BUILD_RPATH ${vgpu_directory}) # it asks for libcuda.so.1
   foreach(test vgpu_api_test vgpu_devices_test vgpu_limits_test vgpu_loading_test vgpu_nvjitlink_test)

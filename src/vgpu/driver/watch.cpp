@@ -169,20 +169,41 @@ void copied(const memory::DeviceMemory& memory, std::uint64_t to, std::uint64_t 
     global->mark_initialised(to, bytes);
 }
 
-void copied_to_host(const memory::DeviceMemory& memory, std::uint64_t from, std::uint64_t bytes) {
+namespace {
+
+// Bytes that nothing has written, told once an allocation. `done`: "copied to the host".
+void report_unset(const memory::DeviceMemory& memory, std::uint64_t from, std::uint64_t bytes, const std::string& done,
+                  const char* advice) {
   auto* const global = shadow();
   if (global == nullptr || !memory.is_mapped(from, bytes)) return;
   const observe::GlobalShadow::Unset unset = global->unset(from, bytes);
   if (unset.bytes == 0 || unset.is_padding) return;
   const auto buffer = memory.find(from);
   if (!buffer || !Observation::get()->is_first_of(buffer->what)) return;
-  const std::string message =
-      fmt::format("{} of {} bytes copied to the host from {} were never written; the first is byte {} of it",
-                  unset.bytes, bytes, buffer->what, from - buffer->address + unset.first);
-  const std::string advice =
-      "check that the kernel writes every element; clear the buffer, or copy less, where the rest is not used";
+  const std::string message = fmt::format("{} of {} bytes {} from {} were never written; the first is byte {} of it",
+                                          unset.bytes, bytes, done, buffer->what, from - buffer->address + unset.first);
   log_line(fmt::format("initcheck: {}\n  {}", message, advice));
   Observation::get()->write(finding_without_place("value", message, advice, "initcheck"));
+}
+
+}  // namespace
+
+void copied_to_host(const memory::DeviceMemory& memory, std::uint64_t from, std::uint64_t bytes) {
+  report_unset(
+      memory, from, bytes, "copied to the host",
+      "check that the kernel writes every element; clear the buffer, or copy less, where the rest is not used");
+}
+
+void read_by_host_work(const memory::DeviceMemory& memory, const char* name, const char* what, std::uint64_t from,
+                       std::uint64_t bytes) {
+  report_unset(memory, from, bytes, fmt::format("that {} reads as {}", name, what),
+               "write the whole operand before the call; check its sizes, its leading dimension and its stride");
+}
+
+void report_host_work_outside(const std::string& message) {
+  constexpr const char* advice = "check the operand's pointer, its sizes, its leading dimension and its stride";
+  log_line(fmt::format("memcheck: {}\n  {}", message, advice));
+  if (Observation* const one = Observation::get()) one->write(finding_without_place("access", message, advice));
 }
 
 void report_leaks(std::size_t allocations, std::uint64_t bytes) {

@@ -16,6 +16,11 @@ void host_wrote(std::uint64_t address, std::uint64_t bytes);
 void copied(const memory::DeviceMemory& memory, std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
 // The program is about to read what it copied: bytes that nothing has written are a finding, once an allocation.
 void copied_to_host(const memory::DeviceMemory& memory, std::uint64_t from, std::uint64_t bytes);
+// Work of a library that computes on the CPU (host_work.hpp) reads its operand `what`: the same, once an allocation.
+void read_by_host_work(const memory::DeviceMemory& memory, const char* name, const char* what, std::uint64_t from,
+                       std::uint64_t bytes);
+// Its operand lies outside of memory that is allocated: a finding of memcheck, and in every run a line of the log.
+void report_host_work_outside(const std::string& message);
 void report_leaks(std::size_t allocations, std::uint64_t bytes);
 void report_heap(std::uint64_t bytes);  // that kernels got from malloc and kept
 

@@ -66,7 +66,7 @@ Result<std::vector<std::string>> program_environment(const ProgramOptions& optio
   std::vector<std::string> environment{before(directory.string(), "LD_LIBRARY_PATH"), "VGPU_DEVICE=" + device->gpu,
                                        "VGPU_CHECK=" + options.checks};
   std::string first;  // of those that programs bring along themselves
-  for (const char* name : {"libnvJitLink.so.13", "libcudart.so.13"}) {
+  for (const char* name : {"libnvJitLink.so.13", "libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13"}) {
     const auto ours = directory / name;
     if (std::filesystem::exists(ours)) first += (first.empty() ? "" : ":") + ours.string();
   }

@@ -1,4 +1,5 @@
-"""The stock PyTorch wheel on the virtual GPU: tensors, streams, events, a graph, and Triton kernels on CUDA tensors.
+"""The stock PyTorch wheel on the virtual GPU: tensors, streams, events, a graph, matrix products by cuBLAS, and Triton
+kernels on CUDA tensors.
 
     torch_client.py PACKAGES     PACKAGES: where Triton is, in another environment
 
@@ -31,6 +32,34 @@ def row_sums_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
 
 def add(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> None:
     add_kernel[(triton.cdiv(COUNT, 1024),)](x, y, out, COUNT, BLOCK=1024)
+
+
+def matrix_products() -> None:
+    """What torch asks of cuBLAS and cublasLt, against the CPU's; numbers that are exact in all types."""
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        a, b = (torch.randint(-2, 3, shape).to(dtype) for shape in ((33, 70), (70, 19)))
+        many_a, many_b = (torch.randint(-2, 3, shape).to(dtype) for shape in ((3, 5, 70), (3, 70, 9)))
+        weight, bias = (torch.randint(-2, 3, shape).to(dtype) for shape in ((40, 70), (40,)))
+
+        def here(x: torch.Tensor) -> torch.Tensor:
+            return x.cuda()
+
+        assert torch.equal(torch.mm(here(a), here(b)).cpu(), torch.mm(a, b)), dtype
+        assert torch.equal(torch.mm(here(b).t(), here(a).t()).cpu(), torch.mm(b.t(), a.t())), dtype
+        assert torch.equal(torch.bmm(here(many_a), here(many_b)).cpu(), torch.bmm(many_a, many_b)), dtype
+        linear = torch.nn.functional.linear
+        assert torch.equal(linear(here(a), here(weight), here(bias)).cpu(), linear(a, weight, bias)), dtype
+        assert torch.equal(torch.dot(here(a[0]), here(a[1])).cpu(), torch.dot(a[0], a[1])), dtype
+
+    out = torch.zeros(33, 19, device="cuda")
+    a, b = torch.randint(-2, 3, (33, 70)).float(), torch.randint(-2, 3, (70, 19)).float()
+    here_a, here_b = a.cuda(), b.cuda()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        torch.mm(here_a, here_b, out=out)
+    assert not out.cpu().any(), "done while it was captured"
+    graph.replay()
+    assert torch.equal(out.cpu(), a @ b)
 
 
 def main() -> None:
@@ -70,13 +99,15 @@ def main() -> None:
     graph.replay()
     assert torch.equal(out.cpu(), y + y)
 
+    matrix_products()
+
     try:
         here_x + here_y
     except RuntimeError as error:
         assert "binary for gpu" in str(error), error
     else:
         raise AssertionError("SASS ran")
-    print(f"torch {torch.__version__}, triton {triton.__version__}: tensors, streams, events, a graph, two kernels")
+    print(f"torch {torch.__version__}, triton {triton.__version__}: tensors, streams, events, a graph, two kernels, matrix products")
 
 
 main()

@@ -1,0 +1,70 @@
+// Our declarations against the toolkit's headers, and the lists of names against its libraries: fails without a
+// CUDA 13.0 toolkit.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "images/elf.hpp"
+
+#if __has_include(<cublasLt.h>)
+#include <cublasLt.h>
+#include <cublas_v2.h>
+namespace ours {
+#include "vgpu/cublas/cublas_abi.hpp"
+}
+
+namespace {
+
+TEST(CublasAbi, ValuesAreTheToolkits) {
+#define VGPU_BLAS_VALUE(name, value) EXPECT_EQ(static_cast<int>(::name), value) << #name;
+#include "vgpu/cublas/values.def"
+#undef VGPU_BLAS_VALUE
+#define VGPU_BLAS_STATUS(name, value) EXPECT_EQ(static_cast<int>(::name), value) << #name;
+#include "vgpu/cublas/statuses.def"
+#undef VGPU_BLAS_STATUS
+}
+
+TEST(CublasAbi, StructuresLieAlike) {
+  EXPECT_EQ(sizeof(ours::cublasLtMatrixLayoutOpaque_t), sizeof(::cublasLtMatrixLayoutOpaque_t));
+  EXPECT_EQ(sizeof(ours::cublasLtMatmulDescOpaque_t), sizeof(::cublasLtMatmulDescOpaque_t));
+  EXPECT_EQ(sizeof(ours::cublasLtMatmulPreferenceOpaque_t), sizeof(::cublasLtMatmulPreferenceOpaque_t));
+  EXPECT_EQ(sizeof(ours::cublasLtMatmulHeuristicResult_t), sizeof(::cublasLtMatmulHeuristicResult_t));
+  EXPECT_EQ(offsetof(ours::cublasLtMatmulHeuristicResult_t, state), offsetof(::cublasLtMatmulHeuristicResult_t, state));
+  EXPECT_EQ(offsetof(ours::cublasLtMatmulHeuristicResult_t, wavesCount),
+            offsetof(::cublasLtMatmulHeuristicResult_t, wavesCount));
+}
+
+std::set<std::string> exported(const std::string& library) {
+  std::set<std::string> names;
+  const auto bytes = flashmoe::read_bytes(library);
+  EXPECT_TRUE(bytes) << bytes.error().to_string();
+  const auto elf = flashmoe::read_elf(*bytes);
+  EXPECT_TRUE(elf) << elf.error().to_string();
+  constexpr std::uint32_t dynamic_symbols = 11;  // SHT_DYNSYM
+  for (const auto& symbol : elf->symbols(dynamic_symbols))
+    if (!symbol.undefined() && symbol.name.starts_with("cublas")) names.emplace(symbol.name);
+  return names;
+}
+
+TEST(CublasAbi, NamesAreThoseOfTheToolkitsLibraries) {
+  std::set<std::string> listed, lt_listed;
+#define VGPU_BLAS_NAME(name) listed.emplace(#name);
+#include "vgpu/cublas/names.def"
+#undef VGPU_BLAS_NAME
+#define VGPU_BLAS_NAME(name) lt_listed.emplace(#name);
+#include "vgpu/cublas/lt_names.def"
+#undef VGPU_BLAS_NAME
+  EXPECT_GT(listed.size(), 700U);
+  EXPECT_EQ(listed, exported(REAL_CUBLAS));
+  EXPECT_EQ(exported(OUR_CUBLAS), listed);
+  EXPECT_EQ(lt_listed, exported(REAL_CUBLASLT));
+  EXPECT_EQ(exported(OUR_CUBLASLT), lt_listed);
+}
+
+}  // namespace
+#else
+TEST(CublasAbi, NeedsTheToolkit) {
+  FAIL() << "no cublasLt.h; set CUDA_HOME";
+}
+#endif
