@@ -1,4 +1,7 @@
 // Contexts, memory, launches, streams, graphs and events of the driver API.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <string>
 #include <thread>
 #include <vector>
@@ -133,6 +136,25 @@ TEST_F(Driver, AFaultSticksUntilTheReset) {
   EXPECT_EQ(call("cuMemAlloc", &address, std::size_t{4}), CUDA_ERROR_ILLEGAL_ADDRESS);
   ASSERT_EQ(call("cuDevicePrimaryCtxReset", 0), CUDA_SUCCESS);
   EXPECT_EQ(call("cuMemAlloc", &address, std::size_t{4}), CUDA_SUCCESS);
+}
+
+// Nothing of the parent's is there: a launch would wait for threads that fork() left behind.
+TEST_F(Driver, AChildOfForkIsRefused) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    CUdeviceptr address = 0;
+    int count = 0;
+    const bool refused = call("cuInit", 0U) == CUDA_ERROR_NOT_INITIALIZED &&
+                         call("cuDeviceGetCount", &count) == CUDA_ERROR_NOT_INITIALIZED &&
+                         call("cuMemAlloc", &address, std::size_t{4}) == CUDA_ERROR_NOT_INITIALIZED;
+    _exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  int count = 0;
+  EXPECT_EQ(call("cuDeviceGetCount", &count), CUDA_SUCCESS) << "the parent goes on";
 }
 
 TEST_F(Driver, LaunchesAsBeforeCuda4) {

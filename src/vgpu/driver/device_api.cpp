@@ -4,6 +4,7 @@
 #include <string>
 
 #include "vgpu/driver/device_attributes.hpp"
+#include "vgpu/driver/forked.hpp"
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/state.hpp"
 
@@ -27,6 +28,7 @@ extern "C" __attribute__((visibility("default"))) const char* vgpu_identity() {
 VGPU_EXPORT CUresult cuInit(unsigned flags) {
   log_call("cuInit");
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (is_refused_child()) return CUDA_ERROR_NOT_INITIALIZED;
   State& all = state();
   const std::lock_guard lock(all.mutex);
   const auto made = machine();
@@ -36,6 +38,7 @@ VGPU_EXPORT CUresult cuInit(unsigned flags) {
   }
   all.machine = *made;
   all.primaries.resize(all.machine->count);
+  refuse_in_children();
   return CUDA_SUCCESS;
 }
 

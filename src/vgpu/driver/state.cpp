@@ -5,6 +5,7 @@
 #include <mutex>
 #include <new>
 
+#include "vgpu/driver/forked.hpp"
 #include "vgpu/driver/graph.hpp"
 #include "vgpu/driver/link.hpp"
 #include "vgpu/driver/log.hpp"
@@ -129,6 +130,7 @@ CUresult guarded(const char* function, const std::function<CUresult()>& body) {
 
 CUresult with_driver(const char* function, const std::function<CUresult(State&)>& body) {
   log_call(function);
+  if (is_refused_child()) return CUDA_ERROR_NOT_INITIALIZED;  // before the lock, which a thread of the parent may hold
   State& all = state();
   const std::lock_guard lock(all.mutex);
   if (all.machine == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
