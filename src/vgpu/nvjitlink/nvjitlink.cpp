@@ -13,6 +13,7 @@
 
 #include "images/elf.hpp"
 #include "images/image.hpp"
+#include "vgpu/nvjitlink/device_runtime.hpp"
 
 namespace {
 
@@ -28,7 +29,7 @@ enum Answer : int {
   null_input = 10,
   lto_not_enabled = 18,
 };
-enum Input : int { cubin = 1, ptx = 2, fatbin = 4, any = 10 };
+enum Input : int { cubin = 1, ptx = 2, fatbin = 4, library = 6, any = 10 };
 
 struct Link {
   int sm = 0;
@@ -55,6 +56,10 @@ Answer answered(Link* link, const Body& body) {
 
 Answer add(Link& link, int type, std::span<const std::byte> bytes, const char* name) {
   const std::string called = name == nullptr ? "an input" : name;
+  if (type == library && called.ends_with("libcudadevrt.a")) {
+    link.texts.emplace_back(device_runtime_ptx);
+    return success;
+  }
   if (type != cubin && type != ptx && type != fatbin && type != any)
     return link.fail(
         unrecognized_input,

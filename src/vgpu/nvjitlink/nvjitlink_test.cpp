@@ -15,7 +15,7 @@
 namespace flashmoe {
 namespace {
 
-constexpr int input_ptx = 2, input_ltoir = 3, input_any = 10;
+constexpr int input_ptx = 2, input_ltoir = 3, input_library = 6, input_any = 10;
 
 class NvJitLink : public ::testing::Test {
  protected:
@@ -35,8 +35,8 @@ class NvJitLink : public ::testing::Test {
     EXPECT_EQ(call("__nvJitLinkCreate_13_0", &link, 2U, static_cast<const char* const*>(options)), 0);
     return link;
   }
-  int add(void* link, int type, const std::string& data) {
-    return call("nvJitLinkAddData", link, type, static_cast<const void*>(data.data()), data.size(), "part");
+  int add(void* link, int type, const std::string& data, const char* name = "part") {
+    return call("nvJitLinkAddData", link, type, static_cast<const void*>(data.data()), data.size(), name);
   }
   void* library_ = nullptr;
 };
@@ -61,6 +61,7 @@ TEST_F(NvJitLink, LinksPtxIntoWhatTheDriverLoads) {
 TEST_F(NvJitLink, SaysWhatItCannotLink) {
   void* link = create();
   EXPECT_NE(add(link, input_ltoir, "BC"), 0);
+  EXPECT_NE(add(link, input_library, "!<arch>\n", "libmine.a"), 0);
   EXPECT_NE(call("nvJitLinkComplete", link), 0);
   std::size_t size = 0;
   EXPECT_NE(call("nvJitLinkGetLinkedPtxSize", link, &size), 0);

@@ -1,4 +1,4 @@
-"""numba-cuda on the virtual GPU: saxpy, a tiled matmul, an atomic histogram and a warp-shuffle reduction."""
+"""numba-cuda on the virtual GPU: saxpy, a tiled matmul, a histogram, a warp-shuffle reduction, the grid's barrier."""
 
 from __future__ import annotations
 
@@ -63,6 +63,16 @@ def warp_sums(values: np.ndarray, sums: np.ndarray) -> None:
         sums[i // 32] = value
 
 
+@cuda.jit
+def mirrored_rows(rows: np.ndarray) -> None:
+    """Each row is the one above it, written by other blocks, from right to left."""
+    grid = cuda.cg.this_grid()
+    column = cuda.grid(1)
+    for row in range(1, rows.shape[0]):
+        rows[row, column] = rows[row - 1, rows.shape[1] - 1 - column] + 1
+        grid.sync()
+
+
 def run_saxpy(rng: np.random.Generator) -> None:
     x, y = (rng.standard_normal(5_001, dtype=np.float32) for _ in range(2))
     out = cuda.device_array_like(x)
@@ -98,13 +108,24 @@ def run_warp_sums(rng: np.random.Generator) -> None:
     print("warp-shuffle reduction: right")
 
 
+def run_mirrored_rows(_rng: np.random.Generator) -> None:
+    rows = np.full((6, 4 * 64), -1000, np.int32)
+    rows[0] = np.arange(rows.shape[1])
+    on_device = cuda.to_device(rows)
+    mirrored_rows[4, 64](on_device)
+    for row in range(1, rows.shape[0]):
+        rows[row] = rows[row - 1, ::-1] + 1
+    assert np.array_equal(on_device.copy_to_host(), rows)
+    print("the grid's barrier: right")
+
+
 def main() -> int:
     name = cuda.get_current_device().name
     name = name.decode() if isinstance(name, bytes) else name
     print(name)
     assert name.endswith("(virtual)"), name
     rng = np.random.default_rng(7)
-    for run in (run_saxpy, run_matmul, run_histogram, run_warp_sums):
+    for run in (run_saxpy, run_matmul, run_histogram, run_warp_sums, run_mirrored_rows):
         run(rng)
     # numba puts frees off; memcheck would call them leaks.
     gc.collect()
