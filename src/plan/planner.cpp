@@ -124,7 +124,8 @@ void plan_cpu(const DeviceCaps& caps, const fms_plan_options& options, fms_atten
   } else {
     plan.q_tile = options.q_tile > 0 ? static_cast<int32_t>(round_up(options.q_tile, policy.lanes))
                                      : choose_q_tile(plan, policy, rows);
-    plan.kv_tile = policy.kv_tile;
+    const bool has_bias = (p.features & (FMS_BIAS | FMS_BIAS2)) != 0;
+    plan.kv_tile = has_bias ? std::max(policy.kv_tile, cpu_bias_kv_tile) : policy.kv_tile;
   }
   const int64_t items = p.batch * p.kv_heads * ((rows + plan.q_tile - 1) / plan.q_tile);
   plan.kv_splits = options.kv_splits > 0 ? options.kv_splits : choose_kv_splits(plan, items);

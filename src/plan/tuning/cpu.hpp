@@ -27,6 +27,10 @@ inline constexpr CpuTilePolicy cpu_tile_policies[] = {
     {FMS_ISA_AMX, FMS_KERNEL_AMX, 32, 512, 256, 16, 1, 12, 1.2F, "bench, 2-core Emerald Rapids class VM"},
 };
 
+// With a bias at least this many keys per step: each query row has a bias row of its own, and memory is read ahead only
+// within longer pieces of one.
+inline constexpr int32_t cpu_bias_kv_tile = 256;
+
 // Opening a parallel region with a warm pool costs one to two microseconds; a thread should bring at least this much.
 inline constexpr float cpu_min_ns_per_thread = 2200.0F;
 

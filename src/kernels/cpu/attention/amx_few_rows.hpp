@@ -9,7 +9,8 @@
 // each row of P is there twice, with 0 beside a weight where the odd dim is and where the even one is; the sums of even
 // and of odd dims are rows of their own. Half of the products are with 0, and nothing has to be packed.
 //
-// The work per key hardly grows with the rows, and the time stays that of reading K and V. fp16 values are high + low
+// The scores of the next block are computed before this one's become weights: tiles then wait for keys while vectors
+// work, and the work per key hardly grows with the rows. fp16 values are high + low
 // bf16 parts, copied; here low x low is always computed for the scores: tiles have time.
 //
 // What is not finite: tiles take denormals for 0, add parts that may cancel, and multiply what is not seen by 0. So an
@@ -37,6 +38,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   using Base = GemvKernel<Avx512, T>;
   using V = Avx512;
   using F = typename V::F;
+  using BlockRows = typename Base::BlockRows;
   static constexpr int parts = amx_parts_of<T>;
   static constexpr int64_t most_rows = plan::amx_few_rows;
   static constexpr int64_t block_keys = Base::block_keys, tile_bytes = plan::amx_tile_bytes;
@@ -73,18 +75,28 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     }
     std::memset(sums(0), 0, static_cast<std::size_t>(2 * this->rows_ * sums_stride()));
     __m512i largest = _mm512_setzero_si512();
-    this->first_block(h, keys);
+    const auto block_at = [&](int64_t from) {
+      return KeyRange{smaller(from, keys.hi), smaller(from + block_keys, keys.hi)};
+    };
+    BlockRows *&now = this->now_, *&next = this->next_;
+    this->find_rows(h, block_at(keys.lo), *now);
+    this->find_rows(h, block_at(keys.lo + block_keys), *next);
+    score(h, *now, *next);
     for (int64_t j = keys.lo; j < keys.hi; j += block_keys) {
-      const KeyRange block{j, smaller<int64_t>(j + block_keys, keys.hi)};
-      this->find_block(h, block, keys.hi);
-      score(h);
+      const KeyRange block = block_at(j);
+      this->find_rows(h, block_at(j + 2 * block_keys), *later_);
       store_scores(block.hi - block.lo, largest);
+      if (next->count > 0) score(h, *next, *later_);
       if constexpr (Careful) rescore(h, first_row, block);
       if (modifies_scores(this->plan_.problem)) {
         for (int64_t r = 0; r < this->rows_; ++r) this->modify_row(h, first_row + r, r, block);
       }
       for (int64_t r = 0; r < this->rows_; ++r) weigh_row(r, block);
       accumulate<Careful>(h, block);
+      BlockRows* const done = now;
+      now = next;
+      next = later_;
+      later_ = done;
     }
     return Careful || all_finite(largest_sum(largest));
   }
@@ -165,9 +177,10 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   // Of the rows of a block, those from 16 * group on; with `Clean`, 0 in place of what is not finite. Copied unless
   // they are tiles as they lie in memory.
   template <bool Clean>
-  RowGroup row_group(const T* const* rows, int64_t row_stride, int64_t dim, int64_t group, std::size_t copies) const {
+  RowGroup row_group(const T* const* rows, int64_t count, int64_t row_stride, int64_t dim, int64_t group,
+                     std::size_t copies) const {
     rows += group * 16;
-    const int64_t there = smaller<int64_t>(16, this->now_->count - group * 16);
+    const int64_t there = smaller<int64_t>(16, count - group * 16);
     // Where at most one page ends, the last row tells whether they go on as they began.
     const fms_attention_problem& p = this->plan_.problem;
     const bool is_tile = parts == 1 && !Clean && there == 16 && dim % 32 == 0 &&
@@ -200,8 +213,8 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   // time where keys are in L2 already, and gains nothing measurable where they are not.
   class Prefetching {
    public:
-    Prefetching(const AmxFewRowsKernel& kernel, const T* const* rows, int64_t dim, int64_t steps)
-        : rows_(rows), count_(kernel.next_->count), dim_(dim), share_((block_keys - 1) / steps + 1) {}
+    Prefetching(const T* const* rows, int64_t count, int64_t dim, int64_t steps)
+        : rows_(rows), count_(count), dim_(dim), share_((block_keys - 1) / steps + 1) {}
     void go_on() {
       for (const int64_t end = smaller(asked_ + share_, count_); asked_ < end; ++asked_) {
         for (int64_t d = 0; d < dim_; d += 128) V::prefetch(rows_[asked_] + d);
@@ -215,15 +228,15 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
 
   // ---- scores ----
 
-  void score(const Head& h) const {
+  void score(const Head& h, const BlockRows& block, const BlockRows& after) const {
     const auto group_of = [&](int64_t g) {
-      return row_group<false>(this->now_->keys, h.problem->k.seq, this->key_dim_, g, this->layout_.key_tiles);
+      return row_group<false>(block.keys, block.count, h.problem->k.seq, this->key_dim_, g, this->layout_.key_tiles);
     };
-    Prefetching ahead(*this, this->next_->keys, this->key_dim_, 2 * parts * parts * dim_tiles_);
-    for (int64_t g = 0; g * 16 < this->now_->count; g += 2) {
+    Prefetching ahead(after.keys, after.count, this->key_dim_, 2 * parts * parts * dim_tiles_);
+    for (int64_t g = 0; g * 16 < block.count; g += 2) {
       const RowGroup first = group_of(g);
       // Nothing there: any other keys, whose scores nobody looks at.
-      const RowGroup second = (g + 1) * 16 < this->now_->count ? group_of(g + 1) : first;
+      const RowGroup second = (g + 1) * 16 < block.count ? group_of(g + 1) : first;
       tile_zero<0>();
       tile_zero<1>();
       for (int q_part = 0; q_part < parts; ++q_part) {
@@ -320,8 +333,10 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   void raise_maximum(int64_t r, float top) const {
     float& row_max = this->row_max(r);
     if (!(top > row_max)) return;
-    const F factor = V::set1(std::exp2(row_max - top));
+    const float old_max = row_max;
     row_max = top;
+    if (old_max == -__builtin_inff()) return;  // nothing has been added yet
+    const F factor = V::set1(std::exp2(old_max - top));
     _mm512_store_ps(row_sums(r), V::mul(_mm512_load_ps(row_sums(r)), factor));
     for (int64_t row = r; row < 2 * this->rows_; row += this->rows_) {
       for (int64_t d = 0; d < this->layout_.padded_value_dim / 2; d += V::width) {
@@ -347,9 +362,10 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     const int64_t count = (this->now_->count + 15) / 16;
     RowGroup groups[4];
     for (int64_t g = 0; g < count; ++g) {
-      groups[g] = row_group<Careful>(this->now_->values, h.problem->v.seq, this->value_dim_, g, this->layout_.v);
+      groups[g] = row_group<Careful>(this->now_->values, this->now_->count, h.problem->v.seq, this->value_dim_, g,
+                                     this->layout_.v);
     }
-    Prefetching ahead(*this, this->next_->values, this->value_dim_, 4 * value_tiles_);
+    Prefetching ahead(this->next_->values, this->next_->count, this->value_dim_, 4 * value_tiles_);
     for (int64_t turn = 0; turn < turns_; ++turn) {
       for (int64_t c = 0; c < value_tiles_; ++c) {
         float* const to = sums(turn * this->rows_) + c * 16;
@@ -379,6 +395,8 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   }
 
   int64_t dim_tiles_, value_tiles_;  // of 32 dims
+  BlockRows third_block_;
+  BlockRows* later_ = &third_block_;  // the one after the next
   int64_t configured_rows_ = 0, columns_ = 0, turns_ = 0;
 };
 

@@ -13,10 +13,13 @@ namespace {
 
 struct RowResult {
   float factor;  // multiplies the accumulated o
-  float lse;     // natural logarithm
+  float lse;     // natural logarithm; 0 when nobody asks for it: logarithms of many short rows show
 };
 
 inline RowResult finish_row(const Head& h, int64_t row, float row_max, float row_sum) {
+  const auto lse_of = [&](float top, float total) {
+    return plan::has(*h.problem, FMS_LSE) ? (top + std::log2(total)) * ln_2 : 0.0F;
+  };
   float sink = -__builtin_inff();
   if (plan::has(*h.problem, FMS_SINKS)) {
     sink = h.args->sinks[h.q_head_of(row)];
@@ -24,12 +27,14 @@ inline RowResult finish_row(const Head& h, int64_t row, float row_max, float row
     sink *= log2_e;
   }
   if (row_sum == 0.0F && sink == -__builtin_inff()) return {0.0F, -__builtin_inff()};
-  if (sink == -__builtin_inff()) return {1.0F / row_sum, (row_max + std::log2(row_sum)) * ln_2};
-  // NaN sinks must survive, so the comparison is false for them.
-  const float top = row_max >= sink ? row_max : sink;
-  const float own = row_sum == 0.0F ? 0.0F : std::exp2(row_max - top);
-  const float total = row_sum * own + std::exp2(sink - top);
-  return {own / total, (top + std::log2(total)) * ln_2};
+  if (sink == -__builtin_inff()) return {1.0F / row_sum, lse_of(row_max, row_sum)};
+  // NaN sinks must survive, so the comparison is false for them; and 2^(x - x) is 1, or NaN where x is not finite.
+  const bool sink_is_lower = row_max >= sink;
+  const float top = sink_is_lower ? row_max : sink;
+  const float of_top = top - top + 1.0F, of_other = std::exp2(sink_is_lower ? sink - top : row_max - top);
+  const float own = row_sum == 0.0F ? 0.0F : (sink_is_lower ? of_top : of_other);
+  const float total = row_sum * own + (sink_is_lower ? of_other : of_top);
+  return {own / total, lse_of(top, total)};
 }
 
 // A row without weight is 0, also where a weight of 0 met an infinite value.

@@ -36,7 +36,10 @@ class GemvKernel {
   void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
     const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, plan_.kv_splits);
     rows_ = last_row - first_row;
-    for (int64_t r = 0; r < rows_; ++r) begin_row(h, first_row + r, r);
+    for (int64_t r = 0; r < rows_; ++r) {
+      begin_row(h, first_row + r, r);
+      load_query(h, first_row + r, r);
+    }
     first_block(h, keys);
     for (int64_t j = keys.lo; j < keys.hi; j += block_keys) {
       const KeyRange block{j, smaller<int64_t>(j + block_keys, keys.hi)};
@@ -80,6 +83,9 @@ class GemvKernel {
     key_hi(r) = static_cast<int32_t>(seen.hi);
     row_max(r) = -__builtin_inff();
     row_sum(r) = 0.0F;
+  }
+
+  void load_query(const Head& h, int64_t row, int64_t r) const {
     const T* from = padded(q_row<T>(h, row), key_dim_);
     for (int64_t i = 0; i < key_pairs_; ++i) {
       F a;
@@ -182,12 +188,8 @@ class GemvKernel {
     const float raised = block_max > row_max(r) ? block_max : row_max(r);
     const float offset = raised == -__builtin_inff() ? 0.0F : raised;
     if (raised > row_max(r)) {
-      const float factor = std::exp2(row_max(r) - offset);
-      row_sum(r) *= factor;
+      if (row_max(r) > -__builtin_inff()) rescale_row(r, std::exp2(row_max(r) - raised));
       row_max(r) = raised;
-      for (int64_t d = 0; d < value_pairs_ * pair; d += V::width) {
-        V::store(output(r) + d, V::mul(V::load(output(r) + d), V::set1(factor)));
-      }
     }
     F sum = V::zero();
     for (int64_t j = 0; j < n; j += V::width) {
@@ -196,6 +198,13 @@ class GemvKernel {
       V::store(s + j, weight);
     }
     row_sum(r) += V::sum(sum);
+  }
+
+  void rescale_row(int64_t r, float factor) const {
+    row_sum(r) *= factor;
+    for (int64_t d = 0; d < value_pairs_ * pair; d += V::width) {
+      V::store(output(r) + d, V::mul(V::load(output(r) + d), V::set1(factor)));
+    }
   }
 
   void accumulate_block(KeyRange block) const {
