@@ -20,6 +20,8 @@ void run_with_bad_indices(const fms_context* context, const fms_attention_plan& 
   args.cu_kv = exact.cu_kv.data();
   args.kv_lengths = exact.kv_lengths.data();
   args.block_table = exact.block_table.data();
+  args.kv_starts = exact.kv_starts.data();
+  args.q_lengths = exact.q_lengths.data();
   const testing::FencedBuffer workspace(plan.workspace_bytes, testing::Fence::kAfter, 0xff, FMS_WORKSPACE_ALIGNMENT);
   const std::vector<uint8_t> before = one.output_bytes();
   fms_error error{};

@@ -50,6 +50,26 @@ void draw_sizes(FuzzedDataProvider& bytes, fms_attention_problem& p) {
   p.softcap = bytes.ConsumeIntegralInRange<int>(0, 3) == 0 ? 20.0f : 0.0f;
 }
 
+std::vector<int32_t> draw_lengths(FuzzedDataProvider& bytes, const fms_attention_problem& p, fms_feature feature,
+                                  int64_t longest) {
+  std::vector<int32_t> values;
+  for (int64_t b = 0; has(p, feature) && b < p.batch; ++b) {
+    values.push_back(bytes.ConsumeIntegralInRange<int32_t>(0, static_cast<int32_t>(longest)));
+  }
+  return values;
+}
+
+// After everything else, so that what older inputs of the corpus mean stays.
+void draw_padding(FuzzedDataProvider& bytes, fms_attention_problem& p, IndexArrays& indices) {
+  constexpr uint32_t features = FMS_KV_STARTS | FMS_Q_LENGTHS | FMS_TOP_LEFT | FMS_PARTIAL;
+  p.features |= bytes.ConsumeIntegral<uint16_t>() & features;
+  if (has(p, FMS_RAGGED_Q)) {
+    p.features &= ~static_cast<uint32_t>(FMS_Q_LENGTHS);
+  }
+  indices.kv_starts = draw_lengths(bytes, p, FMS_KV_STARTS, p.kv_len);
+  indices.q_lengths = draw_lengths(bytes, p, FMS_Q_LENGTHS, p.q_len);
+}
+
 IndexArrays draw_indices(FuzzedDataProvider& bytes, fms_attention_problem& p) {
   IndexArrays indices;
   const auto offsets = [&](int64_t longest) {
@@ -67,9 +87,7 @@ IndexArrays draw_indices(FuzzedDataProvider& bytes, fms_attention_problem& p) {
     indices.cu_kv = offsets(p.kv_len);
     p.total_kv = indices.cu_kv.back();
   }
-  for (int64_t b = 0; has(p, FMS_KV_LENGTHS) && b < p.batch; ++b) {
-    indices.kv_lengths.push_back(bytes.ConsumeIntegralInRange<int32_t>(0, static_cast<int32_t>(p.kv_len)));
-  }
+  indices.kv_lengths = draw_lengths(bytes, p, FMS_KV_LENGTHS, p.kv_len);
   if (has(p, FMS_PAGED_KV)) {
     p.page_size = bytes.ConsumeIntegralInRange<int64_t>(1, 40);
     p.page_count = bytes.ConsumeIntegralInRange<int64_t>(1, 12);
@@ -119,7 +137,8 @@ void overwrite_fields(FuzzedDataProvider& bytes, fms_attention_problem& p, fms_p
 }
 
 IndexArrays overwrite_entries(FuzzedDataProvider& bytes, IndexArrays indices) {
-  std::vector<int32_t>* arrays[] = {&indices.cu_q, &indices.cu_kv, &indices.kv_lengths, &indices.block_table};
+  std::vector<int32_t>* arrays[] = {&indices.cu_q,        &indices.cu_kv,     &indices.kv_lengths,
+                                    &indices.block_table, &indices.kv_starts, &indices.q_lengths};
   for (int count = bytes.ConsumeIntegralInRange<int>(0, 2); count > 0; --count) {
     std::vector<int32_t>& array = *bytes.PickValueInArray(arrays);
     if (!array.empty()) {
@@ -160,6 +179,7 @@ FuzzedProblem fuzzed_problem(const uint8_t* data, size_t size) {
   draw_sizes(bytes, p);
   fuzzed.indices = draw_indices(bytes, p);
   draw_layout(bytes, p);
+  draw_padding(bytes, p, fuzzed.indices);
   overwrite_fields(bytes, p, fuzzed.options);
   fuzzed.bad_indices = overwrite_entries(bytes, fuzzed.indices);
   return fuzzed;
@@ -172,11 +192,14 @@ bool indices_are_valid(const fms_attention_problem& p, const IndexArrays& indice
   if (has(p, FMS_RAGGED_KV) && !offsets_are_valid(indices.cu_kv, p.batch, p.kv_len, p.total_kv)) {
     return false;
   }
-  if (has(p, FMS_KV_LENGTHS)) {
-    const auto fits = [&](int32_t length) { return length >= 0 && length <= p.kv_len; };
-    if (static_cast<int64_t>(indices.kv_lengths.size()) != p.batch || !std::ranges::all_of(indices.kv_lengths, fits)) {
-      return false;
-    }
+  const auto lengths_are_valid = [&](fms_feature feature, const std::vector<int32_t>& lengths, int64_t longest) {
+    const auto fits = [&](int32_t length) { return length >= 0 && length <= longest; };
+    return !has(p, feature) || (static_cast<int64_t>(lengths.size()) == p.batch && std::ranges::all_of(lengths, fits));
+  };
+  if (!lengths_are_valid(FMS_KV_LENGTHS, indices.kv_lengths, p.kv_len) ||
+      !lengths_are_valid(FMS_KV_STARTS, indices.kv_starts, p.kv_len) ||
+      !lengths_are_valid(FMS_Q_LENGTHS, indices.q_lengths, p.q_len)) {
+    return false;
   }
   if (has(p, FMS_PAGED_KV)) {
     if (static_cast<int64_t>(indices.block_table.size()) != p.batch * p.block_table_stride) {

@@ -80,6 +80,7 @@ const BadProblem kBadProblems[] = {
     {"problem.features", "", "", [](auto& p) { p.features |= 1u << 30; }},
     {"problem.features", "", "", [](auto& p) { p.features |= FMS_KV_LENGTHS; }, FMS_RAGGED_KV},
     {"problem.features", "", "", [](auto& p) { p.features |= FMS_PAGED_KV; }, FMS_RAGGED_KV},
+    {"problem.features", "", "", [](auto& p) { p.features |= FMS_Q_LENGTHS; }, FMS_RAGGED_Q},
     {"problem.o.seq", "63", "64", [](auto& p) { p.o.seq = 63; }},
     {"problem.batch", "-1", "0", [](auto& p) { p.batch = -1; }},
     {"problem.q_heads", "0", "", [](auto& p) { p.q_heads = 0; }},
@@ -226,9 +227,11 @@ TEST(AttentionContract, MissingPointersAreRefusedByName) {
       {"args.cu_kv", FMS_RAGGED_KV, [](auto& a) { a.cu_kv = nullptr; }},
       {"args.kv_lengths", FMS_KV_LENGTHS, [](auto& a) { a.kv_lengths = nullptr; }},
       {"args.block_table", FMS_PAGED_KV, [](auto& a) { a.block_table = nullptr; }},
+      {"args.kv_starts", FMS_KV_STARTS, [](auto& a) { a.kv_starts = nullptr; }},
+      {"args.q_lengths", FMS_Q_LENGTHS, [](auto& a) { a.q_lengths = nullptr; }},
       {"args.struct_size", FMS_LSE, [](auto& a) { a.struct_size = 9; }},
   };
-  const IndexArrays indices = {{0, 5, 10}, {0, 30, 60}, {30, 30}, {0, 1, 2, 3, 4, 5, 6, 7}};
+  const IndexArrays indices = {{0, 5, 10}, {0, 30, 60}, {30, 30}, {0, 1, 2, 3, 4, 5, 6, 7}, {0, 30}, {5, 0}};
   for (const Missing& one : missing) {
     Prepared prepared(good_problem(one.features), indices);
     fms_error error{};
@@ -290,17 +293,27 @@ TEST(AttentionContract, BadIndexArraysAreRefusedBeforeAnythingIsRead) {
        [](auto& a) {
          a.kv_lengths = {-1, 30};
        }},
+      {"args.kv_starts", "31", FMS_KV_STARTS,
+       [](auto& a) {
+         a.kv_starts = {0, 31};
+       }},
+      {"args.q_lengths", "-2", FMS_Q_LENGTHS,
+       [](auto& a) {
+         a.q_lengths = {-2, 5};
+       }},
       {"args.block_table", "8", FMS_PAGED_KV, [](auto& a) { a.block_table[6] = 8; }},
       {"args.block_table", "-5", FMS_PAGED_KV, [](auto& a) { a.block_table[0] = -5; }},
   };
   for (const BadIndices& bad : bad_indices) {
-    IndexArrays indices = {{0, 5, 10}, {0, 30, 60}, {30, 30}, {0, 1, 2, 3, 4, 5, 6, 7}};
+    IndexArrays indices = {{0, 5, 10}, {0, 30, 60}, {30, 30}, {0, 1, 2, 3, 4, 5, 6, 7}, {0, 30}, {5, 0}};
     Prepared prepared(good_problem(bad.features), indices);
     bad.spoil(indices);
     prepared.args.cu_q = indices.cu_q.data();
     prepared.args.cu_kv = indices.cu_kv.data();
     prepared.args.kv_lengths = indices.kv_lengths.data();
     prepared.args.block_table = indices.block_table.data();
+    prepared.args.kv_starts = indices.kv_starts.data();
+    prepared.args.q_lengths = indices.q_lengths.data();
     const std::vector<uint8_t> before = prepared.one.output_bytes();
     fms_error error{};
     EXPECT_EQ(prepared.run(&error), FMS_INVALID_ARGUMENT) << bad.argument << ' ' << bad.value;

@@ -102,13 +102,16 @@ void run_beside(const Race& race, fms_dtype dtype, int64_t q_len) {
 }
 
 TEST(IndexRace, EveryArrayMayChangeWhileItIsRead) {
-  IndexArrays ragged{{0, 70, 100, 170}, {0, 90, 150, 240}, {}, {}}, paged{{}, {}, {96, 50, 80}, {}};
+  IndexArrays ragged{{0, 70, 100, 170}, {0, 90, 150, 240}, {}, {}},
+      paged{{}, {}, {96, 50, 80}, {}, {10, 0, 40}, {70, 1, 33}};
   for (int32_t page = 0; page < 18; ++page) paged.block_table.push_back(17 - page);
   const Race races[] = {
       {"cu_q", FMS_RAGGED_Q, ragged, &fms_attention_args::cu_q, 4},
       {"cu_kv", FMS_RAGGED_KV, ragged, &fms_attention_args::cu_kv, 4},
       {"kv_lengths", FMS_KV_LENGTHS, paged, &fms_attention_args::kv_lengths, 3},
       {"kv_lengths of pages", FMS_KV_LENGTHS | FMS_PAGED_KV, paged, &fms_attention_args::kv_lengths, 3},
+      {"kv_starts", FMS_KV_STARTS, paged, &fms_attention_args::kv_starts, 3},
+      {"q_lengths", FMS_Q_LENGTHS, paged, &fms_attention_args::q_lengths, 3},
       {"block_table", FMS_PAGED_KV, paged, &fms_attention_args::block_table, 18},
   };
   for (const Race& race : races) {

@@ -121,6 +121,14 @@ class Problem {
   }
   // Only the first args.kv_lengths[b] keys of sequence b exist.
   Problem& kv_lengths() { return with(FMS_KV_LENGTHS); }
+  // Keys of sequence b before args.kv_starts[b] do not exist: a batch padded at its left.
+  Problem& kv_starts() { return with(FMS_KV_STARTS); }
+  // Only the first args.q_lengths[b] rows of sequence b exist.
+  Problem& q_lengths() { return with(FMS_Q_LENGTHS); }
+  // Windows, and so causal, align the first row to the first key instead of the last to the last.
+  Problem& top_left() { return with(FMS_TOP_LEFT); }
+  // o is fp32, a part that is to be merged.
+  Problem& partial() { return with(FMS_PARTIAL); }
   // k and v are (page_count, page_size, Hkv, D); args.block_table is (batch, block_table_stride).
   Problem& paged_kv(std::int64_t page_size, std::int64_t page_count, std::int64_t block_table_stride) {
     problem_.page_size = page_size;
@@ -220,6 +228,8 @@ struct Args {
   const std::int32_t* cu_kv = nullptr;
   const std::int32_t* kv_lengths = nullptr;
   const std::int32_t* block_table = nullptr;
+  const std::int32_t* kv_starts = nullptr;
+  const std::int32_t* q_lengths = nullptr;
   std::uint32_t flags = 0;  // fms_run_flag bits
 };
 
@@ -287,8 +297,8 @@ class Context {
                                     .block_table = args.block_table,
                                     .bias2 = args.bias2,
                                     .mask = nullptr,
-                                    .kv_starts = nullptr,
-                                    .q_lengths = nullptr,
+                                    .kv_starts = args.kv_starts,
+                                    .q_lengths = args.q_lengths,
                                     .k_scales = nullptr,
                                     .v_scales = nullptr,
                                     .info = &info};

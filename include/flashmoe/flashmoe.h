@@ -12,8 +12,9 @@
  *   s(j)   = softcap * tanh(s(j) / softcap)                 if softcap > 0
  *   s(j)   = s(j) + bias[b,h,i,j]                           if FMS_BIAS
  *   s(j)   = s(j) + bias2[b,h,i,j]                          if FMS_BIAS2
- *   keys j are visible when  0 <= j < kv_len(b)  and  i' - window_left <= j <= i' + window_right,
- *   where i' = i + kv_len(b) - q_len(b): the last query row is aligned to the last key.
+ *   keys j are visible when  kv_start(b) <= j < kv_len(b)  and  i' - window_left <= j <= i' + window_right,
+ *   where i' = i + kv_len(b) - q_len(b): the last query row is aligned to the last key; i' = i if FMS_TOP_LEFT.
+ *   kv_start(b) = 0 unless FMS_KV_STARTS.
  *   lse(i) = log( sum_visible exp(s(j)) + exp(sink[h]) )    the sink term only if FMS_SINKS
  *   o(i)   = sum_visible exp(s(j) - lse(i)) * v[b,g,j,:]
  *
@@ -24,7 +25,7 @@
  * - A non-finite v of a visible key makes o non-finite in that column (inf or NaN), however small its weight.
  * - A bias of -inf gives its key the weight 0; it does not hide a non-finite v in a row that has other weights.
  * - Scores are fp32: a row whose largest |score| exceeds 2^30 has no defined result.
- * - With FMS_RAGGED_Q, rows of o and lse that belong to no sequence are left as they are.
+ * - With FMS_RAGGED_Q or FMS_Q_LENGTHS, rows of o and lse that belong to no sequence are left as they are.
  * - q_len = 0 or batch = 0 is a valid problem with nothing to do; kv_len = 0 gives 0 and -inf (or the sink).
  *
  * Every function is thread-safe; a context may be shared by any number of threads. Nothing is kept between calls, and
@@ -146,18 +147,22 @@ typedef enum fms_feature {
                                block_table_stride + j / page_size]; k.batch and v.batch are page strides */
   FMS_BIAS2 = 1u << 7,      /* read args.bias2, a second term: a key mask beside a pair bias, say */
 
+  /* On the CPU; a plan for a GPU answers FMS_NOT_SUPPORTED. */
+  FMS_KV_STARTS = 1u << 9,  /* read args.kv_starts: keys of sequence b before kv_starts[b] do not exist (left padding);
+                               positions stay as they are */
+  FMS_Q_LENGTHS = 1u << 10, /* read args.q_lengths: only the first q_lengths[b] rows of sequence b exist; not together
+                               with FMS_RAGGED_Q */
+  FMS_TOP_LEFT = 1u << 11,  /* windows align the first query row to the first key: i' = i */
+  FMS_PARTIAL = 1u << 13,   /* o is fp32, whatever dtype is: a part that is to be merged */
+
   /* Described, so that structs need not grow again; no device runs them yet, and a plan answers FMS_NOT_SUPPORTED. */
   FMS_MASK = 1u << 8,      /* read args.mask: bytes, 0 hides the key */
-  FMS_KV_STARTS = 1u << 9, /* read args.kv_starts: keys of sequence b before kv_starts[b] do not exist (left padding) */
-  FMS_Q_LENGTHS = 1u << 10, /* read args.q_lengths: only the first q_lengths[b] rows of sequence b exist */
-  FMS_TOP_LEFT = 1u << 11,  /* windows align the first query row to the first key: i' = i */
-  FMS_KV_SCALES = 1u << 12, /* k and v are kv_dtype times args.k_scales[g], args.v_scales[g] of their kv head */
-  FMS_PARTIAL = 1u << 13    /* o is fp32, whatever dtype is: a part that is to be merged */
+  FMS_KV_SCALES = 1u << 12 /* k and v are kv_dtype times args.k_scales[g], args.v_scales[g] of their kv head */
 } fms_feature;
 
 typedef struct fms_attention_problem {
   uint32_t struct_size;
-  fms_dtype dtype;   /* of q, k, v and o */
+  fms_dtype dtype;   /* of q, k, v and o; with FMS_PARTIAL o is fp32 */
   uint32_t features; /* fms_feature bits */
   fms_dtype bias_dtype;
   fms_dtype bias2_dtype;
@@ -322,8 +327,9 @@ typedef void* fms_stream;
  * may use it. On a GPU every pointer is the device's, the caller's context is current, and run returns when the kernel
  * is queued on the stream: no synchronisation, no allocation, so a stream may be capturing. A kernel stays loaded until
  * the process ends, so the context may go and graphs may be replayed afterwards. One thread may serve several GPUs.
- * Index arrays are not checked there, but on the CPU (cu_q, cu_kv, kv_lengths, block_table) before anything is read: a
- * caller that changes them meanwhile gets an error or a wrong answer, and no byte outside its tensors is touched.
+ * Index arrays are not checked there, but on the CPU (cu_q, cu_kv, lengths, starts, block_table) before anything is
+ * read: a caller that changes them meanwhile gets an error or a wrong answer, and no byte outside its tensors is
+ * touched.
  *
  * o, lse and the workspace share no element with each other or with anything that is read; run refuses it otherwise.
  * Elements count, not ranges: o may be a slice of the buffer that q, k and v are slices of. And o may be q exactly,

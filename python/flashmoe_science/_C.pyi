@@ -23,11 +23,15 @@ def attention(
     kv_lengths: _Array | None = None,
     block_table: _Array | None = None,
     bias2: _Array | None = None,
+    kv_starts: _Array | None = None,
+    q_lengths: _Array | None = None,
     max_q: int | None = None,
     max_kv: int | None = None,
     layout: Literal["bhsd", "bshd"] = "bhsd",
     return_lse: Literal[False] = False,
     num_splits: int = 0,
+    top_left: bool = False,
+    partial: bool = False,
     out: _Array | None = None,
 ) -> _Array: ...
 @overload
@@ -47,11 +51,15 @@ def attention(
     kv_lengths: _Array | None = None,
     block_table: _Array | None = None,
     bias2: _Array | None = None,
+    kv_starts: _Array | None = None,
+    q_lengths: _Array | None = None,
     max_q: int | None = None,
     max_kv: int | None = None,
     layout: Literal["bhsd", "bshd"] = "bhsd",
     return_lse: Literal[True],
     num_splits: int = 0,
+    top_left: bool = False,
+    partial: bool = False,
     out: _Array | None = None,
 ) -> tuple[_Array, _Array]: ...
 @overload
@@ -71,11 +79,15 @@ def attention(
     kv_lengths: _Array | None = None,
     block_table: _Array | None = None,
     bias2: _Array | None = None,
+    kv_starts: _Array | None = None,
+    q_lengths: _Array | None = None,
     max_q: int | None = None,
     max_kv: int | None = None,
     layout: Literal["bhsd", "bshd"] = "bhsd",
     return_lse: bool = False,
     num_splits: int = 0,
+    top_left: bool = False,
+    partial: bool = False,
     out: _Array | None = None,
 ) -> Any: ...
 def merge_states(

@@ -50,10 +50,13 @@ def attention(
     kv_lengths: Tensor | None = None,
     block_table: Tensor | None = None,
     bias2: Tensor | None = None,
+    kv_starts: Tensor | None = None,
+    q_lengths: Tensor | None = None,
     *,
     window_left: int = -1,
     window_right: int = -1,
     layout: str = "bhsd",
+    partial: bool = False,
     **options: Any,
 ) -> tuple[Tensor, Tensor]:
     check(
@@ -68,12 +71,16 @@ def attention(
         cu_kv=cu_kv,
         kv_lengths=kv_lengths,
         block_table=block_table,
+        kv_starts=kv_starts,
+        q_lengths=q_lengths,
         window=(window_left, window_right),
         layout=layout,
+        partial=partial,
         **options,
     )
     heads_first = layout == "bhsd"
-    out = torch.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype, device=q.device)
+    out_dtype = torch.float32 if partial else q.dtype
+    out = torch.empty((*q.shape[:-1], v.shape[-1]), dtype=out_dtype, device=q.device)
     if cu_q is not None:
         heads, rows = (q.shape[0], q.shape[1]) if heads_first else (q.shape[1], q.shape[0])
         lse_shape: tuple[int, ...] = (heads, rows)

@@ -27,9 +27,12 @@ def _sum_of_clamped(first: int, count: int, top: int) -> int:
     return up_to(first + count - 1) - up_to(first - 1)
 
 
-def visible_pairs(q_len: int, kv_len: int, window_left: int, window_right: int) -> int:
-    """How many of the q_len * kv_len pairs the window leaves; the last query is aligned to the last key."""
-    shift = kv_len - q_len
+def visible_pairs(q_len: int, kv_len: int, window_left: int, window_right: int, shift: int | None = None) -> int:
+    """How many of the q_len * kv_len pairs the window leaves; query i is aligned to key i + shift.
+
+    Without a shift the last query is aligned to the last key.
+    """
+    shift = kv_len - q_len if shift is None else shift
     end = q_len * kv_len if window_right < 0 else _sum_of_clamped(shift + window_right + 1, q_len, kv_len)
     begin = 0 if window_left < 0 else _sum_of_clamped(shift - window_left, q_len, kv_len)
     return end - begin
@@ -69,6 +72,9 @@ class _Call:
     block_table: Tensor | None = None
     max_q: int | None = None
     max_kv: int | None = None
+    kv_starts: Tensor | None = None
+    q_lengths: Tensor | None = None
+    top_left: bool = False
 
     def flops(self, products: tuple[int, int]) -> int:
         heads, rows = (-3, -2) if self.layout == "bhsd" else (-2, -3)
@@ -80,10 +86,13 @@ class _Call:
         kv_lengths = None if self.kv_lengths is None else _values(self.kv_lengths)
         if kv_lengths is None:
             kv_lengths = _lengths(batch, kv_rows, self.cu_kv, self.max_kv)
-        pairs = sum(
-            visible_pairs(q_len, kv_len, self.window_left, self.window_right)
-            for q_len, kv_len in zip(q_lengths, kv_lengths, strict=True)
-        )
+        if self.q_lengths is not None:
+            q_lengths = _values(self.q_lengths) or q_lengths
+        starts = (None if self.kv_starts is None else _values(self.kv_starts)) or [0] * batch
+        pairs = 0
+        for q_len, kv_len, start in zip(q_lengths, kv_lengths, starts, strict=True):
+            shift = (0 if self.top_left else kv_len - q_len) - start
+            pairs += visible_pairs(q_len, max(kv_len - start, 0), self.window_left, self.window_right, shift)
         multiplies = products[0] * self.q.shape[-1] + products[1] * self.v.shape[-1]
         return 2 * self.q.shape[heads] * multiplies * pairs
 
@@ -99,15 +108,34 @@ def attention(
     kv_lengths: Tensor | None = None,
     block_table: Tensor | None = None,
     bias2: Any = None,
+    kv_starts: Tensor | None = None,
+    q_lengths: Tensor | None = None,
     *,
     window_left: int = -1,
     window_right: int = -1,
     max_q: int | None = None,
     max_kv: int | None = None,
     layout: str = "bhsd",
+    top_left: bool = False,
     **_: Any,
 ) -> int:
-    call = _Call(q, k, v, cu_q, cu_kv, kv_lengths, window_left, window_right, layout, block_table, max_q, max_kv)
+    call = _Call(
+        q,
+        k,
+        v,
+        cu_q,
+        cu_kv,
+        kv_lengths,
+        window_left,
+        window_right,
+        layout,
+        block_table,
+        max_q,
+        max_kv,
+        kv_starts,
+        q_lengths,
+        top_left,
+    )
     return call.flops(_FORWARD_PRODUCTS)
 
 

@@ -46,11 +46,15 @@ def _attention(
     kv_lengths: Tensor | None = None,
     block_table: Tensor | None = None,
     bias2: Tensor | None = None,
+    kv_starts: Tensor | None = None,
+    q_lengths: Tensor | None = None,
     max_q: int | None = None,
     max_kv: int | None = None,
     layout: str = "bhsd",
     return_lse: bool = False,
     num_splits: int = 0,
+    top_left: bool = False,
+    partial: bool = False,
     out: Tensor | None = None,
 ) -> Any:
     _refuse_other_devices(q)
@@ -73,6 +77,8 @@ def _attention(
         kv_lengths,
         block_table,
         bias2,
+        kv_starts,
+        q_lengths,
         scale=scale,
         window_left=left,
         window_right=0 if causal else right,
@@ -81,6 +87,8 @@ def _attention(
         max_kv=max_kv,
         layout=layout,
         num_splits=num_splits,
+        top_left=top_left,
+        partial=partial,
     )
     if out is not None:
         if result.requires_grad:
@@ -217,16 +225,24 @@ def _attention_double(
     kv_lengths: Tensor | None = None,
     block_table: Tensor | None = None,
     bias2: Tensor | None = None,
+    kv_starts: Tensor | None = None,
+    q_lengths: Tensor | None = None,
     max_q: int | None = None,
     max_kv: int | None = None,
     layout: str = "bhsd",
     return_lse: bool = False,
     num_splits: int = 0,
+    top_left: bool = False,
+    partial: bool = False,
     out: Tensor | None = None,
 ) -> Any:
     """For gradcheck: slow, forms the scores. max_q, max_kv and num_splits change nothing here."""
-    if block_table is not None or out is not None:
-        raise NotImplementedError("q is float64, which only a composite for gradcheck takes: no block_table, no out")
+    others = (block_table, out, kv_starts, q_lengths)
+    if any(other is not None for other in others) or top_left or partial:
+        raise NotImplementedError(
+            "q is float64, which only a composite for gradcheck takes: "
+            "no block_table, out, kv_starts, q_lengths, top_left, partial"
+        )
     if k.dtype != torch.float64 or v.dtype != torch.float64:
         raise ValueError(f"k is {k.dtype} and v is {v.dtype}, but q is torch.float64; they must be the same")
     options = _composite.Options(scale, window[0], 0 if causal else window[1], softcap, layout)
@@ -265,7 +281,12 @@ def _attention_backward(
 
 
 def _save_for_backward(ctx: Any, inputs: Sequence[Any], keyword_only_inputs: dict[str, Any], output: Any) -> None:
-    q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table, bias2 = inputs
+    q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table, bias2, kv_starts, q_lengths = inputs
+    has_padding = kv_starts is not None or q_lengths is not None
+    if has_padding or keyword_only_inputs["top_left"] or keyword_only_inputs["partial"]:
+        raise NotImplementedError(
+            "there is no gradient with kv_starts, q_lengths, top_left or partial; call under torch.no_grad()"
+        )
     if bias2 is not None or (bias is not None and bias.dim() == 5):
         raise NotImplementedError("the operator has a gradient of one bias of four dimensions; call attention()")
     if block_table is not None:
@@ -291,11 +312,7 @@ def _backward(ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None) -> tup
         dv,
         None if bias is None else dbias,
         None if sinks is None else dsinks,
-        None,
-        None,
-        None,
-        None,
-        None,
+        *(None,) * 7,
     )
 
 

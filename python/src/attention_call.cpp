@@ -1,7 +1,9 @@
 #include "attention_call.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
@@ -81,6 +83,15 @@ bool describe_queries(const AttentionInputs& in, const AttentionOptions& options
     problem.batch = in.q.shape[axes.batch];
     problem.q_len = in.q.shape[axes.seq];
   }
+  if (in.q_lengths != nullptr) {
+    if (packed) {
+      return fail_value(failure, "q_lengths and cu_q exclude each other: cu_q already gives the lengths");
+    }
+    problem.features |= FMS_Q_LENGTHS;
+    if (!check_index_array("q_lengths", *in.q_lengths, in.q.place, 1, problem.batch, "batch", failure)) {
+      return false;
+    }
+  }
   problem.q_heads = in.q.shape[axes.head];
   problem.head_dim = in.q.shape[in.q.ndim - 1];
   problem.q = strides_of(in.q, axes);
@@ -150,6 +161,12 @@ bool describe_keys(const AttentionInputs& in, const AttentionOptions& options, f
     }
     problem.features |= FMS_KV_LENGTHS;
     if (!check_index_array("kv_lengths", *in.kv_lengths, in.q.place, 1, problem.batch, "batch", failure)) {
+      return false;
+    }
+  }
+  if (in.kv_starts != nullptr) {
+    problem.features |= FMS_KV_STARTS;
+    if (!check_index_array("kv_starts", *in.kv_starts, in.q.place, 1, problem.batch, "batch", failure)) {
       return false;
     }
   }
@@ -246,7 +263,8 @@ bool describe_sinks(const TensorView& sinks, Place where, fms_attention_problem&
     return false;
   }
   if (sinks.dtype != ScalarType::kF32) {
-    return fail_value(failure, std::string("sinks is ") + scalar_type_name(sinks.dtype) + "; it must be float32");
+    return fail_value(failure, std::string("sinks is ") + scalar_type_name(sinks.dtype) +
+                                   "; it must be float32, on the CPU also float16 or bfloat16");
   }
   if (sinks.ndim != 1 || sinks.shape[0] != problem.q_heads || !is_contiguous(sinks)) {
     return fail_value(failure, "sinks has shape " + shape_text(sinks) + "; expected a contiguous (" +
@@ -262,9 +280,10 @@ bool describe_outputs(const AttentionInputs& in, const AttentionOptions& options
   call.out = in.q;
   call.out.data = nullptr;
   call.out.shape[call.out.ndim - 1] = call.problem.value_dim;
+  call.out.dtype = options.partial ? ScalarType::kF32 : in.q.dtype;
   set_contiguous_strides(call.out);
   if (out != nullptr) {
-    if (!check_same_dtype("out", *out, "q", in.q, failure) ||
+    if (!check_same_dtype("out", *out, options.partial ? "a partial result" : "q", call.out, failure) ||
         !check_data("out", *out, in.q.place, in.q.ndim, axes_text(options.layout, packed, false), failure)) {
       return false;
     }
@@ -337,6 +356,12 @@ bool describe_attention(const AttentionInputs& in, const AttentionOptions& optio
   problem.softcap = static_cast<float>(options.softcap);
   problem.window_left = options.window_left;
   problem.window_right = options.window_right;
+  if (options.top_left) {
+    problem.features |= FMS_TOP_LEFT;
+  }
+  if (options.partial) {
+    problem.features |= FMS_PARTIAL;
+  }
 
   call.args = fms_attention_args{};
   call.args.struct_size = sizeof call.args;
@@ -350,6 +375,8 @@ bool describe_attention(const AttentionInputs& in, const AttentionOptions& optio
   call.args.cu_kv = in.cu_kv != nullptr ? address_of<const int32_t>(*in.cu_kv) : nullptr;
   call.args.kv_lengths = in.kv_lengths != nullptr ? address_of<const int32_t>(*in.kv_lengths) : nullptr;
   call.args.block_table = in.block_table != nullptr ? address_of<const int32_t>(*in.block_table) : nullptr;
+  call.args.kv_starts = in.kv_starts != nullptr ? address_of<const int32_t>(*in.kv_starts) : nullptr;
+  call.args.q_lengths = in.q_lengths != nullptr ? address_of<const int32_t>(*in.q_lengths) : nullptr;
 
   if (options.num_splits < 0 || options.num_splits > std::numeric_limits<int32_t>::max()) {
     return fail_value(failure, "num_splits is " + std::to_string(options.num_splits) +
@@ -405,6 +432,99 @@ struct Workspace {
   }
 };
 
+// ---- arrays of other types ------------------------------------------------------------------------------------------
+
+bool is_int64(const TensorView* indices) {
+  return indices != nullptr && indices->dtype == ScalarType::kI64 && indices->place.device != DeviceType::kCuda;
+}
+
+bool is_half(const TensorView* sinks) {
+  return sinks != nullptr && (sinks->dtype == ScalarType::kF16 || sinks->dtype == ScalarType::kBF16) &&
+         sinks->place.device != DeviceType::kCuda;
+}
+
+// A contiguous copy's description.
+TensorView* add_view(const TensorView& of, ScalarType dtype, void* data, ConvertedArrays& converted) {
+  converted.views.push_back(std::make_unique<TensorView>(of));
+  TensorView& view = *converted.views.back();
+  view.dtype = dtype;
+  view.data = data;
+  set_contiguous_strides(view);
+  return &view;
+}
+
+bool convert_indices(const char* name, const TensorView*& indices, ConvertedArrays& converted, Failure& failure) {
+  const int64_t count = element_count(*indices);
+  if (indices->data != nullptr && !is_contiguous(*indices)) {
+    return fail_value(failure, std::string(name) + " must be contiguous");
+  }
+  std::vector<int32_t>& values = converted.indices.emplace_back();
+  for (int64_t i = 0; indices->data != nullptr && i < count; ++i) {
+    int64_t value = 0;
+    std::memcpy(&value, static_cast<const char*>(indices->data) + i * sizeof value, sizeof value);
+    if (value != static_cast<int32_t>(value)) {
+      return fail_value(failure, std::string(name) + "[" + std::to_string(i) + "] is " + std::to_string(value) +
+                                     "; allowed: what fits 32 bits");
+    }
+    values.push_back(static_cast<int32_t>(value));
+  }
+  indices = add_view(*indices, ScalarType::kI32, indices->data == nullptr ? nullptr : values.data(), converted);
+  return true;
+}
+
+float widened(uint16_t bits, ScalarType dtype) {
+  if (dtype == ScalarType::kBF16) {
+    return std::bit_cast<float>(uint32_t{bits} << 16);
+  }
+  _Float16 half{};
+  std::memcpy(&half, &bits, sizeof half);
+  return static_cast<float>(half);
+}
+
+bool convert_sinks(const TensorView*& sinks, ConvertedArrays& converted, Failure& failure) {
+  if (sinks->data != nullptr && !is_contiguous(*sinks)) {
+    return fail_value(failure, "sinks must be contiguous");
+  }
+  for (int64_t i = 0; sinks->data != nullptr && i < element_count(*sinks); ++i) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, static_cast<const char*>(sinks->data) + i * sizeof bits, sizeof bits);
+    converted.sinks.push_back(widened(bits, sinks->dtype));
+  }
+  sinks = add_view(*sinks, ScalarType::kF32, sinks->data == nullptr ? nullptr : converted.sinks.data(), converted);
+  return true;
+}
+
+bool needs_conversion(const AttentionInputs& in) {
+  bool any = is_half(in.sinks);
+#define FMS_INDICES(slot, name) any = any || is_int64(in.name);
+#include "attention_arguments.def"
+  return any;
+}
+
+bool convert(AttentionInputs& in, ConvertedArrays& converted, Failure& failure) {
+#define FMS_INDICES(slot, name) \
+  if (is_int64(in.name) && !convert_indices(#name, in.name, converted, failure)) return false;
+#include "attention_arguments.def"
+  return !is_half(in.sinks) || convert_sinks(in.sinks, converted, failure);
+}
+
+// Rows beyond q_lengths are rows without keys: 0 and -inf.
+void clear_missing_rows(const AttentionCall& call) {
+  const fms_attention_problem& p = call.problem;
+  const size_t bytes = p.dtype == FMS_F32 || (p.features & FMS_PARTIAL) != 0 ? 4 : 2;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t h = 0; h < p.q_heads; ++h) {
+      for (int64_t i = call.args.q_lengths[b]; i < p.q_len; ++i) {
+        const int64_t o = b * p.o.batch + h * p.o.head + i * p.o.seq;
+        std::memset(static_cast<char*>(call.args.o) + o * bytes, 0, static_cast<size_t>(p.value_dim) * bytes);
+        if (call.args.lse != nullptr) {
+          call.args.lse[b * p.lse.batch + h * p.lse.head + i * p.lse.seq] = -std::numeric_limits<float>::infinity();
+        }
+      }
+    }
+  }
+}
+
 // Grow-only, so that a loop of equal calls allocates once; freed when the thread ends.
 thread_local Workspace t_workspace;
 
@@ -412,13 +532,21 @@ thread_local Workspace t_workspace;
 
 bool prepare_attention(const AttentionInputs& in, const AttentionOptions& options, const TensorView* out,
                        const TensorView* lse, AttentionCall& call, Failure& failure) {
+  if (needs_conversion(in)) {
+    AttentionInputs as_read = in;
+    call.converted = std::make_unique<ConvertedArrays>();
+    return convert(as_read, *call.converted, failure) &&
+           describe_attention(as_read, options, out, lse, call, failure) && plan_at(in.q.place, options, call, failure);
+  }
   return describe_attention(in, options, out, lse, call, failure) && plan_at(in.q.place, options, call, failure);
 }
 
-bool check_description(const AttentionInputs& in, const AttentionOptions& options, const TensorView* out,
+bool check_description(const AttentionInputs& given, const AttentionOptions& options, const TensorView* out,
                        Failure& failure) {
   AttentionCall call;
-  if (!describe_attention(in, options, out, nullptr, call, failure)) {
+  AttentionInputs in = given;
+  ConvertedArrays converted;
+  if (!convert(in, converted, failure) || !describe_attention(in, options, out, nullptr, call, failure)) {
     return false;
   }
   if (in.q.place.device != DeviceType::kCuda) {  // what is said of the meta device holds on the CPU
@@ -456,6 +584,9 @@ bool run_attention(AttentionCall& call, Failure& failure) {
   if (fms_attention_run(context_at({}, failure), &call.plan, &call.args, workspace.memory, workspace.bytes, nullptr,
                         &error) != FMS_OK) {
     return fail_in_library(failure, error);
+  }
+  if ((call.problem.features & FMS_Q_LENGTHS) != 0) {
+    clear_missing_rows(call);
   }
   return true;
 }

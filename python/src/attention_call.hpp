@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "failure.hpp"
 #include "flashmoe/flashmoe.h"
@@ -32,6 +34,15 @@ struct AttentionOptions {
   bool wants_lse = false;
   int64_t num_splits = 0;
   int32_t threads = 0;  // 0: OpenMP's current maximum
+  bool top_left = false;
+  bool partial = false;
+};
+
+// Arrays as the kernels read them, where the caller has another type: indices of int64, sinks of half precision.
+struct ConvertedArrays {
+  std::vector<std::unique_ptr<TensorView>> views;
+  std::vector<std::vector<int32_t>> indices;
+  std::vector<float> sinks;
 };
 
 // A checked call: out and lse describe what the caller has to provide (shape, dtype, contiguous strides; no data).
@@ -41,6 +52,7 @@ struct AttentionCall {
   fms_attention_plan plan;
   TensorView out;
   TensorView lse;
+  std::unique_ptr<ConvertedArrays> converted;  // null: everything is read where it is
 };
 
 // Checks every argument and plans for the device that the arrays are on. `out` (may be null) replaces the contiguous

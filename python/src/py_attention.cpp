@@ -49,7 +49,8 @@ bool read_attention_options(const AttentionSlots& slots, AttentionOptions& optio
       !read_float(slots[kSoftcap], "softcap", options.softcap) || !read_int(slots[kMaxQ], "max_q", options.max_q) ||
       !read_int(slots[kMaxKv], "max_kv", options.max_kv) || !read_layout(slots[kLayout], "layout", options.layout) ||
       !read_flag(slots[kReturnLse], options.wants_lse) ||
-      !read_int(slots[kNumSplits], "num_splits", options.num_splits)) {
+      !read_int(slots[kNumSplits], "num_splits", options.num_splits) || !read_flag(slots[kTopLeft], options.top_left) ||
+      !read_flag(slots[kPartial], options.partial)) {
     return false;
   }
   if (causal) {

@@ -50,12 +50,14 @@ constexpr char attention_doc[] =
     "layout names the axes of q, k, v and the result. With cu_q (or cu_kv), int32 offsets of batch + 1\n"
     "sequences, q (or k and v) is packed and drops its b axis. With block_table, int32 (batch, pages), the b\n"
     "axis of k and v counts pages. Queries may have a multiple of the heads of k and v. causal and window\n"
-    "align the last query to the last key. bias and bias2 are added to the scores and broadcast to (batch, heads,\n"
-    "q_len, kv_len); of five dimensions the first two make up the batch, and (n, 1, ...) is shared by batch / n\n"
-    "neighbours each. Returns the result, contiguous in the same layout, or with\n"
-    "return_lse=True the pair of it and the float32 log-sum-exp, (batch, heads, q_len) or packed\n"
-    "(heads, total). out receives the result and must not share memory with an input. Differentiable in q, k, v,\n"
-    "bias and sinks for torch tensors.";
+    "align the last query to the last key, with top_left the first to the first. Of sequence b there are the\n"
+    "keys from kv_starts[b] up to kv_lengths[b], and the first q_lengths[b] rows; the others come out as 0.\n"
+    "bias and bias2 are added to the scores and broadcast to (batch, heads, q_len, kv_len); of five\n"
+    "dimensions the first two make up the batch, and (n, 1, ...) is shared by batch / n neighbours each.\n"
+    "Returns the result, contiguous in the same layout, or with return_lse=True the pair of it and the\n"
+    "float32 log-sum-exp, (batch, heads, q_len) or packed (heads, total). With partial=True the result is\n"
+    "float32, for merge_states. out receives the result and must not share memory with an input.\n"
+    "Differentiable in q, k, v, bias and sinks for torch tensors.";
 
 PyDoc_STRVAR(merge_doc,
              "merge_states(o_a, lse_a, o_b, lse_b, *, layout='bhsd')\n"

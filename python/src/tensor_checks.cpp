@@ -143,8 +143,8 @@ bool check_index_array(const char* name, const TensorView& view, Place where, in
   }
   if (view.dtype != ScalarType::kI32) {
     return fail_value(failure, std::string(name) + " is " + scalar_type_name(view.dtype) +
-                                   "; it must be int32 (torch: " + name + ".int(), NumPy: " + name +
-                                   ".astype('int32'))");
+                                   "; it must be int32, on the CPU also int64 (torch: " + name +
+                                   ".int(), NumPy: " + name + ".astype('int32'))");
   }
   if (view.ndim != ndim || view.shape[0] != length) {
     return fail_value(failure, std::string(name) + " has shape " + shape_text(view) + "; expected (" + length_text +

@@ -3,101 +3,18 @@
 // are registered in Python (flashmoe_science/_torch.py).
 #include <dlfcn.h>
 #include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
-#include <torch/csrc/stable/tensor.h>
 
 #include <cstring>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <tuple>
 
 #include "attention_call.hpp"
 #include "merge_call.hpp"
+#include "torch_tensors.hpp"
 
 namespace flashmoe::python {
 namespace {
-
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
-
-flashmoe::python::ScalarType scalar_type_of(ScalarType type) {
-  using Ours = flashmoe::python::ScalarType;
-  switch (type) {
-    case ScalarType::Half:
-      return Ours::kF16;
-    case ScalarType::BFloat16:
-      return Ours::kBF16;
-    case ScalarType::Float:
-      return Ours::kF32;
-    case ScalarType::Double:
-      return Ours::kF64;
-    case ScalarType::Int:
-      return Ours::kI32;
-    case ScalarType::Long:
-      return Ours::kI64;
-    case ScalarType::Bool:
-      return Ours::kBool;
-    case ScalarType::Float8_e4m3fn:
-      return Ours::kF8E4M3FN;
-    case ScalarType::Float8_e5m2:
-      return Ours::kF8E5M2;
-    case ScalarType::Float8_e4m3fnuz:
-      return Ours::kF8E4M3FNUZ;
-    case ScalarType::Float8_e5m2fnuz:
-      return Ours::kF8E5M2FNUZ;
-    default:
-      return Ours::kOther;
-  }
-}
-
-// Without STD_TORCH_CHECK's prefix of a source file and a line, which mean nothing to the caller.
-[[noreturn]] void raise(const Failure& failure) {
-  throw std::runtime_error(failure.message);
-}
-
-TensorView view_of(const char* name, const Tensor& tensor) {
-  TensorView view;
-  if (tensor.dim() > kMaxDims) {
-    raise({FailureKind::kValue, std::string(name) + " has " + std::to_string(tensor.dim()) + " dimensions; at most " +
-                                    std::to_string(kMaxDims) + " are allowed"});
-  }
-  view.ndim = static_cast<int>(tensor.dim());
-  const auto sizes = tensor.sizes();
-  const auto strides = tensor.strides();
-  for (int axis = 0; axis < view.ndim; ++axis) {
-    view.shape[axis] = sizes[axis];
-    view.strides[axis] = strides[axis];
-  }
-  view.dtype = scalar_type_of(tensor.scalar_type());
-  if (!tensor.is_cpu()) {
-    view.place.device = tensor.is_cuda() ? DeviceType::kCuda : DeviceType::kOther;
-    view.place.index = tensor.get_device_index();
-  }
-  view.data = const_cast<void*>(tensor.const_data_ptr());  // the kernels only read inputs
-  return view;
-}
-
-// An optional argument and where its view lives during the call.
-class OptionalView {
- public:
-  OptionalView(const char* name, const std::optional<Tensor>& tensor) {
-    if (tensor.has_value() && tensor->defined()) {
-      view_ = view_of(name, *tensor);
-    }
-  }
-  [[nodiscard]] const TensorView* get() const { return view_.has_value() ? &*view_ : nullptr; }
-
- private:
-  std::optional<TensorView> view_;
-};
-
-Tensor new_like(const Tensor& like, TensorView& spec, std::optional<ScalarType> dtype) {
-  Tensor result = torch::stable::new_empty(
-      like, torch::headeronly::IntHeaderOnlyArrayRef(spec.shape.data(), static_cast<size_t>(spec.ndim)), dtype);
-  spec.data = result.mutable_data_ptr();
-  return result;
-}
 
 // The stream that torch is using. Its shim is in libtorch_cuda.so, which a torch without CUDA does not have, so that it
 // is looked for and not linked.
@@ -132,23 +49,15 @@ bool queue_on_current_stream(const Tensor& q, AttentionCall& call, Failure& fail
   return queue_attention(call, workspace.has_value() ? workspace->mutable_data_ptr() : nullptr, stream, failure);
 }
 
-Layout layout_of(const std::string& text) {
-  Layout layout = Layout::kBhsd;
-  Failure failure;
-  if (!parse_layout(text.c_str(), layout, failure)) {
-    raise(failure);
-  }
-  return layout;
-}
-
 std::tuple<Tensor, Tensor> attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                      const std::optional<Tensor>& bias, const std::optional<Tensor>& sinks,
                                      const std::optional<Tensor>& cu_q, const std::optional<Tensor>& cu_kv,
                                      const std::optional<Tensor>& kv_lengths, const std::optional<Tensor>& block_table,
-                                     const std::optional<Tensor>& bias2, std::optional<double> scale,
+                                     const std::optional<Tensor>& bias2, const std::optional<Tensor>& kv_starts,
+                                     const std::optional<Tensor>& q_lengths, std::optional<double> scale,
                                      int64_t window_left, int64_t window_right, double softcap,
                                      std::optional<int64_t> max_q, std::optional<int64_t> max_kv,
-                                     const std::string& layout, int64_t num_splits) {
+                                     const std::string& layout, int64_t num_splits, bool top_left, bool partial) {
 #define FMS_FLOATS(slot, name, dtype) const OptionalView name##_view(#name, name);
 #define FMS_INDICES(slot, name) const OptionalView name##_view(#name, name);
 #include "attention_arguments.def"
@@ -168,6 +77,8 @@ std::tuple<Tensor, Tensor> attention(const Tensor& q, const Tensor& k, const Ten
   options.layout = layout_of(layout);
   options.wants_lse = true;
   options.num_splits = num_splits;
+  options.top_left = top_left;
+  options.partial = partial;
   options.threads = static_cast<int32_t>(torch::stable::get_num_threads());
 
   AttentionCall call;
@@ -175,7 +86,7 @@ std::tuple<Tensor, Tensor> attention(const Tensor& q, const Tensor& k, const Ten
   if (!prepare_attention(inputs, options, nullptr, nullptr, call, failure)) {
     raise(failure);
   }
-  Tensor out = new_like(q, call.out, std::nullopt);
+  Tensor out = new_like(q, call.out, partial ? std::optional(ScalarType::Float) : std::nullopt);
   Tensor lse = new_like(q, call.lse, ScalarType::Float);
   if (!(q.is_cuda() ? queue_on_current_stream(q, call, failure) : run_attention(call, failure))) {
     raise(failure);

@@ -43,11 +43,29 @@ fms_status refuse(const char* written, const char* read, const char* exception, 
 
 // ---- run -----------------------------------------------------------------------------------------------------------
 
-enum Which { o, lse, workspace, q, k, v, bias, bias2, sinks, cu_q, cu_kv, kv_lengths, block_table, which_count };
+enum Which {
+  o,
+  lse,
+  workspace,
+  q,
+  k,
+  v,
+  bias,
+  bias2,
+  sinks,
+  cu_q,
+  cu_kv,
+  kv_lengths,
+  kv_starts,
+  q_lengths,
+  block_table,
+  which_count
+};
 constexpr Which first_read = q;
-constexpr const char* names[which_count] = {
-    "args.o",     "args.lse",   "workspace", "args.q",     "args.k",          "args.v",          "args.bias",
-    "args.bias2", "args.sinks", "args.cu_q", "args.cu_kv", "args.kv_lengths", "args.block_table"};
+constexpr const char* names[which_count] = {"args.o",         "args.lse",       "workspace",       "args.q",
+                                            "args.k",         "args.v",         "args.bias",       "args.bias2",
+                                            "args.sinks",     "args.cu_q",      "args.cu_kv",      "args.kv_lengths",
+                                            "args.kv_starts", "args.q_lengths", "args.block_table"};
 
 class Memory {
  public:
@@ -80,6 +98,10 @@ class Memory {
         return has(p_, FMS_RAGGED_KV) ? StridedBytes{address(args_.cu_kv), (p_.batch + 1) * 4} : nothing;
       case kv_lengths:
         return has(p_, FMS_KV_LENGTHS) ? StridedBytes{address(args_.kv_lengths), p_.batch * 4} : nothing;
+      case kv_starts:
+        return has(p_, FMS_KV_STARTS) ? StridedBytes{address(args_.kv_starts), p_.batch * 4} : nothing;
+      case q_lengths:
+        return has(p_, FMS_Q_LENGTHS) ? StridedBytes{address(args_.q_lengths), p_.batch * 4} : nothing;
       case block_table:
         return has(p_, FMS_PAGED_KV) && p_.kv_len > 0 ? table_entries() : nothing;
       case which_count:
@@ -106,9 +128,10 @@ class Memory {
   [[nodiscard]] StridedBytes query_rows(Which which, plan::RowRange rows) const {
     const int64_t batch = has(p_, FMS_RAGGED_Q) ? 1 : p_.batch;
     if (which == lse) return rows_of(args_.lse, 4, 1, p_.lse, batch, p_.q_heads, rows);
-    const int64_t bytes = element_bytes(p_.dtype);
-    if (which == o) return rows_of(args_.o, bytes, p_.value_dim, p_.o, batch, p_.q_heads, rows);
-    return rows_of(args_.q, bytes, p_.head_dim, p_.q, batch, p_.q_heads, rows);
+    if (which == o) {
+      return rows_of(args_.o, element_bytes(plan::output_dtype(p_)), p_.value_dim, p_.o, batch, p_.q_heads, rows);
+    }
+    return rows_of(args_.q, element_bytes(p_.dtype), p_.head_dim, p_.q, batch, p_.q_heads, rows);
   }
 
   [[nodiscard]] StridedBytes existing_rows(Which which) const {
@@ -195,8 +218,7 @@ fms_status check_aliases(const fms_attention_plan& plan, const fms_attention_arg
   if (plan::is_empty(plan.problem)) return FMS_OK;
   const Memory memory(plan, args, workspace_address);
   // Without features there are five things, with lse alone six; nobody pays for looking at the others.
-  constexpr uint32_t with_arrays =
-      FMS_BIAS | FMS_BIAS2 | FMS_SINKS | FMS_RAGGED_Q | FMS_RAGGED_KV | FMS_KV_LENGTHS | FMS_PAGED_KV;
+  constexpr uint32_t with_arrays = FMS_BIAS | FMS_BIAS2 | FMS_SINKS | FMS_PAGED_KV | plan::lengths_per_sequence;
   const int count = (plan.problem.features & with_arrays) != 0 ? which_count : bias;
   Range ranges[which_count];
   for (int which = 0; which < count; ++which) ranges[which] = Range(memory.described(static_cast<Which>(which)));

@@ -27,7 +27,7 @@ fms_status check_pointer(const char* name, const void* pointer, int64_t alignmen
 fms_status check_pointers(const fms_attention_problem& p, const fms_attention_args& args, fms_error* error) {
   const int64_t bytes = element_bytes(p.dtype);
   if (auto s = check_pointer("args.q", args.q, bytes, error)) return s;
-  if (auto s = check_pointer("args.o", args.o, bytes, error)) return s;
+  if (auto s = check_pointer("args.o", args.o, element_bytes(plan::output_dtype(p)), error)) return s;
   const bool has_keys = p.kv_len > 0;
   if (has_keys) {
     if (auto s = check_pointer("args.k", args.k, bytes, error)) return s;
@@ -45,6 +45,8 @@ fms_status check_pointers(const fms_attention_problem& p, const fms_attention_ar
                   {has(p, FMS_RAGGED_Q), "args.cu_q", args.cu_q, 4},
                   {has(p, FMS_RAGGED_KV), "args.cu_kv", args.cu_kv, 4},
                   {has(p, FMS_KV_LENGTHS), "args.kv_lengths", args.kv_lengths, 4},
+                  {has(p, FMS_KV_STARTS), "args.kv_starts", args.kv_starts, 4},
+                  {has(p, FMS_Q_LENGTHS), "args.q_lengths", args.q_lengths, 4},
                   {has(p, FMS_PAGED_KV) && has_keys, "args.block_table", args.block_table, 4}};
   for (const auto& pointer : optional) {
     if (!pointer.needed) continue;
@@ -69,6 +71,14 @@ fms_status check_offsets(const char* name, const int32_t* offsets, int64_t batch
     const int64_t high = low + longest < total ? low + longest : total, offset = plan::read_index(offsets + b);
     if (offset < low || offset > high) return fail_at(name, b, offset, low, high, error);
     low = offset;
+  }
+  return FMS_OK;
+}
+
+fms_status check_lengths(const char* name, const int32_t* lengths, int64_t batch, int64_t longest, fms_error* error) {
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t length = plan::read_index(lengths + b);
+    if (length < 0 || length > longest) return fail_at(name, b, length, 0, longest, error);
   }
   return FMS_OK;
 }
@@ -130,10 +140,13 @@ fms_status check_args(const fms_attention_plan& plan, const fms_attention_args& 
     if (auto s = check_offsets("args.cu_kv", args.cu_kv, p.batch, p.kv_len, p.total_kv, error)) return s;
   }
   if (has(p, FMS_KV_LENGTHS)) {
-    for (int64_t b = 0; b < p.batch; ++b) {
-      const int64_t keys = plan::read_index(args.kv_lengths + b);
-      if (keys < 0 || keys > p.kv_len) return fail_at("args.kv_lengths", b, keys, 0, p.kv_len, error);
-    }
+    if (auto s = check_lengths("args.kv_lengths", args.kv_lengths, p.batch, p.kv_len, error)) return s;
+  }
+  if (has(p, FMS_KV_STARTS)) {
+    if (auto s = check_lengths("args.kv_starts", args.kv_starts, p.batch, p.kv_len, error)) return s;
+  }
+  if (has(p, FMS_Q_LENGTHS)) {
+    if (auto s = check_lengths("args.q_lengths", args.q_lengths, p.batch, p.q_len, error)) return s;
   }
   return has(p, FMS_PAGED_KV) && p.kv_len > 0 ? check_pages(p, args, error) : FMS_OK;
 }

@@ -34,7 +34,8 @@ inline __attribute__((always_inline)) RowRange packed_rows(const int32_t* offset
 
 inline __attribute__((always_inline)) RowRange q_rows(const fms_attention_problem& p, const fms_attention_args& args,
                                                       int64_t sequence) {
-  return has(p, FMS_RAGGED_Q) ? packed_rows(args.cu_q, sequence, p.q_len, p.total_q) : RowRange{0, p.q_len};
+  if (has(p, FMS_RAGGED_Q)) return packed_rows(args.cu_q, sequence, p.q_len, p.total_q);
+  return {0, has(p, FMS_Q_LENGTHS) ? between(read_index(args.q_lengths + sequence), 0, p.q_len) : p.q_len};
 }
 
 inline __attribute__((always_inline)) RowRange kv_rows(const fms_attention_problem& p, const fms_attention_args& args,
@@ -43,6 +44,12 @@ inline __attribute__((always_inline)) RowRange kv_rows(const fms_attention_probl
   if (has(p, FMS_PAGED_KV) && p.page_count == 0) return {0, 0};
   const int64_t keys = has(p, FMS_KV_LENGTHS) ? between(read_index(args.kv_lengths + sequence), 0, p.kv_len) : p.kv_len;
   return {0, keys};
+}
+
+// The first of `keys` keys that exists; `keys` when none does.
+inline __attribute__((always_inline)) int64_t first_key(const fms_attention_problem& p, const fms_attention_args& args,
+                                                        int64_t sequence, int64_t keys) {
+  return has(p, FMS_KV_STARTS) ? between(read_index(args.kv_starts + sequence), 0, keys) : 0;
 }
 
 // The page of an entry of a block table; there is at least one.

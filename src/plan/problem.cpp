@@ -116,7 +116,7 @@ fms_status check_features(const fms_attention_problem& p, fms_error* error) {
                 "problem.features has unknown bits 0x%x; allowed: the fms_feature bits, 0x%x together",
                 p.features & ~known, known);
   }
-  constexpr uint32_t not_yet = FMS_MASK | FMS_KV_STARTS | FMS_Q_LENGTHS | FMS_TOP_LEFT | FMS_KV_SCALES | FMS_PARTIAL;
+  constexpr uint32_t not_yet = FMS_MASK | FMS_KV_SCALES;
   if ((p.features & not_yet) != 0) {
     return fail(error, FMS_NOT_SUPPORTED, "problem.features",
                 "problem.features has bits 0x%x, which the header describes and no device runs yet; leave them out",
@@ -127,6 +127,12 @@ fms_status check_features(const fms_attention_problem& p, fms_error* error) {
     return fail(error, FMS_INVALID_ARGUMENT, "problem.features",
                 "problem.features is 0x%x: FMS_RAGGED_KV already gives the key lengths; "
                 "allowed with it: neither FMS_PAGED_KV nor FMS_KV_LENGTHS",
+                p.features);
+  }
+  if (has(p, FMS_RAGGED_Q) && has(p, FMS_Q_LENGTHS)) {
+    return fail(error, FMS_INVALID_ARGUMENT, "problem.features",
+                "problem.features is 0x%x: FMS_RAGGED_Q already gives the query lengths; "
+                "allowed with it: no FMS_Q_LENGTHS",
                 p.features);
   }
   if (has(p, FMS_RAGGED_Q)) {
@@ -263,6 +269,8 @@ double visible_keys_per_row(const fms_attention_problem& p) {
   double keys = static_cast<double>(p.kv_len);
   if (p.window_left >= 0 && p.window_right >= 0) {
     keys = std::min(keys, static_cast<double>(p.window_left + p.window_right + 1));
+  } else if (p.window_right >= 0 && has(p, FMS_TOP_LEFT)) {
+    keys = std::min(keys, static_cast<double>(p.q_len) / 2 + static_cast<double>(p.window_right) + 1);
   } else if (p.window_right >= 0 && p.q_len > 1) {
     const double hidden = static_cast<double>(std::min(p.q_len, p.kv_len)) / 2;
     keys = std::max(keys - hidden + static_cast<double>(p.window_right), 1.0);

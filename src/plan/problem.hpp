@@ -12,8 +12,17 @@ inline bool has(const fms_attention_problem& problem, fms_feature feature) {
   return (problem.features & static_cast<uint32_t>(feature)) != 0;
 }
 
+// Features by which sequences of a batch differ in length.
+inline constexpr uint32_t lengths_per_sequence =
+    FMS_RAGGED_Q | FMS_RAGGED_KV | FMS_KV_LENGTHS | FMS_KV_STARTS | FMS_Q_LENGTHS;
+
 inline int64_t element_bytes(fms_dtype dtype) {
   return dtype == FMS_F32 ? 4 : 2;
+}
+
+// The type of o.
+inline fms_dtype output_dtype(const fms_attention_problem& problem) {
+  return has(problem, FMS_PARTIAL) ? FMS_F32 : problem.dtype;
 }
 
 // Neighbours of the batch that share an entry of a bias, and how many entries there are.

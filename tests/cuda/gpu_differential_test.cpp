@@ -46,7 +46,7 @@ void run_random(fms_dtype dtype, uint64_t problems, bool (*is_wanted)(const fms_
   Judgement total;
   uint64_t failures = 0, taken = 0;
   for (uint64_t seed = first_seed; taken < problems && failures < 10; ++seed) {
-    AttentionCase one = random_case(seed, dtype, {.latent = false});
+    AttentionCase one = random_case(seed, dtype, {.latent = false, .cpu_features = false});
     if (!is_wanted(one.problem())) continue;
     ++taken;
     const OracleAnswer oracle(one);

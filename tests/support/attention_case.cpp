@@ -84,7 +84,7 @@ AttentionCase::AttentionCase(const fms_attention_problem& problem, IndexArrays i
   q_ = FencedBuffer(q_elements * width, fence, kInputPoison);
   k_ = FencedBuffer(k_elements * width, fence, kInputPoison);
   v_ = FencedBuffer(v_elements * width, fence, kInputPoison);
-  o_ = FencedBuffer(o_elements * width, fence, kOutputCanary);
+  o_ = FencedBuffer(o_elements * element_bytes(output_dtype()), fence, kOutputCanary);
   if (has(FMS_LSE)) {
     const int64_t lse_elements = extent({q_batch, p.q_heads, q_rows}, {p.lse.batch, p.lse.head, p.lse.seq}, 1);
     lse_ = FencedBuffer(lse_elements * sizeof(float), fence, kOutputCanary);
@@ -107,6 +107,8 @@ AttentionCase::AttentionCase(const fms_attention_problem& problem, IndexArrays i
   cu_kv_ = fenced_indices(indices_.cu_kv, fence);
   kv_lengths_ = fenced_indices(indices_.kv_lengths, fence);
   block_table_ = fenced_indices(indices_.block_table, fence);
+  kv_starts_ = fenced_indices(indices_.kv_starts, fence);
+  q_lengths_ = fenced_indices(indices_.q_lengths, fence);
   fill_inputs(values);
 }
 
@@ -121,16 +123,19 @@ void AttentionCase::fill_inputs(const ValueSource& values) {
       p.batch, p.q_heads, [&](int64_t b) { return q_length(b); },
       [&](int64_t b, int64_t h, int64_t i) {
         fill_row(Tensor::kQ, q_offset(b, h, i));
-        for (int64_t j = 0; has(FMS_BIAS) && j < kv_length(b); ++j) {
+        for (int64_t j = kv_start(b); has(FMS_BIAS) && j < kv_length(b); ++j) {
           set(Tensor::kBias, bias_offset(b, h, i, j), values(Tensor::kBias));
         }
-        for (int64_t j = 0; has(FMS_BIAS2) && j < kv_length(b); ++j) {
+        for (int64_t j = kv_start(b); has(FMS_BIAS2) && j < kv_length(b); ++j) {
           set(Tensor::kBias2, bias2_offset(b, h, i, j), values(Tensor::kBias2));
         }
       });
   for_each_row(
       p.batch, p.kv_heads, [&](int64_t b) { return kv_length(b); },
       [&](int64_t b, int64_t g, int64_t j) {
+        if (j < kv_start(b)) {
+          return;
+        }
         fill_row(Tensor::kK, k_offset(b, g, j));
         fill_row(Tensor::kV, v_offset(b, g, j));
       });
@@ -154,6 +159,8 @@ fms_attention_args AttentionCase::args() const {
   args.cu_kv = has(FMS_RAGGED_KV) ? cu_kv_.as<int32_t>() : nullptr;
   args.kv_lengths = has(FMS_KV_LENGTHS) ? kv_lengths_.as<int32_t>() : nullptr;
   args.block_table = has(FMS_PAGED_KV) ? block_table_.as<int32_t>() : nullptr;
+  args.kv_starts = has(FMS_KV_STARTS) ? kv_starts_.as<int32_t>() : nullptr;
+  args.q_lengths = has(FMS_Q_LENGTHS) ? q_lengths_.as<int32_t>() : nullptr;
   return args;
 }
 
@@ -164,6 +171,9 @@ std::vector<std::span<uint8_t>> AttentionCase::buffers() const {
 }
 
 int64_t AttentionCase::q_length(int64_t b) const {
+  if (has(FMS_Q_LENGTHS)) {
+    return indices_.q_lengths[b];
+  }
   return has(FMS_RAGGED_Q) ? indices_.cu_q[b + 1] - indices_.cu_q[b] : problem_.q_len;
 }
 
@@ -174,9 +184,13 @@ int64_t AttentionCase::kv_length(int64_t b) const {
   return has(FMS_RAGGED_KV) ? indices_.cu_kv[b + 1] - indices_.cu_kv[b] : problem_.kv_len;
 }
 
+int64_t AttentionCase::kv_start(int64_t b) const {
+  return has(FMS_KV_STARTS) ? indices_.kv_starts[b] : 0;
+}
+
 bool AttentionCase::is_visible(int64_t b, int64_t i, int64_t j) const {
-  const int64_t distance = j - (i + kv_length(b) - q_length(b));
-  return j >= 0 && j < kv_length(b) && (problem_.window_left < 0 || -distance <= problem_.window_left) &&
+  const int64_t distance = j - (has(FMS_TOP_LEFT) ? i : i + kv_length(b) - q_length(b));
+  return j >= kv_start(b) && j < kv_length(b) && (problem_.window_left < 0 || -distance <= problem_.window_left) &&
          (problem_.window_right < 0 || distance <= problem_.window_right);
 }
 
@@ -247,7 +261,7 @@ double AttentionCase::q_value(int64_t offset) const {
   return load(q_.data(), problem_.dtype, offset);
 }
 double AttentionCase::o_value(int64_t offset) const {
-  return load(o_.data(), problem_.dtype, offset);
+  return load(o_.data(), output_dtype(), offset);
 }
 float AttentionCase::lse_value(int64_t offset) const {
   return static_cast<float>(load(lse_.data(), FMS_F32, offset));
@@ -266,7 +280,7 @@ void AttentionCase::reset_outputs() {
 
 std::optional<std::string> AttentionCase::stray_write() const {
   std::vector<uint8_t> o_is_ours(o_.bytes(), 1), lse_is_ours(lse_.bytes(), 1);
-  const size_t width = element_bytes(problem_.dtype);
+  const size_t width = element_bytes(output_dtype());
   for_each_row(
       problem_.batch, problem_.q_heads, [&](int64_t b) { return q_length(b); },
       [&](int64_t b, int64_t h, int64_t i) {
@@ -298,10 +312,18 @@ std::string AttentionCase::describe() const {
   std::ostringstream out;
   out.precision(9);
   out << "dtype=" << dtype_name(p.dtype) << " features=";
-  const std::pair<fms_feature, const char*> names[] = {
-      {FMS_LSE, "LSE"},           {FMS_BIAS, "BIAS"},           {FMS_SINKS, "SINKS"},
-      {FMS_RAGGED_Q, "RAGGED_Q"}, {FMS_RAGGED_KV, "RAGGED_KV"}, {FMS_KV_LENGTHS, "KV_LENGTHS"},
-      {FMS_PAGED_KV, "PAGED_KV"}, {FMS_BIAS2, "BIAS2"}};
+  const std::pair<fms_feature, const char*> names[] = {{FMS_LSE, "LSE"},
+                                                       {FMS_BIAS, "BIAS"},
+                                                       {FMS_SINKS, "SINKS"},
+                                                       {FMS_RAGGED_Q, "RAGGED_Q"},
+                                                       {FMS_RAGGED_KV, "RAGGED_KV"},
+                                                       {FMS_KV_LENGTHS, "KV_LENGTHS"},
+                                                       {FMS_PAGED_KV, "PAGED_KV"},
+                                                       {FMS_BIAS2, "BIAS2"},
+                                                       {FMS_KV_STARTS, "KV_STARTS"},
+                                                       {FMS_Q_LENGTHS, "Q_LENGTHS"},
+                                                       {FMS_TOP_LEFT, "TOP_LEFT"},
+                                                       {FMS_PARTIAL, "PARTIAL"}};
   for (const auto& [feature, name] : names) {
     out << (has(feature) ? name : "") << (has(feature) ? "|" : "");
   }
@@ -325,6 +347,8 @@ std::string AttentionCase::describe() const {
   print_indices(out, "cu_kv", indices_.cu_kv);
   print_indices(out, "kv_lengths", indices_.kv_lengths);
   print_indices(out, "block_table", indices_.block_table);
+  print_indices(out, "kv_starts", indices_.kv_starts);
+  print_indices(out, "q_lengths", indices_.q_lengths);
   return out.str();
 }
 

@@ -16,6 +16,7 @@ namespace flashmoe::testing {
 
 struct IndexArrays {
   std::vector<int32_t> cu_q, cu_kv, kv_lengths, block_table;
+  std::vector<int32_t> kv_starts = {}, q_lengths = {};
 };
 
 enum class Tensor { kQ, kK, kV, kBias, kBias2, kSinks };
@@ -37,6 +38,8 @@ class AttentionCase {
   bool has(fms_feature feature) const { return (problem_.features & feature) != 0; }
   int64_t q_length(int64_t b) const;
   int64_t kv_length(int64_t b) const;
+  int64_t kv_start(int64_t b) const;
+  fms_dtype output_dtype() const { return has(FMS_PARTIAL) ? FMS_F32 : problem_.dtype; }
   bool is_visible(int64_t b, int64_t i, int64_t j) const;
 
   // Element offsets into the tensors.
@@ -70,7 +73,7 @@ class AttentionCase {
   fms_attention_problem problem_;
   IndexArrays indices_;
   FencedBuffer q_, k_, v_, o_, lse_, bias_, bias2_, sinks_;
-  FencedBuffer cu_q_, cu_kv_, kv_lengths_, block_table_;
+  FencedBuffer cu_q_, cu_kv_, kv_lengths_, block_table_, kv_starts_, q_lengths_;
 };
 
 }  // namespace flashmoe::testing

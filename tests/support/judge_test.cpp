@@ -21,7 +21,7 @@ void write_answer(const AttentionCase& one, const OracleAnswer& oracle) {
       for (int64_t i = 0; i < one.q_length(b); ++i) {
         const int64_t row = (b * p.q_heads + h) * p.q_len + i;
         for (int64_t d = 0; d < p.value_dim; ++d) {
-          store(args.o, p.dtype, one.o_offset(b, h, i) + d, oracle.o[row * p.value_dim + d]);
+          store(args.o, one.output_dtype(), one.o_offset(b, h, i) + d, oracle.o[row * p.value_dim + d]);
         }
         if (one.has(FMS_LSE)) {
           store(args.lse, FMS_F32, one.lse_offset(b, h, i), oracle.lse[row]);

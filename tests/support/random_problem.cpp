@@ -186,6 +186,31 @@ IndexArrays random_features(Random& random, fms_attention_problem& p) {
   return indices;
 }
 
+// Now and then what pads a batch: first keys, query lengths, rows aligned to the first key; and o as fp32.
+void random_cpu_features(Random& random, fms_attention_problem& p, IndexArrays& indices) {
+  const auto lengths = [&](int64_t longest) {
+    std::vector<int32_t> values;
+    for (int64_t b = 0; b < p.batch; ++b) {
+      values.push_back(static_cast<int32_t>(random.chance(0.2) ? longest : random.between(0, longest)));
+    }
+    return values;
+  };
+  if (random.chance(0.2)) {
+    p.features |= FMS_KV_STARTS;
+    indices.kv_starts = lengths(random.chance(0.5) ? p.kv_len : p.kv_len / 3);
+  }
+  if ((p.features & FMS_RAGGED_Q) == 0 && random.chance(0.15)) {
+    p.features |= FMS_Q_LENGTHS;
+    indices.q_lengths = lengths(p.q_len);
+  }
+  if (random.chance(0.2)) {
+    p.features |= FMS_TOP_LEFT;
+  }
+  if (random.chance(0.1)) {
+    p.features |= FMS_PARTIAL;
+  }
+}
+
 // Strides of axes nested in any order, with padding now and then. `broadcast`: axes may get stride 0.
 std::vector<int64_t> random_strides(Random& random, const std::vector<int64_t>& sizes, int64_t innermost,
                                     bool broadcast) {
@@ -315,6 +340,9 @@ AttentionCase random_case(uint64_t seed, fms_dtype dtype, const RandomProblemLim
   random_sizes(random, p, limits);
   random_mask_and_scores(random, p);
   IndexArrays indices = random_features(random, p);
+  if (limits.cpu_features) {
+    random_cpu_features(random, p, indices);
+  }
   random_layout(random, p);
   const ValueStyle style = random_style(random, dtype);
   const auto value = [&](Tensor tensor) {

@@ -18,6 +18,9 @@ bool has(const fms_attention_problem& problem, fms_feature feature) {
 }
 
 int64_t q_length(const fms_attention_problem& problem, const fms_attention_args& args, int64_t b) {
+  if (has(problem, FMS_Q_LENGTHS)) {
+    return args.q_lengths[b];
+  }
   return has(problem, FMS_RAGGED_Q) ? args.cu_q[b + 1] - args.cu_q[b] : problem.q_len;
 }
 
@@ -71,7 +74,12 @@ std::vector<Vector> read_kv_head(const fms_attention_problem& problem, const fms
   return rows;
 }
 
-// i_aligned = i + kv_len - q_len. Written as differences: a window may be as large as int64 allows.
+// The key that query row i is aligned to.
+int64_t aligned_key(const fms_attention_problem& problem, const fms_attention_args& args, int64_t b, int64_t i) {
+  return has(problem, FMS_TOP_LEFT) ? i : i + kv_length(problem, args, b) - q_length(problem, args, b);
+}
+
+// Written as differences: a window may be as large as int64 allows.
 bool in_window(const fms_attention_problem& problem, int64_t i_aligned, int64_t j) {
   const bool left = problem.window_left < 0 || i_aligned - j <= problem.window_left;
   const bool right = problem.window_right < 0 || j - i_aligned <= problem.window_right;
@@ -97,11 +105,12 @@ struct Scores {
 Scores score_row(const fms_attention_problem& problem, const fms_attention_args& args,
                  const std::vector<Vector>& k_rows, int64_t b, int64_t h, int64_t i) {
   const int64_t kv_len = static_cast<int64_t>(k_rows.size());
-  const int64_t i_aligned = i + kv_len - q_length(problem, args, b);
+  const int64_t i_aligned = aligned_key(problem, args, b, i);
+  const int64_t first_key = has(problem, FMS_KV_STARTS) ? args.kv_starts[b] : 0;
   const Vector q = read_row(args.q, problem.dtype, q_row_offset(problem, args, b, h, i), problem.head_dim);
   Scores scores;
   for (int64_t j = 0; j < kv_len; ++j) {
-    if (!in_window(problem, i_aligned, j)) {
+    if (j < first_key || !in_window(problem, i_aligned, j)) {
       continue;
     }
     double dot = 0;

@@ -31,7 +31,7 @@ struct Subtile {
   int64_t index;
   int64_t first_row, last_row;
   KeyRange seen;     // by any of the rows
-  KeyRange all_see;  // by all of them: bounds grow with the row
+  KeyRange all_see;  // by all of them
 };
 
 inline Subtile make_subtile(const Head& h, int64_t item_row, int64_t item_last_row, int64_t index, int64_t lanes) {
@@ -40,7 +40,7 @@ inline Subtile make_subtile(const Head& h, int64_t item_row, int64_t item_last_r
   t.first_row = item_row + index * lanes;
   t.last_row = smaller(t.first_row + lanes, item_last_row);
   t.seen = visible_hull(h, t.first_row, t.last_row);
-  t.all_see = {visible_keys(h, (t.last_row - 1) / h.group).lo, visible_keys(h, t.first_row / h.group).hi};
+  t.all_see = seen_by_all(h, t.first_row, t.last_row);
   return t;
 }
 

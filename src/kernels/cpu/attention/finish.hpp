@@ -42,11 +42,57 @@ inline void clear_row(float* o, int64_t dim, int64_t stride) {
   for (int64_t d = 0; d < dim; ++d) o[d * stride] = 0.0F;
 }
 
+// Calls visit(O{}) with the type of o where q, k and v are T.
+template <class T, class Visitor>
+inline __attribute__((always_inline)) void visit_output(const fms_attention_problem& p, Visitor&& visit) {
+  if (plan::has(p, FMS_PARTIAL)) return visit(float{});
+  visit(T{});
+}
+
+// Stores a finished row times `factor`.
+template <class V, class O>
+inline void store_row(O* to, const float* from, int64_t dim, float factor) {
+  for (int64_t d = 0; d < dim; d += V::width) {
+    const typename V::F value = V::mul(V::load(from + d), V::set1(factor));
+    if (dim - d >= V::width) {
+      V::store_as(to + d, value);
+    } else {
+      V::store_as(to + d, value, static_cast<int>(dim - d));
+    }
+  }
+}
+
+// Stores rows [first_row, first_row + rows) from o (dim, lanes), each times its factor.
+template <class V, int Vectors, class O>
+inline void store_transposed(const Head& h, int64_t first_row, int64_t rows, const float* factor, const float* o) {
+  using F = typename V::F;
+  constexpr int64_t lanes = Vectors * V::width;
+  const int64_t dim = h.problem->value_dim;
+  for (int v = 0; v < Vectors && v * V::width < rows; ++v) {
+    O* row_at[V::width];
+    const auto used = static_cast<int>(smaller<int64_t>(V::width, rows - v * V::width));
+    for (int r = 0; r < used; ++r) row_at[r] = o_row<O>(h, first_row + v * V::width + r);
+    const F scale = V::load(factor + v * V::width);
+    for (int64_t d = 0; d < dim; d += V::width) {
+      const auto n = static_cast<int>(smaller<int64_t>(V::width, dim - d));
+      F block[V::width];  // (dim, row), then transposed
+      for (int i = 0; i < V::width; ++i) {
+        block[i] = i < n ? V::mul(V::load(o + (d + i) * lanes + v * V::width), scale) : V::zero();
+      }
+      V::transpose(block);
+      if (n == V::width) {
+        for (int r = 0; r < used; ++r) V::store_as(row_at[r] + d, block[r]);
+      } else {
+        for (int r = 0; r < used; ++r) V::store_as(row_at[r] + d, block[r], n);
+      }
+    }
+  }
+}
+
 // Normalises and stores rows [first_row, last_row) from o (dim, lanes); writes LSE if asked.
 template <class V, int Vectors, class T>
 inline void store_lanes(const Head& h, int64_t first_row, int64_t last_row, const RowState<V, Vectors>& state,
                         float* o) {
-  using F = typename V::F;
   constexpr int64_t lanes = Vectors * V::width;
   const fms_attention_problem& p = *h.problem;
   const int64_t dim = p.value_dim;
@@ -71,25 +117,7 @@ inline void store_lanes(const Head& h, int64_t first_row, int64_t last_row, cons
     clear_row(o + r, dim, lanes);
     factor[r] = 0.0F;
   }
-  for (int v = 0; v < Vectors && v * V::width < rows; ++v) {
-    T* row_at[V::width];
-    const auto used = static_cast<int>(smaller<int64_t>(V::width, rows - v * V::width));
-    for (int r = 0; r < used; ++r) row_at[r] = o_row<T>(h, first_row + v * V::width + r);
-    const F scale = V::load(factor + v * V::width);
-    for (int64_t d = 0; d < dim; d += V::width) {
-      const auto n = static_cast<int>(smaller<int64_t>(V::width, dim - d));
-      F block[V::width];  // (dim, row), then transposed
-      for (int i = 0; i < V::width; ++i) {
-        block[i] = i < n ? V::mul(V::load(o + (d + i) * lanes + v * V::width), scale) : V::zero();
-      }
-      V::transpose(block);
-      if (n == V::width) {
-        for (int r = 0; r < used; ++r) V::store_as(row_at[r] + d, block[r]);
-      } else {
-        for (int r = 0; r < used; ++r) V::store_as(row_at[r] + d, block[r], n);
-      }
-    }
-  }
+  visit_output<T>(p, [&](auto as) { store_transposed<V, Vectors, decltype(as)>(h, first_row, rows, factor, o); });
 }
 
 // The partial result of one row and split: o[padded_value_dim], then maximum and sum.
@@ -146,15 +174,7 @@ inline void combine_row(const fms_attention_plan& plan, const plan::CpuLayout& l
   const RowResult result = finish_row(h, row, top, sum);
   if (plan::has(plan.problem, FMS_LSE)) *lse_at(h, row) = result.lse;
   if (sum == 0.0F) clear_row(first, dim, 1);
-  T* to = o_row<T>(h, row);
-  for (int64_t d = 0; d < dim; d += V::width) {
-    const F value = V::mul(V::load(first + d), V::set1(result.factor));
-    if (dim - d >= V::width) {
-      V::store_as(to + d, value);
-    } else {
-      V::store_as(to + d, value, static_cast<int>(dim - d));
-    }
-  }
+  visit_output<T>(plan.problem, [&](auto as) { store_row<V>(o_row<decltype(as)>(h, row), first, dim, result.factor); });
 }
 
 // After a barrier: rows are dealt out evenly over the team.

@@ -294,15 +294,8 @@ class GemvKernel {
     const RowResult result = finish_row(h, row, row_max(r), row_sum(r));
     if (plan::has(plan_.problem, FMS_LSE)) *lse_at(h, row) = result.lse;
     if (row_sum(r) == 0.0F) clear_row(o, value_dim_, 1);
-    T* to = o_row<T>(h, row);
-    for (int64_t d = 0; d < value_dim_; d += V::width) {
-      const F value = V::mul(V::load(o + d), V::set1(result.factor));
-      if (value_dim_ - d >= V::width) {
-        V::store_as(to + d, value);
-      } else {
-        V::store_as(to + d, value, static_cast<int>(value_dim_ - d));
-      }
-    }
+    visit_output<T>(plan_.problem,
+                    [&](auto as) { store_row<V>(o_row<decltype(as)>(h, row), o, value_dim_, result.factor); });
   }
 
   const fms_attention_plan& plan_;

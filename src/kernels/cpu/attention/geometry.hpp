@@ -35,8 +35,10 @@ struct Head {
   int64_t batch, kv_head;
   int64_t group;
   int64_t q_len, kv_len;
-  int64_t q_offset;  // elements to (row 0, query head 0) in q
-  int64_t o_offset;  // ... in o
+  int64_t first_key;  // keys are [first_key, kv_len)
+  int64_t shift;      // query position i is aligned to key i + shift
+  int64_t q_offset;   // elements to (row 0, query head 0) in q
+  int64_t o_offset;   // ... in o
   int64_t lse_offset;
   int64_t k_offset;  // elements to (row 0, this kv head) in k; paged: of page 0
   int64_t v_offset;
@@ -57,6 +59,8 @@ inline Head make_head(const fms_attention_problem& p, const fms_attention_args& 
   const plan::RowRange kv_rows = plan::kv_rows(p, args, batch);
   h.q_len = q_rows.count;
   h.kv_len = kv_rows.count;
+  h.first_key = plan::first_key(p, args, batch, h.kv_len);
+  h.shift = plan::has(p, FMS_TOP_LEFT) ? 0 : h.kv_len - h.q_len;
   h.pages = plan::has(p, FMS_PAGED_KV) ? args.block_table + batch * p.block_table_stride : nullptr;
   const int64_t q_batch = plan::has(p, FMS_RAGGED_Q) ? 0 : batch;
   const int64_t kv_batch = plan::has(p, FMS_RAGGED_KV) || h.pages != nullptr ? 0 : batch;
@@ -68,25 +72,33 @@ inline Head make_head(const fms_attention_problem& p, const fms_attention_args& 
   return h;
 }
 
-// Visible keys of a query position.
-inline KeyRange visible_keys(const Head& h, int64_t position) {
-  const fms_attention_problem& p = *h.problem;
-  const int64_t aligned = position + h.kv_len - h.q_len;
-  const int64_t lo = p.window_left < 0 ? 0 : larger<int64_t>(0, aligned - p.window_left);
-  const int64_t hi = p.window_right < 0 ? h.kv_len : smaller<int64_t>(h.kv_len, aligned + p.window_right + 1);
+// The bounds of what a query position sees. Both grow with the position; lo >= hi where it sees nothing.
+inline int64_t lowest_key(const Head& h, int64_t position) {
+  const int64_t left = h.problem->window_left;
+  return left < 0 ? h.first_key : larger<int64_t>(h.first_key, position + h.shift - left);
+}
+inline int64_t key_after(const Head& h, int64_t position) {
+  const int64_t right = h.problem->window_right;
+  return right < 0 ? h.kv_len : smaller<int64_t>(h.kv_len, position + h.shift + right + 1);
+}
+
+inline KeyRange or_empty(int64_t lo, int64_t hi) {
   return lo < hi ? KeyRange{lo, hi} : KeyRange{0, 0};
 }
 
-// Keys that any of the rows [first, last) sees. Both bounds grow with the position, except that rows without keys
-// report {0, 0}, so the hull is taken from the raw formula.
+// Visible keys of a query position.
+inline KeyRange visible_keys(const Head& h, int64_t position) {
+  return or_empty(lowest_key(h, position), key_after(h, position));
+}
+
+// Keys that any of the rows [first, last) sees.
 inline KeyRange visible_hull(const Head& h, int64_t first_row, int64_t last_row) {
-  const fms_attention_problem& p = *h.problem;
-  const int64_t shift = h.kv_len - h.q_len;
-  const int64_t first = first_row / h.group + shift;
-  const int64_t last = (last_row - 1) / h.group + shift;
-  const int64_t lo = p.window_left < 0 ? 0 : larger<int64_t>(0, first - p.window_left);
-  const int64_t hi = p.window_right < 0 ? h.kv_len : smaller<int64_t>(h.kv_len, last + p.window_right + 1);
-  return lo < hi ? KeyRange{lo, hi} : KeyRange{0, 0};
+  return or_empty(lowest_key(h, first_row / h.group), key_after(h, (last_row - 1) / h.group));
+}
+
+// Keys that all of the rows [first, last) see; the bounds as they are, since keys outside either are not seen by all.
+inline KeyRange seen_by_all(const Head& h, int64_t first_row, int64_t last_row) {
+  return {lowest_key(h, (last_row - 1) / h.group), key_after(h, first_row / h.group)};
 }
 
 template <class T>

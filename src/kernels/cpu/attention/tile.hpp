@@ -107,10 +107,8 @@ class TileKernel {
 
   // Makes the block's K and V rows available as fp32.
   void load_block(const Head& h, KeyRange block, int64_t first_row, int64_t last_row) {
-    // Rows [first, last) all see keys [interior.lo, interior.hi): bounds grow with the row.
-    const KeyRange first = visible_keys(h, first_row / h.group);
-    const KeyRange last = visible_keys(h, (last_row - 1) / h.group);
-    const bool every_row_sees_all = last.lo <= block.lo && block.hi <= first.hi;
+    const KeyRange all_see = seen_by_all(h, first_row, last_row);
+    const bool every_row_sees_all = all_see.lo <= block.lo && block.hi <= all_see.hi;
     values_non_finite_ = false;
     const KvRows<T> keys = k_rows<T>(h);
     const KvRows<T> values = v_rows<T>(h);
@@ -175,8 +173,8 @@ class TileKernel {
     }
     const int32_t* key_lo = at<int32_t>(layout_.key_lo, t * lanes);
     const int32_t* key_hi = at<int32_t>(layout_.key_hi, t * lanes);
-    const bool all_see_all =
-        visible_keys(h, (last_row - 1) / h.group).lo <= keys.lo && keys.hi <= visible_keys(h, first_row / h.group).hi;
+    const KeyRange all_see = seen_by_all(h, first_row, last_row);
+    const bool all_see_all = all_see.lo <= keys.lo && keys.hi <= all_see.hi;
     if (!all_see_all) mask_scores<V, vectors>(scores, keys.lo, n, key_lo, key_hi);
 
     RowState<V, vectors> state = load_state(t);
