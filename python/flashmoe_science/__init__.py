@@ -7,6 +7,7 @@ compile (``flashmoe_science._torch``). Set ``FLASHMOE_SCIENCE_NO_TORCH=1`` to ke
 import importlib.util
 import os
 import warnings
+from pathlib import Path
 
 from . import _openmp
 
@@ -22,10 +23,17 @@ __all__ = [
     "attention",
     "flash_attn_func",
     "flash_attn_varlen_func",
+    "get_include",
     "isa",
     "merge_states",
     "plan",
 ]
+
+
+def get_include() -> str:
+    """The folder of ``flashmoe/flashmoe.h`` and ``attention.hpp``; the library they belong to is beside it."""
+    return str(Path(__file__).with_name("include"))
+
 
 if os.environ.get("FLASHMOE_SCIENCE_NO_TORCH", "0") in ("", "0") and importlib.util.find_spec("torch") is not None:
     try:

@@ -78,3 +78,9 @@ def test_plan_of_tensors_arrays_and_shapes_is_the_same() -> None:
     assert half.data == fs.plan(*arrays).data != plan.data
     with pytest.raises(ValueError, match="dtype is 'int8'"):
         fs.plan((1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1), dtype="int8")
+
+
+def test_headers_and_library_are_together() -> None:
+    include = Path(fs.get_include())
+    assert (include / "flashmoe/flashmoe.h").is_file() and (include / "flashmoe/attention.hpp").is_file()
+    assert (include.parent / "libflashmoe.so.0").is_file()
