@@ -46,8 +46,7 @@ CAUSES: list[tuple[str, str]] = [
     (r"cudaMalloc3D|cudaMemcpy3D", "cudaMalloc3D and cudaMemcpy3D answer cudaErrorNotSupported, as arrays do."),
     (
         r"nvJitLinkError: ERROR_UNRECOGNIZED_INPUT",
-        "It links a library or object without PTX (libcudadevrt for the grids of cooperative groups, LTO code), and "
-        "nothing here executes SASS.",
+        "It links a library or object without PTX (LTO code), and nothing here executes SASS.",
     ),
 ]
 
@@ -75,6 +74,11 @@ are those of the checks that were on. The record is `clients.json` beside this p
 """
 
 TAIL = """
+## How numba-cuda's row came about
+Its parts were run one after the other on one day, as the machine had time, and put together by hand: no single run of
+the target gave this row. Ten cases that failed at first (the grid's barrier, a fork) were run again by themselves, and
+passed, on a later build than the rest. Nothing is known of the parts that were not run.
+
 ## Not in the table
 PyCUDA is on PyPI as a source alone, which compiles Boost.Python. On the machine that made this page, where others were
 building too, it was not done after 40 minutes and was given up: nothing is known of it.
