@@ -114,6 +114,16 @@ CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes);
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream);
 CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* copy);
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, CUstream stream);
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* copy);
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* copy, CUstream stream);
+CUresult cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* asked);
+CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR* described, CUarray array);
+CUresult cuArrayDestroy(CUarray array);
+CUresult cuTexObjectCreate(std::uint64_t* texture, const CUDA_RESOURCE_DESC* resource, const CUDA_TEXTURE_DESC* how,
+                           const void* view);
+CUresult cuTexObjectDestroy(std::uint64_t texture);
+CUresult cuSurfObjectCreate(std::uint64_t* surface, const CUDA_RESOURCE_DESC* resource);
+CUresult cuSurfObjectDestroy(std::uint64_t surface);
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, std::size_t bytes);
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream stream);
 CUresult cuMemsetD2D8_v2(CUdeviceptr to, std::size_t pitch, unsigned char value, std::size_t width, std::size_t height);

@@ -40,6 +40,15 @@ TEST(CudaAbi, StructuresLieAlike) {
   EXPECT_EQ(sizeof(ours::CUDA_MEMCPY3D), sizeof(::CUDA_MEMCPY3D));
   EXPECT_EQ(offsetof(ours::CUDA_MEMCPY3D, dstHeight), offsetof(::CUDA_MEMCPY3D, dstHeight));
   EXPECT_EQ(offsetof(ours::CUDA_MEMCPY3D, Depth), offsetof(::CUDA_MEMCPY3D, Depth));
+  EXPECT_EQ(sizeof(ours::CUDA_ARRAY_DESCRIPTOR), sizeof(::CUDA_ARRAY_DESCRIPTOR));
+  EXPECT_EQ(sizeof(ours::CUDA_ARRAY3D_DESCRIPTOR), sizeof(::CUDA_ARRAY3D_DESCRIPTOR));
+  EXPECT_EQ(offsetof(ours::CUDA_ARRAY3D_DESCRIPTOR, Flags), offsetof(::CUDA_ARRAY3D_DESCRIPTOR, Flags));
+  EXPECT_EQ(sizeof(ours::CUDA_RESOURCE_DESC), sizeof(::CUDA_RESOURCE_DESC));
+  EXPECT_EQ(offsetof(ours::CUDA_RESOURCE_DESC, res.pitch2D.pitchInBytes),
+            offsetof(::CUDA_RESOURCE_DESC, res.pitch2D.pitchInBytes));
+  EXPECT_EQ(offsetof(ours::CUDA_RESOURCE_DESC, flags), offsetof(::CUDA_RESOURCE_DESC, flags));
+  EXPECT_EQ(sizeof(ours::CUDA_TEXTURE_DESC), sizeof(::CUDA_TEXTURE_DESC));
+  EXPECT_EQ(offsetof(ours::CUDA_TEXTURE_DESC, borderColor), offsetof(::CUDA_TEXTURE_DESC, borderColor));
   EXPECT_EQ(sizeof(ours::CUmemLocation), sizeof(::CUmemLocation));
   EXPECT_EQ(sizeof(ours::CUmemAccessDesc), sizeof(::CUmemAccessDesc));
   EXPECT_EQ(sizeof(ours::CUmemPoolProps), sizeof(::CUmemPoolProps));

@@ -81,15 +81,38 @@ struct Plane {
   std::size_t pitch = 0, slice = 0;
 };
 
-// Nothing: an array, which there are none of.
-bool plane(int type, const void* host, CUdeviceptr device, std::size_t x, std::size_t y, std::size_t z,
-           std::size_t pitch, std::size_t height, std::size_t width, Plane& out) {
-  if (type == CU_MEMORYTYPE_ARRAY) return false;
+struct Corner {
+  std::size_t x_bytes = 0, y = 0, z = 0;
+};
+struct Box {
+  std::size_t width_bytes = 0, height = 1, depth = 1;
+};
+
+// The part of an array that the box covers from its corner on.
+CUresult array_plane(const State& all, CUarray handle, const Corner& at, const Box& box, Plane& out) {
+  const Array* const array = all.arrays.find(handle);
+  if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const auto is_inside = [](std::size_t first, std::size_t count, std::size_t all_of_them) {
+    return first <= all_of_them && count <= all_of_them - first;
+  };
+  if (!is_inside(at.x_bytes, box.width_bytes, array->row_bytes) || !is_inside(at.y, box.height, array->rows()) ||
+      !is_inside(at.z, box.depth, array->slices()))
+    return CUDA_ERROR_INVALID_VALUE;
+  out.side = Side::device;
+  out.pitch = array->row_bytes;
+  out.slice = array->row_bytes * array->rows();
+  out.address = array->address + at.z * out.slice + at.y * out.pitch + at.x_bytes;
+  return CUDA_SUCCESS;
+}
+
+Plane plane(int type, const void* host, CUdeviceptr device, const Corner& at, std::size_t pitch, std::size_t height,
+            std::size_t width) {
+  Plane out;
   out.side = type == CU_MEMORYTYPE_HOST ? Side::host : type == CU_MEMORYTYPE_DEVICE ? Side::device : Side::either;
   out.pitch = pitch == 0 ? width : pitch;
   out.slice = out.pitch * height;
-  out.address = (type == CU_MEMORYTYPE_HOST ? number(host) : device) + z * out.slice + y * out.pitch + x;
-  return true;
+  out.address = (type == CU_MEMORYTYPE_HOST ? number(host) : device) + at.z * out.slice + at.y * out.pitch + at.x_bytes;
+  return out;
 }
 
 CUresult copy_planes(State& all, Context& context, CUstream stream, const Plane& to, const Plane& from,
@@ -105,47 +128,66 @@ CUresult copy_planes(State& all, Context& context, CUstream stream, const Plane&
                    moved_by_copy(all, to.side, to.address, from.side, from.address, width * height * depth));
 }
 
-CUresult copy_2d(const char* function, const CUDA_MEMCPY2D* what, CUstream stream = nullptr) {
+CUresult copy_3d(const char* function, const CUDA_MEMCPY3D* what, CUstream stream = nullptr) {
   return with_context(function, [&](State& all, Context& context) {
-    Plane to, from;
     if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Stream* const there = all.stream(stream, context);
     if (there == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (!plane(what->srcMemoryType, what->srcHost, what->srcDevice, what->srcXInBytes, what->srcY, 0, what->srcPitch,
-               what->Height, what->WidthInBytes, from) ||
-        !plane(what->dstMemoryType, what->dstHost, what->dstDevice, what->dstXInBytes, what->dstY, 0, what->dstPitch,
-               what->Height, what->WidthInBytes, to)) {
-      log_once("copies from and to arrays: CUDA_ERROR_NOT_SUPPORTED");
-      return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    return perform(
-        all, context, *there, stream,
-        [to, from, width = what->WidthInBytes, rows = what->Height](State& later, Context& now, CUstream replay) {
-          return copy_planes(later, now, replay, to, from, width, rows, 1);
-        });
+    const Box box{what->WidthInBytes, what->Height, what->Depth};
+    const Corner to_at{what->dstXInBytes, what->dstY, what->dstZ}, from_at{what->srcXInBytes, what->srcY, what->srcZ};
+    const auto height = [&](std::size_t given) { return given == 0 ? what->Height : given; };
+    Plane to = plane(what->dstMemoryType, what->dstHost, what->dstDevice, to_at, what->dstPitch,
+                     height(what->dstHeight), box.width_bytes);
+    Plane from = plane(what->srcMemoryType, what->srcHost, what->srcDevice, from_at, what->srcPitch,
+                       height(what->srcHeight), box.width_bytes);
+    CUresult found = CUDA_SUCCESS;
+    if (what->dstMemoryType == CU_MEMORYTYPE_ARRAY) found = array_plane(all, what->dstArray, to_at, box, to);
+    if (what->srcMemoryType == CU_MEMORYTYPE_ARRAY && found == CUDA_SUCCESS)
+      found = array_plane(all, what->srcArray, from_at, box, from);
+    if (found != CUDA_SUCCESS) return found;
+    return perform(all, context, *there, stream, [to, from, box](State& later, Context& now, CUstream replay) {
+      return copy_planes(later, now, replay, to, from, box.width_bytes, box.height, box.depth);
+    });
   });
 }
 
-CUresult copy_3d(const char* function, const CUDA_MEMCPY3D* what, CUstream stream = nullptr) {
-  return with_context(function, [&](State& all, Context& context) {
-    Plane to, from;
-    if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    Stream* const there = all.stream(stream, context);
-    if (there == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    const auto height = [&](std::size_t given) { return given == 0 ? what->Height : given; };
-    if (!plane(what->srcMemoryType, what->srcHost, what->srcDevice, what->srcXInBytes, what->srcY, what->srcZ,
-               what->srcPitch, height(what->srcHeight), what->WidthInBytes, from) ||
-        !plane(what->dstMemoryType, what->dstHost, what->dstDevice, what->dstXInBytes, what->dstY, what->dstZ,
-               what->dstPitch, height(what->dstHeight), what->WidthInBytes, to)) {
-      log_once("copies from and to arrays: CUDA_ERROR_NOT_SUPPORTED");
-      return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    return perform(all, context, *there, stream,
-                   [to, from, width = what->WidthInBytes, rows = what->Height, depth = what->Depth](
-                       State& later, Context& now, CUstream replay) {
-                     return copy_planes(later, now, replay, to, from, width, rows, depth);
-                   });
-  });
+CUresult copy_2d(const char* function, const CUDA_MEMCPY2D* what, CUstream stream = nullptr) {
+  if (what == nullptr) return copy_3d(function, nullptr, stream);
+  CUDA_MEMCPY3D whole{};
+  whole.srcXInBytes = what->srcXInBytes;
+  whole.srcY = what->srcY;
+  whole.srcMemoryType = what->srcMemoryType;
+  whole.srcHost = what->srcHost;
+  whole.srcDevice = what->srcDevice;
+  whole.srcArray = what->srcArray;
+  whole.srcPitch = what->srcPitch;
+  whole.dstXInBytes = what->dstXInBytes;
+  whole.dstY = what->dstY;
+  whole.dstMemoryType = what->dstMemoryType;
+  whole.dstHost = what->dstHost;
+  whole.dstDevice = what->dstDevice;
+  whole.dstArray = what->dstArray;
+  whole.dstPitch = what->dstPitch;
+  whole.WidthInBytes = what->WidthInBytes;
+  whole.Height = what->Height;
+  whole.Depth = 1;
+  return copy_3d(function, &whole, stream);
+}
+
+// Bytes of an array's row from `offset` on; the other side is memory.
+CUresult copy_row(const char* function, int type, const void* host, CUdeviceptr device, CUarray array,
+                  std::size_t offset, std::size_t bytes, bool to_array, CUstream stream = nullptr) {
+  CUDA_MEMCPY2D what{};
+  what.srcMemoryType = to_array ? type : CU_MEMORYTYPE_ARRAY;
+  what.dstMemoryType = to_array ? CU_MEMORYTYPE_ARRAY : type;
+  what.srcHost = host;
+  what.dstHost = const_cast<void*>(host);
+  what.srcDevice = what.dstDevice = device;
+  what.srcArray = what.dstArray = array;
+  (to_array ? what.dstXInBytes : what.srcXInBytes) = offset;
+  what.WidthInBytes = bytes;
+  what.Height = 1;
+  return copy_2d(function, &what, stream);
 }
 
 template <class T>
@@ -217,6 +259,19 @@ VGPU_EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* what) {
 }
 VGPU_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* what, CUstream stream) {
   return copy_3d("cuMemcpy3DAsync", what, stream);
+}
+
+VGPU_EXPORT CUresult cuMemcpyHtoA_v2(CUarray to, std::size_t offset, const void* from, std::size_t bytes) {
+  return copy_row("cuMemcpyHtoA", CU_MEMORYTYPE_HOST, from, 0, to, offset, bytes, true);
+}
+VGPU_EXPORT CUresult cuMemcpyAtoH_v2(void* to, CUarray from, std::size_t offset, std::size_t bytes) {
+  return copy_row("cuMemcpyAtoH", CU_MEMORYTYPE_HOST, to, 0, from, offset, bytes, false);
+}
+VGPU_EXPORT CUresult cuMemcpyDtoA_v2(CUarray to, std::size_t offset, CUdeviceptr from, std::size_t bytes) {
+  return copy_row("cuMemcpyDtoA", CU_MEMORYTYPE_DEVICE, nullptr, from, to, offset, bytes, true);
+}
+VGPU_EXPORT CUresult cuMemcpyAtoD_v2(CUdeviceptr to, CUarray from, std::size_t offset, std::size_t bytes) {
+  return copy_row("cuMemcpyAtoD", CU_MEMORYTYPE_DEVICE, nullptr, to, from, offset, bytes, false);
 }
 
 VGPU_EXPORT CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, std::size_t count) {

@@ -19,6 +19,9 @@ struct LaunchRequest {
   std::shared_ptr<const std::vector<std::uint8_t>> gathered{};  // all parameters, of a graph as they were captured
 };
 
+// Whether any kernel has run in this process.
+[[nodiscard]] bool has_launched();
+
 CUresult launch(State& all, Context& context, Function& function, const LaunchRequest& request);
 
 // How many CTAs of the kernel one SM holds, as far as known: registers count only when ptxas told them, and it is

@@ -1,6 +1,7 @@
 // cuLaunchKernel and its relatives.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <optional>
@@ -152,7 +153,13 @@ void print_to_stdout(void* /*user*/, const char* text) {
   std::fputs(text, stdout);
 }
 
+std::atomic<bool> launched_any{false};
+
 }  // namespace
+
+bool has_launched() {
+  return launched_any;
+}
 
 CUresult launch(State& all, Context& current, Function& function, const LaunchRequest& request) {
   Stream* const stream = all.stream(request.stream, current);
@@ -223,6 +230,7 @@ CUresult launch(State& all, Context& current, Function& function, const LaunchRe
     if (one.builtin == "vprintf") context.limits_in_use.insert(CU_LIMIT_PRINTF_FIFO_SIZE);
   }
 
+  launched_any = true;
   const exec::CountTouched touched(footprint(*machine.memory));
   WatchedRun done;
   if (machine.watching.observed())

@@ -94,6 +94,7 @@ void State::empty(Context& context) {
   modules.remove_if(is_its);
   streams.remove_if(is_its);
   events.remove_if(is_its);
+  arrays.remove_if(is_its);
   graphs.remove_if(is_its);
   graph_execs.remove_if(is_its);
   std::size_t leaked = 0;

@@ -68,6 +68,16 @@ struct Owned {
   std::uint64_t id = 0;
 };
 
+// A CUarray: rows one behind the other in memory that nobody else knows the address of.
+struct Array {
+  Context* context = nullptr;
+  CUDA_ARRAY3D_DESCRIPTOR described{};  // a height or depth of 0: it has none
+  CUdeviceptr address = 0;
+  std::size_t row_bytes = 0;
+  [[nodiscard]] std::size_t rows() const { return described.Height == 0 ? 1 : described.Height; }
+  [[nodiscard]] std::size_t slices() const { return described.Depth == 0 ? 1 : described.Depth; }
+};
+
 // Objects behind handles; a handle that is none of them is an error to the caller, not a crash.
 template <class T>
 class Handles {
@@ -128,6 +138,7 @@ struct State {
   std::vector<Primary> primaries{};  // one a device; set by cuInit
   Handles<Stream> streams{};
   Handles<Event> events{};
+  Handles<Array> arrays{};
   Handles<MemoryPool> pools{};
   MemoryPool* default_pool = nullptr;
   MemoryPool* current_pool = nullptr;

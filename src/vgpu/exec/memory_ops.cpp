@@ -23,6 +23,9 @@ ir::Handler memory_handler(const ir::Form& form, Mode mode) {
   if (const ir::Handler barriers = mbarrier_handler(form, mode)) {
     return barriers;
   }
+  if (const ir::Handler textures = texture_handler(form)) {
+    return textures;
+  }
   return address_handler(form);
 }
 

@@ -10,6 +10,7 @@ namespace flashmoe::vgpu::exec {
 [[nodiscard]] ir::Handler atomic_handler(const ir::Form& form, Mode mode);    // atom red
 [[nodiscard]] ir::Handler matrix_handler(const ir::Form& form, Mode mode);    // ldmatrix stmatrix
 [[nodiscard]] ir::Handler address_handler(const ir::Form& form);              // cvta isspacep prefetch createpolicy
+[[nodiscard]] ir::Handler texture_handler(const ir::Form& form);              // tex suld sust
 [[nodiscard]] ir::Handler mbarrier_handler(const ir::Form& form, Mode mode);  // mbarrier, cp.async.mbarrier
 
 }  // namespace flashmoe::vgpu::exec

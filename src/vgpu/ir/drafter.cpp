@@ -173,9 +173,37 @@ void Drafter::wmma(const ptx::Instruction& instruction) {
   written_ = nullptr;
 }
 
+// [handle, {x, y}] becomes a handle and a vector.
+void Drafter::texture(const ptx::Instruction& instruction) {
+  ptx::Instruction flat = instruction;
+  flat.operands.clear();
+  for (const ptx::Operand& operand : instruction.operands) {
+    if (operand.kind != ptx::Operand::Kind::address) {
+      flat.operands.push_back(operand);
+      continue;
+    }
+    if (operand.parts.size() != 1 || scopes_.find(operand.name).kind != Symbol::Kind::reg) {
+      draft_.unsupported.push_back(located(instruction.at,
+                                           fmt::format("{} of a texture or surface reference", instruction.form()),
+                                           "use texture and surface objects (cudaCreateTextureObject)"));
+      return;
+    }
+    ptx::Operand handle = operand;
+    handle.kind = ptx::Operand::Kind::identifier;
+    handle.parts.clear();
+    flat.operands.push_back(std::move(handle));
+    flat.operands.push_back(operand.parts[0]);
+  }
+  written_ = &instruction;
+  this->instruction(flat);
+  written_ = nullptr;
+}
+
 void Drafter::instruction(const ptx::Instruction& instruction) {
   at_ = &instruction;
   if (instruction.opcode == "wmma") return wmma(instruction);
+  const bool is_texture = instruction.opcode == "tex" || instruction.opcode == "suld" || instruction.opcode == "sust";
+  if (is_texture && written_ == nullptr) return texture(instruction);
   const Known* form = known(instruction.opcode, instruction.modifiers);
   if (form == nullptr) return;
   Draft draft = begin(instruction, *form);

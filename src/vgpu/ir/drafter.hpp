@@ -32,6 +32,7 @@ class Drafter {
   void block(const ptx::Block& block);
   void instruction(const ptx::Instruction& instruction);
   void wmma(const ptx::Instruction& instruction);
+  void texture(const ptx::Instruction& instruction);
   const Known* known(const std::string& opcode, const std::vector<std::string>& modifiers);
   [[nodiscard]] Draft begin(const ptx::Instruction& instruction, const Known& known) const;
   void describe_source(const ptx::Instruction& instruction, InstInfo& info) const;

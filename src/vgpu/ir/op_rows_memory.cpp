@@ -12,10 +12,12 @@ constexpr auto store = PoisonRule::store;
 constexpr auto atomic = PoisonRule::atomic;
 constexpr auto copy = PoisonRule::async_copy;
 constexpr auto none = PoisonRule::none;
+constexpr auto all = PoisonRule::any_to_all;
 
 #define MEMORY_TYPES "{.b8,.b16,.b32,.b64,.u8,.u16,.u32,.u64,.s8,.s16,.s32,.s64,.f32,.f64}"
 #define VECTOR "[.v2,.v4]"
 #define EIGHT ".v8{.b32,.u32,.s32,.f32}"  // 256 bits at once, global memory only
+#define SURFACE_TYPES "{.b8,.b16,.b32,.b64}{.trap,.clamp,.zero}"
 #define SHARED ".shared,.shared::cta,.shared::cluster"
 #define SCOPE ".cta,.cluster,.gpu,.sys"
 #define HINTS                                                                                                    \
@@ -53,6 +55,17 @@ constexpr OpRow rows[] = {
      "9.7.9.11"},
     {"st", "{.relaxed,.release}{" SCOPE "}[.global]" HINTS EIGHT, STORE, lsu, store, "9.7.9.11"},
     {"st", ".mmio.relaxed.sys[.global]" MEMORY_TYPES, STORE, lsu, store, "9.7.9.11"},
+
+    // [handle, {x, y}] is read as two operands.
+    {"tex", ".1d.v4{.f32,.u32,.s32}{.s32,.f32}", "d:v4:U a:b64 b:v1:T", lsu, all, "9.7.10.3"},
+    {"tex", ".2d.v4{.f32,.u32,.s32}{.s32,.f32}", "d:v4:U a:b64 b:v2:T", lsu, all, "9.7.10.3"},
+    {"tex", ".3d.v4{.f32,.u32,.s32}{.s32,.f32}", "d:v4:U a:b64 b:v4:T", lsu, all, "9.7.10.3"},
+    {"suld", ".b.1d[.ca,.cg,.cs,.cv]" VECTOR SURFACE_TYPES, "d:v:T+ a:b64 b:v1:b32", lsu, all, "9.7.11.1"},
+    {"suld", ".b.2d[.ca,.cg,.cs,.cv]" VECTOR SURFACE_TYPES, "d:v:T+ a:b64 b:v2:b32", lsu, all, "9.7.11.1"},
+    {"suld", ".b.3d[.ca,.cg,.cs,.cv]" VECTOR SURFACE_TYPES, "d:v:T+ a:b64 b:v4:b32", lsu, all, "9.7.11.1"},
+    {"sust", ".b.1d[.wb,.cg,.cs,.wt]" VECTOR SURFACE_TYPES, "a:b64 b:v1:b32 c:v:T+", lsu, none, "9.7.11.2"},
+    {"sust", ".b.2d[.wb,.cg,.cs,.wt]" VECTOR SURFACE_TYPES, "a:b64 b:v2:b32 c:v:T+", lsu, none, "9.7.11.2"},
+    {"sust", ".b.3d[.wb,.cg,.cs,.wt]" VECTOR SURFACE_TYPES, "a:b64 b:v4:b32 c:v:T+", lsu, none, "9.7.11.2"},
 
     {"prefetch", "[.global,.local]{.L1,.L2}", "a:addr", lsu, none, "9.7.9.15"},
     {"prefetch", ".global{.L2::evict_last,.L2::evict_normal}", "a:addr", lsu, none, "9.7.9.15"},

@@ -56,6 +56,17 @@ class Explain(unittest.TestCase):
         self.assertIn("-cudart shared", lack["fix"])
         self.assertEqual(lack["where"], STATIC)
 
+    def test_a_static_runtime_that_ran_nothing_is_told_so(self) -> None:
+        done = subprocess.run(
+            [CUDADENT, "run", "--device", "virtual:l4", "--", STATIC],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        self.assertIn("undocumented tables", done.stderr)
+        self.assertIn("-cudart shared", done.stderr)
+
     def test_without_its_symbols_it_is_still_seen(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             bare = os.path.join(folder, "bare")
