@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <future>
 
 #include "devices/device.hpp"
@@ -52,7 +53,12 @@ DoctorReport examine_machine(const DoctorOptions& options) {
   seen.add(python.get());
 
   DoctorReport report;
-  for (Observation& one : seen.all) report.findings.push_back(std::move(one.finding));
+  for (Observation& one : seen.all) {
+    // The attention library is another distribution: a project that links with it is told by its environment gate.
+    const bool is_asked_for = std::getenv("CUDADENT_FLASHMOE_DIR") != nullptr;
+    if (one.need == Need::library && one.finding.severity == Severity::warning && !is_asked_for) continue;
+    report.findings.push_back(std::move(one.finding));
+  }
   // Findings of one group stand together, in the order in which the groups first came.
   std::vector<std::string> groups;
   for (const Finding& finding : report.findings)
@@ -67,7 +73,8 @@ DoctorReport examine_machine(const DoctorOptions& options) {
   if (errors > 0) {
     report.verdict = fmt::format("not fit: {} to repair first (✗), {} that would be better (!)", errors, warnings);
   } else {
-    report.verdict = "fit: kernels run on the CPU";
+    const bool has_compiler = report.facts.compilers && report.facts.compilers->cxx;
+    report.verdict = has_compiler ? "fit: kernels run on the CPU" : "fit: programs run on the virtual GPU";
     if (report.facts.cuda && report.facts.cuda->toolkit) report.verdict += ", CUDA sources can be built and checked";
     if (report.facts.cuda && !report.facts.cuda->gpus.empty()) report.verdict += ", a GPU is here";
     if (warnings > 0) report.verdict += fmt::format("; {} that would be better (!)", warnings);

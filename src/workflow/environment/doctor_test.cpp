@@ -32,6 +32,24 @@ TEST(Doctor, GroupsStandTogetherAndTheVerdictCounts) {
                         [](const Finding& finding) { return finding.severity == Severity::error; }));
 }
 
+// Who installed the wheel to run programs on the virtual GPU needs neither a compiler nor the attention library.
+TEST(Doctor, WithoutACompilerProgramsStillRun) {
+  const FakePython python(good_basic, good_torch);
+  setenv("CXX", "no-such-compiler", 1);
+  const auto report = examine_machine();
+  unsetenv("CXX");
+  const Finding* compiler = find_finding(report.findings, "kernel projects in C++ want one, cudadent run does not");
+  ASSERT_NE(compiler, nullptr);
+  EXPECT_EQ(compiler->severity, Severity::warning);
+  EXPECT_EQ(report.outcome(), Outcome::inconclusive);
+  EXPECT_TRUE(report.verdict.starts_with("fit: programs run on the virtual GPU")) << report.verdict;
+  EXPECT_EQ(find_finding(report.findings, "libflashmoe.so is not beside"), nullptr);
+  setenv("CUDADENT_FLASHMOE_DIR", "/nowhere", 1);
+  const auto asked = examine_machine();
+  unsetenv("CUDADENT_FLASHMOE_DIR");
+  EXPECT_NE(find_finding(asked.findings, "CUDADENT_FLASHMOE_DIR is"), nullptr) << "who asks for it is told";
+}
+
 // A libflashmoe.so that answers as it is told.
 struct StandInLibrary {
   ProjectForTest at;
