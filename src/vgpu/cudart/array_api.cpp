@@ -112,8 +112,10 @@ CUresult copy_whole_rows(bool to_array, CUarray array, std::size_t x, std::size_
   return CUDA_SUCCESS;
 }
 
+}  // namespace
+
 // Documented: where an array takes part, x and the width are counted in its elements, else in bytes.
-CUresult copy_box(const cudaMemcpy3DParms* what, CUstream stream, bool waits) {
+CUresult driver_box(const cudaMemcpy3DParms* what, CUDA_MEMCPY3D& copy) {
   if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto unit_of = [](CUarray array, std::size_t& unit) {
     CUDA_ARRAY3D_DESCRIPTOR described{};
@@ -125,7 +127,7 @@ CUresult copy_box(const cudaMemcpy3DParms* what, CUstream stream, bool waits) {
   std::size_t to_unit = 1, from_unit = 1;
   if (const CUresult wrong = unit_of(what->dstArray, to_unit); wrong != CUDA_SUCCESS) return wrong;
   if (const CUresult wrong = unit_of(what->srcArray, from_unit); wrong != CUDA_SUCCESS) return wrong;
-  CUDA_MEMCPY3D copy{};
+  copy = {};
   copy.srcMemoryType = what->srcArray != nullptr ? CU_MEMORYTYPE_ARRAY : source_type(what->kind);
   copy.srcArray = what->srcArray;
   copy.srcHost = what->srcPtr.ptr;
@@ -147,6 +149,14 @@ CUresult copy_box(const cudaMemcpy3DParms* what, CUstream stream, bool waits) {
   copy.WidthInBytes = what->extent.width * (what->srcArray != nullptr ? from_unit : to_unit);
   copy.Height = what->extent.height;
   copy.Depth = what->extent.depth;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+CUresult copy_box(const cudaMemcpy3DParms* what, CUstream stream, bool waits) {
+  CUDA_MEMCPY3D copy{};
+  if (const CUresult wrong = driver_box(what, copy); wrong != CUDA_SUCCESS) return wrong;
   if (copy.WidthInBytes == 0 || copy.Height == 0 || copy.Depth == 0) return CUDA_SUCCESS;
   return waits ? cuMemcpy3D_v2(&copy) : cuMemcpy3DAsync_v2(&copy, stream);
 }

@@ -41,6 +41,9 @@ cudaError_t on_device(const Body& body) noexcept {
   });
 }
 
+// A copy of a box, as the driver has it (array_api.cpp).
+[[nodiscard]] CUresult driver_box(const cudaMemcpy3DParms* what, CUDA_MEMCPY3D& copy);
+
 inline CUdeviceptr address_of(const void* pointer) {
   return reinterpret_cast<CUdeviceptr>(pointer);
 }

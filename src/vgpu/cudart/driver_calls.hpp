@@ -161,5 +161,17 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream);
 CUresult cuGraphUpload(CUgraphExec executable, CUstream stream);
 CUresult cuGraphDestroy(CUgraph graph);
 CUresult cuGraphExecDestroy(CUgraphExec executable);
+CUresult cuGraphCreate(CUgraph* graph, unsigned flags);
+CUresult cuGraphAddKernelNode_v2(void** node, CUgraph graph, void* const* dependencies, std::size_t count,
+                                 const CUDA_KERNEL_NODE_PARAMS* what);
+CUresult cuGraphAddMemcpyNode(void** node, CUgraph graph, void* const* dependencies, std::size_t count,
+                              const CUDA_MEMCPY3D* what, CUcontext context);
+CUresult cuGraphAddMemsetNode(void** node, CUgraph graph, void* const* dependencies, std::size_t count,
+                              const CUDA_MEMSET_NODE_PARAMS* what, CUcontext context);
+CUresult cuGraphAddHostNode(void** node, CUgraph graph, void* const* dependencies, std::size_t count,
+                            const CUDA_HOST_NODE_PARAMS* what);
+CUresult cuGraphAddEmptyNode(void** node, CUgraph graph, void* const* dependencies, std::size_t count);
+CUresult cuGraphAddDependencies_v2(CUgraph graph, void* const* from, void* const* to, const void* edges,
+                                   std::size_t count);
 CUresult cuGraphGetNodes(CUgraph graph, void** nodes, std::size_t* count);
 }

@@ -83,6 +83,11 @@ TEST(RuntimeAbi, StructuresLieAlike) {
   EXPECT_EQ(sizeof(ours::cudaTextureDesc), sizeof(::cudaTextureDesc));
   EXPECT_SAME_PLACE(cudaTextureDesc, borderColor);
   EXPECT_SAME_PLACE(cudaTextureDesc, seamlessCubemap);
+  EXPECT_EQ(sizeof(ours::cudaKernelNodeParams), sizeof(::cudaKernelNodeParams));
+  EXPECT_SAME_PLACE(cudaKernelNodeParams, kernelParams);
+  EXPECT_EQ(sizeof(ours::CUDA_MEMSET_NODE_PARAMS), sizeof(::cudaMemsetParams)) << "handed on as it is";
+  EXPECT_EQ(offsetof(ours::CUDA_MEMSET_NODE_PARAMS, height), offsetof(::cudaMemsetParams, height));
+  EXPECT_EQ(sizeof(ours::CUDA_HOST_NODE_PARAMS), sizeof(::cudaHostNodeParams)) << "handed on as it is";
   EXPECT_EQ(sizeof(ours::cudaFuncAttributes), sizeof(::cudaFuncAttributes));
   EXPECT_EQ(sizeof(ours::cudaPointerAttributes), sizeof(::cudaPointerAttributes));
   EXPECT_EQ(sizeof(ours::cudaLaunchConfig_t), sizeof(::cudaLaunchConfig_t));

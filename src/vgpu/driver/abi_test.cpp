@@ -49,6 +49,10 @@ TEST(CudaAbi, StructuresLieAlike) {
   EXPECT_EQ(offsetof(ours::CUDA_RESOURCE_DESC, flags), offsetof(::CUDA_RESOURCE_DESC, flags));
   EXPECT_EQ(sizeof(ours::CUDA_TEXTURE_DESC), sizeof(::CUDA_TEXTURE_DESC));
   EXPECT_EQ(offsetof(ours::CUDA_TEXTURE_DESC, borderColor), offsetof(::CUDA_TEXTURE_DESC, borderColor));
+  EXPECT_EQ(sizeof(ours::CUDA_KERNEL_NODE_PARAMS), sizeof(::CUDA_KERNEL_NODE_PARAMS));
+  EXPECT_EQ(offsetof(ours::CUDA_KERNEL_NODE_PARAMS, kernelParams), offsetof(::CUDA_KERNEL_NODE_PARAMS, kernelParams));
+  EXPECT_EQ(sizeof(ours::CUDA_MEMSET_NODE_PARAMS), sizeof(::CUDA_MEMSET_NODE_PARAMS));
+  EXPECT_EQ(sizeof(ours::CUDA_HOST_NODE_PARAMS), sizeof(::CUDA_HOST_NODE_PARAMS));
   EXPECT_EQ(sizeof(ours::CUmemLocation), sizeof(::CUmemLocation));
   EXPECT_EQ(sizeof(ours::CUmemAccessDesc), sizeof(::CUmemAccessDesc));
   EXPECT_EQ(sizeof(ours::CUmemPoolProps), sizeof(::CUmemPoolProps));

@@ -49,7 +49,7 @@ TEST_F(Driver, FindsFunctionsByNameAndVersion) {
   EXPECT_EQ(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
   EXPECT_EQ(find("cuNoSuchThing", &found, 13000, 0, &status), CUDA_ERROR_NOT_FOUND);
   EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
-  EXPECT_EQ(call("cuGraphCreate", &found, 0U), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(call("cuMipmappedArrayCreate", &found, static_cast<void*>(nullptr), 1U), CUDA_ERROR_NOT_SUPPORTED);
 }
 
 TEST_F(Driver, CopiesAndRefuses) {

@@ -1,10 +1,13 @@
-// Graphs: what was put into a stream while it was capturing, in that order, to be done again by cuGraphLaunch.
+// Graphs: what was put into a stream while it was capturing, or what nodes were made one by one, to be done again by
+// cuGraphLaunch.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "vgpu/driver/state.hpp"
 
@@ -18,6 +21,8 @@ struct Graph {
   Context* context = nullptr;
   std::uint64_t capture_id = 0;    // of the capture that made it, unique in the process
   std::deque<StreamWork> nodes{};  // each stays where it is: its address is its name
+  // Of nodes made one by one, by their names; a captured one waits for the one before.
+  std::map<const void*, std::vector<const void*>> waits_for{};
 };
 
 // Does the work now, or keeps it where the stream is capturing. `work` holds copies of everything it needs.

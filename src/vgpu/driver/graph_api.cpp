@@ -1,5 +1,6 @@
-// Stream capture and graphs, as far as one stream goes: no forks over events, no nodes made by hand.
+// Stream capture and graphs, as far as one stream goes: no forks over events. Nodes made by hand: graph_nodes_api.cpp.
 #include <algorithm>
+#include <set>
 
 #include "vgpu/driver/graph.hpp"
 
@@ -12,6 +13,27 @@ constexpr int most_capture_mode = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
 int capture_status(const Stream& stream) {
   if (stream.capture == nullptr) return CU_STREAM_CAPTURE_STATUS_NONE;
   return stream.is_capture_broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+// The same work, each node behind those that it waits for, else in the order in which they were made. Null: there is no
+// such order.
+std::unique_ptr<Graph> in_order(const Graph& graph) {
+  auto made = std::make_unique<Graph>();
+  made->context = graph.context;
+  std::set<const void*> done;
+  const auto is_ready = [&](const StreamWork& node) {
+    const auto waits = graph.waits_for.find(&node);
+    return !done.contains(&node) &&
+           (waits == graph.waits_for.end() || std::all_of(waits->second.begin(), waits->second.end(),
+                                                          [&](const void* one) { return done.contains(one); }));
+  };
+  while (done.size() < graph.nodes.size()) {
+    const auto next = std::find_if(graph.nodes.begin(), graph.nodes.end(), is_ready);
+    if (next == graph.nodes.end()) return nullptr;
+    made->nodes.push_back(*next);
+    done.insert(&*next);
+  }
+  return made;
 }
 
 }  // namespace
@@ -93,7 +115,9 @@ VGPU_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph hand
   return with_context("cuGraphInstantiate", [&](State& all, Context&) {
     const Graph* const graph = all.graphs.find(handle);
     if (exec == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *exec = handle_of<CUgraphExec>(all.graph_execs.add(std::make_unique<Graph>(*graph)));
+    auto made = in_order(*graph);
+    if (made == nullptr) return CUDA_ERROR_INVALID_VALUE;  // nodes that wait for each other
+    *exec = handle_of<CUgraphExec>(all.graph_execs.add(std::move(made)));
     return CUDA_SUCCESS;
   });
 }

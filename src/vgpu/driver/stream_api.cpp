@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "vgpu/driver/graph.hpp"
 #include "vgpu/driver/launch_time.hpp"
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/state.hpp"
@@ -130,10 +131,19 @@ VGPU_EXPORT CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callb
   return result;
 }
 VGPU_EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user) {
-  const CUresult result = with_stream("cuLaunchHostFunc", handle, [&](State&, Stream&) {
-    return function == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  bool is_captured = false;
+  const CUresult result = with_context("cuLaunchHostFunc", [&](State& all, Context& context) {
+    Stream* const stream = all.stream(handle, context);
+    if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    is_captured = stream->capture != nullptr;
+    if (!is_captured) return CUDA_SUCCESS;
+    return perform(all, context, *stream, handle, [function, user](State&, Context&, CUstream) {
+      function(user);
+      return CUDA_SUCCESS;
+    });
   });
-  if (result == CUDA_SUCCESS) function(user);  // as a callback
+  if (result == CUDA_SUCCESS && !is_captured) function(user);  // as a callback
   return result;
 }
 VGPU_EXPORT CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr /*address*/, std::size_t /*length*/,

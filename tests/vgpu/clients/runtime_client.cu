@@ -1,6 +1,6 @@
 // An ordinary program of the CUDA runtime API, compiled by nvcc with -cudart shared and not otherwise prepared:
-// launches by triple brackets, symbols, managed memory, streams, events, a captured graph, attributes, errors. Exit 0
-// when all hold.
+// launches by triple brackets, symbols, managed memory, streams, events, graphs captured and made by hand, attributes,
+// errors. Exit 0 when all hold.
 #include <cooperative_groups.h>
 
 #include <cstdio>
@@ -151,6 +151,57 @@ void streams() {
   WORKS(cudaFree(values));
 }
 
+// Nodes made one by one, in another order than that in which they wait for each other.
+void nodes() {
+  int *values = nullptr, called = 0, count = 0;
+  int seen[64] = {};
+  WORKS(cudaMalloc(&values, sizeof seen));
+  cudaGraph_t graph = nullptr;
+  cudaGraphNode_t clears = nullptr, adds = nullptr, copies = nullptr, calls = nullptr, ends = nullptr;
+  WORKS(cudaGraphCreate(&graph, 0));
+  WORKS(cudaGraphAddMemcpyNode1D(&copies, graph, nullptr, 0, seen, values, sizeof seen, cudaMemcpyDeviceToHost));
+  cudaMemsetParams zeros{};
+  zeros.dst = values;
+  zeros.value = 5;
+  zeros.elementSize = 4;
+  zeros.width = 64;
+  zeros.height = 1;
+  WORKS(cudaGraphAddMemsetNode(&clears, graph, nullptr, 0, &zeros));
+  void* arguments[] = {&values};
+  cudaKernelNodeParams kernel{};
+  kernel.func = reinterpret_cast<void*>(add_one<int>);
+  kernel.gridDim = dim3(1);
+  kernel.blockDim = dim3(64);
+  kernel.kernelParams = arguments;
+  WORKS(cudaGraphAddKernelNode(&adds, graph, &clears, 1, &kernel));
+  WORKS(cudaGraphAddDependencies(graph, &adds, &copies, nullptr, 1));
+  cudaHostNodeParams call{};
+  call.fn = count_up;
+  call.userData = &called;
+  WORKS(cudaGraphAddHostNode(&calls, graph, &copies, 1, &call));
+  WORKS(cudaGraphAddEmptyNode(&ends, graph, &calls, 1));
+  std::size_t all = 0;
+  WORKS(cudaGraphGetNodes(graph, nullptr, &all));
+  HOLDS(all == 5);
+  cudaGraphExec_t executable = nullptr;
+  WORKS(cudaGraphInstantiate(&executable, graph, 0));
+  HOLDS(called == 0 && seen[0] == 0);
+  for (int i = 0; i < 2; ++i) WORKS(cudaGraphLaunch(executable, nullptr));
+  WORKS(cudaDeviceSynchronize());
+  for (const int one : seen) count += one == 6;
+  HOLDS(called == 2 && count == 64);
+  WORKS(cudaGraphExecDestroy(executable));
+  // A circle has no order.
+  WORKS(cudaGraphAddDependencies(graph, &ends, &clears, nullptr, 1));
+  HOLDS(cudaGraphInstantiate(&executable, graph, 0) == cudaErrorInvalidValue);
+  (void)cudaGetLastError();
+  cudaGraphNode_t stranger = reinterpret_cast<cudaGraphNode_t>(&all);
+  HOLDS(cudaGraphAddEmptyNode(&ends, graph, &stranger, 1) == cudaErrorInvalidValue);
+  (void)cudaGetLastError();
+  WORKS(cudaGraphDestroy(graph));
+  WORKS(cudaFree(values));
+}
+
 void kernels() {
   cudaFuncAttributes attributes;
   WORKS(cudaFuncGetAttributes(&attributes, reverse));
@@ -207,9 +258,9 @@ void errors() {
   HOLDS(cudaLaunchKernel(reinterpret_cast<const void*>(&errors), dim3(1), dim3(1), nullptr, 0, nullptr) ==
         cudaErrorInvalidDeviceFunction);
   (void)cudaGetLastError();
-  // There, and answers that it is not: textures.
-  cudaTextureObject_t texture = 0;
-  HOLDS(cudaCreateTextureObject(&texture, nullptr, nullptr, nullptr) == cudaErrorNotSupported);
+  // There, and answers that it is not: arrays with mip levels.
+  cudaMipmappedArray_t levels = nullptr;
+  HOLDS(cudaMallocMipmappedArray(&levels, nullptr, make_cudaExtent(1, 1, 1), 1) == cudaErrorNotSupported);
 }
 
 }  // namespace
@@ -219,6 +270,7 @@ int main() {
   variables();
   rectangles();
   streams();
+  nodes();
   kernels();
   errors();
   int version = 0;
