@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "vgpu/exec/lane_pattern.hpp"
 #include "vgpu/exec/state.hpp"
 
 namespace flashmoe::vgpu::exec {
@@ -21,6 +22,7 @@ struct Access {
   AccessKind kind = AccessKind::load;
   std::uint32_t lanes = 0;                 // that access it
   const std::uint64_t* address = nullptr;  // [32]: device address, or offset in shared or local memory
+  const LanePattern* pattern = nullptr;    // of the addresses, where all lanes access it and they have one
   std::uint32_t bytes = 0;                 // per lane
   Order order = Order::weak;
   Scope scope = Scope::gpu;

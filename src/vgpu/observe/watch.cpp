@@ -25,7 +25,7 @@ Watch::Watch(WatchOptions options)
       log_(options_.most_findings),
       memcheck_(log_),
       initcheck_(log_, options_.global, options_.leftovers),
-      racecheck_(log_),
+      racecheck_(log_, options_.races_by_lane),
       races_(racecheck_),
       synccheck_(log_),
       counters_(options_.machine, options_.cold_caches, options_.paths) {
@@ -134,8 +134,12 @@ std::uint32_t Watch::access(exec::Warp& warp, const ir::Inst& inst, const exec::
   allowed.is_non_coherent = notes_[access.pc].is_non_coherent;
   allowed.is_barrier_object = notes_[access.pc].is_memory_barrier_object && access.copies.empty();
   if (notes_[access.pc].is_barrier_object_init) allowed.order = exec::Order::weak;
+  exec::LanePattern pattern;
+  if (access.lanes == exec::all_lanes && access.copies.empty() && pattern.find(access.address))
+    allowed.pattern = &pattern;
   if (options_.memcheck) allowed.lanes = memcheck_.allowed(warp, allowed);
   if (allowed.lanes == 0) return 0;
+  if (allowed.lanes != exec::all_lanes) allowed.pattern = nullptr;
   WarpShadow& of_warp = shadow_of(warp);
   CtaShadow& of_cta = shadow_of(*warp.cta);
   if (options_.synccheck) synccheck_.access(warp, allowed, of_warp.last_access, of_warp.arrival);
@@ -169,7 +173,7 @@ void Watch::barrier_completes(exec::Cta& cta, std::uint32_t number) {
     for (const exec::Warp& warp : cta.warps) synccheck_.completes(warp, number, shadow_of(warp).arrival);
     report_gone_past(cta, number);
   }
-  if (options_.racecheck) races_.barrier_completes(number, *shadow_of(cta).race);
+  if (options_.racecheck) races_.barrier_completes(cta, number, *shadow_of(cta).race);
 }
 
 // Whoever has exited is not waited for. But a warp that ran code behind the barrier had been meant to come.

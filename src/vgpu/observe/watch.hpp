@@ -25,6 +25,7 @@ struct WatchOptions {
   bool counters = true;
   bool paths = false;              // counted with them: which way warps went
   bool cold_caches = true;         // false: L2 keeps what earlier launches of this watch left
+  bool races_by_lane = false;      // racecheck takes no short cuts: for tests that compare with them
   bool leftovers = false;          // what earlier calls left counts as never set; said in findings
   GlobalShadow* global = nullptr;  // nullptr: all of global memory counts as initialised
   MachineShape machine = l4_shape();

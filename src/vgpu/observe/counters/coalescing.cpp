@@ -7,6 +7,38 @@
 
 namespace flashmoe::vgpu::observe {
 
+namespace {
+
+void add_up(Coalesced& out) {
+  out.sectors = 0;
+  out.distinct_bytes = 0;
+  for (std::uint32_t i = 0; i < out.lines; ++i) {
+    out.sectors += static_cast<std::uint32_t>(std::popcount(out.line[i].sectors));
+    for (const std::uint32_t mask : out.line[i].bytes)
+      out.distinct_bytes += static_cast<std::uint32_t>(std::popcount(mask));
+  }
+}
+
+}  // namespace
+
+void coalesce(std::uint64_t begin, std::uint64_t bytes, Coalesced& out) {
+  out.lines = 0;
+  const std::uint64_t end = begin + bytes;
+  for (std::uint64_t line = begin / line_bytes; line * line_bytes < end; ++line) {
+    Coalesced::Line& into = out.line[out.lines++];
+    into = {};
+    into.line = line;
+    for (std::uint32_t sector = 0; sector < sectors_per_line; ++sector) {
+      const std::uint64_t at = line * line_bytes + std::uint64_t{sector} * sector_bytes;
+      if (at + sector_bytes <= begin || at >= end) continue;
+      const std::uint64_t first = std::max(begin, at) - at, last = std::min(end, at + sector_bytes) - at;
+      into.sectors = static_cast<std::uint8_t>(into.sectors | 1u << sector);
+      into.bytes[sector] = static_cast<std::uint32_t>((std::uint64_t{1} << last) - (std::uint64_t{1} << first));
+    }
+  }
+  add_up(out);
+}
+
 void coalesce(std::uint32_t lanes, const std::uint64_t* address, std::uint32_t bytes, Coalesced& out) {
   out.lines = 0;
   std::uint32_t at = 0;  // the line met last: neighbours in a warp are neighbours in memory
@@ -36,13 +68,7 @@ void coalesce(std::uint32_t lanes, const std::uint64_t* address, std::uint32_t b
       left -= length;
     }
   });
-  out.sectors = 0;
-  out.distinct_bytes = 0;
-  for (std::uint32_t i = 0; i < out.lines; ++i) {
-    out.sectors += static_cast<std::uint32_t>(std::popcount(out.line[i].sectors));
-    for (const std::uint32_t mask : out.line[i].bytes)
-      out.distinct_bytes += static_cast<std::uint32_t>(std::popcount(mask));
-  }
+  add_up(out);
 }
 
 }  // namespace flashmoe::vgpu::observe

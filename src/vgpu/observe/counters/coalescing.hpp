@@ -25,5 +25,7 @@ struct Coalesced {
 };
 
 void coalesce(std::uint32_t lanes, const std::uint64_t* address, std::uint32_t bytes, Coalesced& out);
+// The same of one piece of memory.
+void coalesce(std::uint64_t begin, std::uint64_t bytes, Coalesced& out);
 
 }  // namespace flashmoe::vgpu::observe

@@ -74,9 +74,7 @@ void Counters::branch(const exec::Warp& warp, const ir::Inst& inst, std::uint32_
   if (taken != 0 && not_taken != 0) ++counts_.divergent_branches[pc];
 }
 
-void Counters::global(const exec::Warp& warp, std::uint32_t pc, std::uint32_t lanes, const std::uint64_t* address,
-                      std::uint32_t bytes, MemoryModel::Kind kind) {
-  coalesce(lanes, address, bytes, coalesced_);
+void Counters::global(const exec::Warp& warp, std::uint32_t pc, MemoryModel::Kind kind) {
   MemoryCounts& counts = counts_.memory[pc];
   ++counts.global_requests;
   counts.global_sectors += coalesced_.sectors;
@@ -86,9 +84,7 @@ void Counters::global(const exec::Warp& warp, std::uint32_t pc, std::uint32_t la
   model_->request(warp.cta->sm, kind, coalesced_);
 }
 
-void Counters::shared(std::uint32_t pc, std::uint32_t lanes, const std::uint64_t* address, std::uint32_t bytes,
-                      SharedKind kind) {
-  const Wavefronts wavefronts = shared_wavefronts(lanes, address, bytes, kind);
+void Counters::shared(std::uint32_t pc, const Wavefronts& wavefronts) {
   MemoryCounts& counts = counts_.memory[pc];
   ++counts.shared_requests;
   counts.shared_wavefronts += wavefronts.total;
@@ -104,7 +100,12 @@ void Counters::access(const exec::Warp& warp, const exec::Access& access) {
       const SharedKind kind = is_atomic          ? SharedKind::atomic
                               : access.is_matrix ? SharedKind::matrix
                                                  : SharedKind::access;
-      shared(access.pc, access.lanes, access.address, access.is_matrix ? 16 : access.bytes, kind);
+      // Words in a row, or one word for all: a wavefront.
+      const bool is_word = access.pattern != nullptr && access.bytes == 4 && !is_atomic && !access.is_matrix &&
+                           (access.pattern->is_row(4) || access.pattern->span() == 0);
+      shared(access.pc,
+             is_word ? Wavefronts{.total = 1, .ideal = 1}
+                     : shared_wavefronts(access.lanes, access.address, access.is_matrix ? 16 : access.bytes, kind));
       break;
     }
     case ir::Space::global:
@@ -115,7 +116,13 @@ void Counters::access(const exec::Warp& warp, const exec::Access& access) {
                                      : !is_load ? MemoryModel::Kind::store
                                      : past_l1  ? MemoryModel::Kind::load_past_l1
                                                 : MemoryModel::Kind::load;
-      global(warp, access.pc, access.lanes, access.address, access.bytes, kind);
+      const exec::LanePattern* const pattern = access.pattern;
+      if (pattern != nullptr && (pattern->is_row(access.bytes) || pattern->span() == 0)) {
+        coalesce(pattern->base, pattern->span() + access.bytes, coalesced_);
+      } else {
+        coalesce(access.lanes, access.address, access.bytes, coalesced_);
+      }
+      global(warp, access.pc, kind);
       break;
     }
     case ir::Space::local:
@@ -139,10 +146,11 @@ void Counters::copies_issued(const exec::Warp& warp, std::span<const exec::Async
     source_bytes = std::max<std::uint32_t>(source_bytes, copy.source_bytes);
   }
   const exec::AsyncCopy& any = copies.front();
-  shared(any.pc, lanes, destination, any.bytes, SharedKind::access);
+  shared(any.pc, shared_wavefronts(lanes, destination, any.bytes, SharedKind::access));
   if (reading_lanes == 0) return;
   const MemoryModel::Kind kind = past_l1_[any.pc] ? MemoryModel::Kind::load_past_l1 : MemoryModel::Kind::load;
-  global(warp, any.pc, reading_lanes, source, source_bytes, kind);
+  coalesce(reading_lanes, source, source_bytes, coalesced_);
+  global(warp, any.pc, kind);
 }
 
 }  // namespace flashmoe::vgpu::observe

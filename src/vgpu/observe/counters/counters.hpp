@@ -74,10 +74,9 @@ class Counters {
   [[nodiscard]] const LaunchCounts& counts() const { return counts_; }
 
  private:
-  void global(const exec::Warp& warp, std::uint32_t pc, std::uint32_t lanes, const std::uint64_t* address,
-              std::uint32_t bytes, MemoryModel::Kind kind);
-  void shared(std::uint32_t pc, std::uint32_t lanes, const std::uint64_t* address, std::uint32_t bytes,
-              SharedKind kind);
+  // Of what coalesced_ holds.
+  void global(const exec::Warp& warp, std::uint32_t pc, MemoryModel::Kind kind);
+  void shared(std::uint32_t pc, const Wavefronts& wavefronts);
 
   MachineShape machine_;
   bool cold_;

@@ -1,6 +1,7 @@
 // Who touched a word last, in the manner of FastTrack: the last write, the last read, and further readers only where
 // reads really overlap in time. Cells are words of 4 bytes with a mask of the bytes touched. Four words in a row are
-// one cell as long as every access takes all of them: matrix rows, copies and vectors are 16 bytes wide.
+// one cell as long as every access takes all of them: matrix rows, copies and vectors are 16 bytes wide. And 32 of them
+// are one as long as every access is a whole warp's, lane after lane.
 #pragma once
 
 #include <algorithm>
@@ -95,6 +96,15 @@ struct Cell {
 
 inline constexpr std::uint64_t bytes_per_quad = 16, words_per_quad = 4;
 
+inline constexpr std::uint64_t bytes_per_row = 128, words_per_row = 32, quads_per_row = 8;
+
+struct alignas(64) Row {
+  Cell whole{};            // of plain accesses; their lane is that of the first word, and all have the same
+  std::uint8_t shift = 0;  // word i is of the lane behind it by i >> shift
+  bool is_split = false;   // into quads
+  [[nodiscard]] bool is_fresh() const { return whole.write.mask == 0 && whole.read.mask == 0; }
+};
+
 struct alignas(64) Quad {  // a line of the host's cache
   Cell whole{};            // stands for the four words, unless
   bool is_split = false;   // they have cells of their own
@@ -140,6 +150,34 @@ class AccessHistory {
   }
   void forget_hidden(const Cell& cell) { hidden_.erase(&cell); }
 
+  // An access comes that is no whole row: each word, or four, get what was known of all.
+  template <class WordsOfQuad>
+  void split_row(Row& row, Quad* quads, WordsOfQuad&& words_of_quad) {
+    const Row old = row;
+    row = {};
+    row.is_split = true;
+    if (old.is_fresh()) return;
+    const auto part = [&](Cell& cell, std::uint64_t word) {
+      const auto lanes = static_cast<std::uint32_t>(word >> old.shift);
+      const auto moved = [&](AccessRecord record) {
+        if (record.mask != 0) record.lane = (record.lane + lanes) & 31u;
+        return record;
+      };
+      cell = {moved(old.whole.write), moved(old.whole.read), 0};
+      if (old.whole.readers == 0) return;
+      AccessRecord* const set = add_readers(cell);
+      std::transform(readers(old.whole), readers(old.whole) + per_set_, set, moved);
+    };
+    const bool has_quads = (1u << old.shift) == words_per_quad;
+    for (std::uint64_t quad = 0; quad < quads_per_row; ++quad) {
+      quads[quad].is_split = !has_quads;
+      Cell* const cells = has_quads ? &quads[quad].whole : words_of_quad(quad);
+      for (std::uint64_t i = 0; i < (has_quads ? 1 : words_per_quad); ++i) part(cells[i], quad * words_per_quad + i);
+    }
+    Cell gone = old.whole;
+    drop_readers(gone);
+  }
+
   // An access of a part comes: each of the four words gets what was known of all.
   void split(Quad& quad, Cell* words) {
     quad.is_split = true;
@@ -175,22 +213,48 @@ class AccessHistory {
 class SharedHistory : public AccessHistory {
  public:
   SharedHistory(std::uint32_t warps, std::uint64_t bytes)
-      : AccessHistory(warps), quads_((bytes + bytes_per_quad - 1) / bytes_per_quad) {}
-  [[nodiscard]] Quad* find(std::uint64_t quad) { return quad < quads_.size() ? &quads_[quad] : nullptr; }
+      : AccessHistory(warps), rows_((bytes + bytes_per_row - 1) / bytes_per_row) {}
+  [[nodiscard]] Row* find_row(std::uint64_t row) { return row < rows_.size() ? &rows_[row] : nullptr; }
+  // Splits its row.
+  [[nodiscard]] Quad* find(std::uint64_t quad) {
+    Row* const row = find_row(quad / quads_per_row);
+    if (row == nullptr) return nullptr;
+    if (quads_.empty()) quads_.resize(rows_.size() * quads_per_row);
+    if (!row->is_split) {
+      const std::uint64_t first = quad / quads_per_row * quads_per_row;
+      split_row(*row, &quads_[first], [&](std::uint64_t i) { return words(first + i); });
+    }
+    return &quads_[quad];
+  }
   [[nodiscard]] Cell* words(std::uint64_t quad) {
-    if (words_.empty()) words_.resize(quads_.size() * words_per_quad);
+    if (words_.empty()) words_.resize(rows_.size() * words_per_row);
     return &words_[quad * words_per_quad];
   }
 
  private:
-  std::vector<Quad> quads_;
-  std::vector<Cell> words_{};  // of the quads that are split; empty until one is
+  std::vector<Row> rows_;
+  std::vector<Quad> quads_{};  // of the rows that are split; empty until one is
+  std::vector<Cell> words_{};  // likewise of the quads
 };
 
 class GlobalHistory : public AccessHistory {
  public:
   GlobalHistory() : AccessHistory(1) {}
-  [[nodiscard]] Quad* find(std::uint64_t quad) { return &page_of(quad).quads[quad % quads_per_page]; }
+  [[nodiscard]] Row* find_row(std::uint64_t row) {
+    return &page_of(row * quads_per_row).rows[row % (quads_per_page / quads_per_row)];
+  }
+  // Splits its row.
+  [[nodiscard]] Quad* find(std::uint64_t quad) {
+    Page& page = page_of(quad);
+    if (!page.quads) page.quads = std::make_unique<Quads>();
+    Quad* const found = &(*page.quads)[quad % quads_per_page];
+    Row& row = page.rows[quad % quads_per_page / quads_per_row];
+    if (!row.is_split) {
+      const std::uint64_t first = quad / quads_per_row * quads_per_row;
+      split_row(row, found - quad % quads_per_row, [&](std::uint64_t i) { return words(first + i); });
+    }
+    return found;
+  }
   [[nodiscard]] Cell* words(std::uint64_t quad) {
     Page& page = page_of(quad);
     if (!page.words) page.words = std::make_unique<Words>();
@@ -201,8 +265,10 @@ class GlobalHistory : public AccessHistory {
  private:
   static constexpr std::uint64_t quads_per_page = 256;
   using Words = std::array<Cell, quads_per_page * words_per_quad>;
+  using Quads = std::array<Quad, quads_per_page>;
   struct Page {
-    std::array<Quad, quads_per_page> quads{};
+    std::array<Row, quads_per_page / quads_per_row> rows{};
+    std::unique_ptr<Quads> quads{};  // of the rows that are split
     std::unique_ptr<Words> words{};  // of the quads that are split
   };
   struct Recent {

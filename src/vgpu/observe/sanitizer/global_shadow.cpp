@@ -111,19 +111,17 @@ GlobalShadow::Unset GlobalShadow::unset(std::uint64_t address, std::uint64_t byt
 bool GlobalShadow::is_initialised(std::uint64_t address, std::uint64_t bytes) const {
   if (trusts_all_ || !clamp(address, bytes)) return true;
   const std::uint64_t end = address + bytes;
-  std::uint64_t at = address;
-  for (; at < end && (at & 63) != 0; ++at) {
-    if ((bits_[at >> 3] >> (at & 7) & 1) == 0) return false;
-  }
-  for (; at + 64 <= end; at += 64) {
+  const auto all_set = [&](std::uint64_t at, std::uint64_t count) {  // count <= 57: whatever bit of a byte it begins at
     std::uint64_t word = 0;
     std::memcpy(&word, bits_ + (at >> 3), sizeof word);
-    if (word != ~std::uint64_t{0}) return false;
-  }
-  for (; at < end; ++at) {
-    if ((bits_[at >> 3] >> (at & 7) & 1) == 0) return false;
-  }
-  return true;
+    const std::uint64_t wanted = (std::uint64_t{1} << count) - 1;
+    return (word >> (at & 7) & wanted) == wanted;
+  };
+  constexpr std::uint64_t at_once = 56;
+  std::uint64_t at = address;
+  for (; end - at > at_once; at += at_once)
+    if (!all_set(at, at_once)) return false;
+  return all_set(at, end - at);
 }
 
 }  // namespace flashmoe::vgpu::observe

@@ -16,18 +16,25 @@ std::uint32_t element_slot(const exec::Warp& warp, const ir::Inst& inst, std::ui
 }
 
 bool all_zero(const std::uint8_t* bytes, std::size_t count) {
-  if (count == 16) {
-    std::uint64_t words[2];
-    std::memcpy(words, bytes, sizeof words);
-    return (words[0] | words[1]) == 0;
+  std::uint64_t any = 0, word = 0;
+  for (; count >= sizeof word; bytes += sizeof word, count -= sizeof word) {
+    std::memcpy(&word, bytes, sizeof word);
+    any |= word;
   }
-  std::uint8_t any = 0;
   for (std::size_t i = 0; i < count; ++i) any |= bytes[i];
   return any == 0;
 }
 
+// What lies between lanes is looked at with them, as long as it is not much more.
+constexpr std::uint64_t most_at_once = 1024;
+
 // Whether everything the lanes read is defined: what nearly every load finds, so it is asked first.
 bool shared_is_defined(const exec::Access& access, const std::vector<std::uint8_t>& undefined) {
+  if (access.pattern != nullptr) {
+    const std::uint64_t low = access.pattern->lowest(), bytes = access.pattern->span() + access.bytes;
+    if (bytes <= most_at_once && low + bytes <= undefined.size() && all_zero(undefined.data() + low, bytes))
+      return true;
+  }
   const auto any = [&]<class Word>(Word, std::size_t words) {
     Word sum = 0;
     for_each_lane(access.lanes, [&](int lane) {
@@ -119,10 +126,15 @@ void Initcheck::load(const exec::Warp& warp, const ir::Inst& inst, const exec::A
   if (access.space == ir::Space::global) {
     if (global_ == nullptr) return;
     std::uint64_t low = ~std::uint64_t{0}, high = 0;
-    for_each_lane(access.lanes, [&](int lane) {
-      low = std::min(low, access.address[lane]);
-      high = std::max(high, access.address[lane] + access.bytes);
-    });
+    if (access.pattern != nullptr) {
+      low = access.pattern->lowest();
+      high = low + access.pattern->span() + access.bytes;
+    } else {
+      for_each_lane(access.lanes, [&](int lane) {
+        low = std::min(low, access.address[lane]);
+        high = std::max(high, access.address[lane] + access.bytes);
+      });
+    }
     if (high - low <= 8192 && global_->is_initialised(low, high - low)) return;
   } else if (access.space == ir::Space::shared && shared_is_defined(access, cta.shared)) {
     return;
@@ -168,6 +180,17 @@ void Initcheck::store(const exec::Warp& warp, const ir::Inst& inst, const exec::
     const std::uint32_t slot = element_slot(warp, inst, inst.b, i);
     if (slot == ir::no_slot) continue;
     dirty |= poison.lanes(slot) | (wide ? poison.lanes(slot + 1) : 0);
+  }
+  if (dirty == 0 && access.pattern != nullptr && access.pattern->is_row(access.bytes)) {
+    const std::uint64_t begin = access.address[0], row = std::uint64_t{exec::lanes_per_warp} * access.bytes;
+    if (access.space == ir::Space::shared && begin + row <= cta.shared.size()) {
+      std::memset(cta.shared.data() + begin, 0, row);
+      return;
+    }
+    if (access.space == ir::Space::global) {
+      if (global_ != nullptr) global_->mark_initialised(begin, row);
+      return;
+    }
   }
   for_each_lane(access.lanes, [&](int lane) {
     std::array<std::uint8_t, most_bytes> bytes{};

@@ -24,6 +24,13 @@ std::string verb(const exec::Access& access) {
   return fmt::format("{} of {} bytes{}", name, access.bytes, is_copy ? " by cp.async" : "");
 }
 
+// Where the addresses have a pattern, it answers for all lanes.
+bool pattern_is_good(const exec::Access& access, std::uint64_t begin, std::uint64_t end, std::uint64_t bytes) {
+  const std::uint64_t align_mask = std::has_single_bit(bytes) ? bytes - 1u : 0u;
+  return access.pattern != nullptr && access.pattern->lies_in(begin, end, bytes) &&
+         (access.pattern->low_bits() & align_mask) == 0;
+}
+
 std::string_view space_name(ir::Space space) {
   return space == ir::Space::constant ? "constant" : ir::name_of(space);
 }
@@ -69,6 +76,8 @@ std::uint32_t Memcheck::allowed(const exec::Warp& warp, const exec::Access& acce
 std::uint32_t Memcheck::allowed_global(const exec::Warp& warp, const exec::Access& access) {
   const std::uint64_t align_mask = std::has_single_bit(access.bytes) ? access.bytes - 1u : 0u;
   Range& last = last_[access.pc];
+  const bool writes_constant = last.is_constant && writes(access.kind);
+  if (!writes_constant && pattern_is_good(access, last.begin, last.end, access.bytes)) return access.lanes;
   std::uint64_t outside = 0, low_bits = 0;
   for_each_lane(access.lanes, [&](int lane) {
     const std::uint64_t address = access.address[lane];
@@ -76,7 +85,6 @@ std::uint32_t Memcheck::allowed_global(const exec::Warp& warp, const exec::Acces
                static_cast<std::uint64_t>(address + access.bytes > last.end);
     low_bits |= address;
   });
-  const bool writes_constant = last.is_constant && writes(access.kind);
   if (outside == 0 && (low_bits & align_mask) == 0 && !writes_constant) return access.lanes;
 
   std::uint32_t good = access.lanes;
@@ -124,9 +132,10 @@ std::uint32_t Memcheck::allowed_global(const exec::Warp& warp, const exec::Acces
 }
 
 std::uint32_t Memcheck::allowed_arrays(const exec::Warp& warp, const exec::Access& access) {
-  std::uint32_t good = allowed_window(warp, access, shared_bytes_);
   const std::uint64_t bytes = access.is_matrix ? 16 : access.bytes;
   Range& last = last_array_[access.pc];
+  if (pattern_is_good(access, last.begin, last.end, bytes)) return access.lanes;
+  std::uint32_t good = allowed_window(warp, access, shared_bytes_);
   for_each_lane(good, [&](int lane) {
     const std::uint64_t address = access.address[lane];
     if (address >= last.begin && address + bytes <= last.end) return;
@@ -152,6 +161,7 @@ std::uint32_t Memcheck::allowed_arrays(const exec::Warp& warp, const exec::Acces
 
 std::uint32_t Memcheck::allowed_window(const exec::Warp& warp, const exec::Access& access, std::uint64_t size) {
   const std::uint64_t bytes = access.is_matrix ? 16 : access.bytes;
+  if (pattern_is_good(access, 0, size, bytes)) return access.lanes;
   const std::uint64_t align_mask = std::has_single_bit(bytes) ? bytes - 1u : 0u;
   const std::uint64_t last = size - bytes;  // the largest good offset; wraps when there is none
   std::uint64_t outside = last, low_bits = 0;

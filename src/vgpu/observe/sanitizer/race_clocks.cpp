@@ -48,6 +48,14 @@ LaneKnowledge& WarpClock::lane(int number) {
   return (*lanes)[static_cast<std::size_t>(number)];
 }
 
+std::uint64_t WarpClock::pages_of_copies() {
+  while (landed_groups < groups.size() && groups[landed_groups].landed_at != CopyGroup::never) ++landed_groups;
+  std::uint64_t pages = 0;
+  for (std::size_t i = landed_groups; i < groups.size(); ++i)
+    pages |= groups[i].landed_at == CopyGroup::never ? groups[i].pages : 0;
+  return pages;
+}
+
 WarpClock::Together WarpClock::together(std::uint32_t who) const {
   Together all;
   if (!lanes_differ) return all;

@@ -9,6 +9,7 @@
 
 #include "vgpu/exec/observer.hpp"
 #include "vgpu/observe/sanitizer/access_history.hpp"
+#include "vgpu/observe/sanitizer/deferred_reads.hpp"
 #include "vgpu/observe/sanitizer/vector_clock.hpp"
 
 namespace flashmoe::vgpu::observe {
@@ -49,9 +50,11 @@ struct Left {
 struct WarpClock {
   struct CopyGroup {
     std::uint32_t waited_lanes = 0;
-    std::uint32_t waited_at = 0;                                 // clock after the wait
-    std::uint32_t landed_at = 0xffffffff;                        // the same, once every lane has waited
+    std::uint32_t waited_at = 0;  // clock after the wait
+    static constexpr std::uint32_t never = 0xffffffff;
+    std::uint32_t landed_at = never;                             // the same, once every lane has waited
     std::unique_ptr<std::array<std::uint32_t, 32>> joined_at{};  // per lane: when an mbarrier joined it; 0: none did
+    std::uint64_t pages = 0;  // of shared memory that they write, as DeferredReads has them
   };
   VectorClock knows{};
   // What the fence.sc that come before made visible, of whichever thread. A strong write hands it on to a fence.sc
@@ -72,6 +75,7 @@ struct WarpClock {
   std::unique_ptr<std::array<LaneKnowledge, 32>> lanes{};
   bool lanes_differ = false;  // one of them knows more, or has fenced, since all met
   std::vector<CopyGroup> groups{};
+  std::size_t landed_groups = 0;                  // so many from the first on have landed, as far as was looked
   std::array<std::uint32_t, 32> groups_done{};    // per lane: groups known to be complete
   std::array<std::uint32_t, 32> groups_joined{};  // per lane: those that an mbarrier has joined
 
@@ -88,6 +92,8 @@ struct WarpClock {
     return lanes_differ && (*lanes)[lane].acquired && (*lanes)[lane].acquired->knows(of, other, when);
   }
 
+  // Of shared memory, of copies that not all its lanes have waited for.
+  [[nodiscard]] std::uint64_t pages_of_copies();
   [[nodiscard]] bool is_whole(std::uint32_t who) const { return (live & ~who) == 0; }
   [[nodiscard]] LaneKnowledge& lane(int number);
   // What these lanes, all of them, acquire.
@@ -116,12 +122,16 @@ struct ObjectClock {
 
 // Of one CTA.
 struct CtaClock {
-  CtaClock(std::uint32_t warp_count, std::uint64_t shared_bytes) : shared(warp_count, shared_bytes) {}
+  CtaClock(std::uint32_t warp_count, std::uint64_t shared_bytes, DeferredReads::Budget& budget)
+      : shared(warp_count, shared_bytes), reads(shared_bytes, budget) {}
   struct Barrier {
     VectorClock clock{};
     MessagePtr fenced{}, told{};
+    std::uint64_t came = 0;  // warps
   };
   SharedHistory shared;
+  DeferredReads reads;
+  std::uint64_t users = 0;  // warps that use shared memory in a way that the others do not know of yet
   std::array<Barrier, 16> arriving{}, released{};
   std::unordered_map<std::uint64_t, Left> locations{};       // of releases at CTA scope, by generic address
   std::unordered_map<std::uint64_t, ObjectClock> objects{};  // by offset in shared memory

@@ -80,12 +80,26 @@ void Racecheck::barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock
     barrier.clock.join(lanes.acquired, clock.first_actor);
     join(barrier.fenced, lanes.fenced);
   }
+  barrier.came |= std::uint64_t{1} << clock.id % 64;
   join(barrier.told, clock.told);
   if (clock.lanes) join(barrier.told, clock.seen());
   clock.tick();
 }
 
-void Racecheck::barrier_completes(std::uint32_t number, CtaClock& cta) {
+void Racecheck::barrier_completes(std::uint32_t number, bool is_whole, CtaClock& cta) {
+  // Whoever has exited without coming is known to nobody.
+  if (is_whole && (cta.users & ~cta.arriving[number].came) == 0 && cta.warps.size() <= 64) {
+    std::uint64_t pages = 0;  // of copies under way, for which their warp has still to wait, and to tell the others
+    cta.users = 0;
+    for (WarpClock* const warp : cta.warps) {
+      const std::uint64_t under_way = warp->pages_of_copies();
+      pages |= under_way;
+      if (under_way != 0) cta.users |= std::uint64_t{1} << warp->id;
+    }
+    cta.reads.all_met(pages);
+  } else {
+    look_at_reads(cta);
+  }
   cta.released[number] = cta.arriving[number];
   cta.arriving[number] = {};
 }
@@ -97,11 +111,13 @@ void Racecheck::barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock&
   clock.meet(clock.valid);
 }
 
-void Racecheck::fence(std::uint32_t lanes, exec::Scope scope, exec::FenceKind kind, WarpClock& clock) {
+void Racecheck::fence(std::uint32_t lanes, exec::Scope scope, exec::FenceKind kind, WarpClock& clock, CtaClock& cta) {
+  look_at_reads(cta);
   clock.fence(lanes, scope, kind);
 }
 
-void Racecheck::warp_syncs(std::uint32_t lanes, WarpClock& clock) {
+void Racecheck::warp_syncs(std::uint32_t lanes, WarpClock& clock, CtaClock& cta) {
+  if (clock.lanes_differ) look_at_reads(cta);
   clock.tick();
   clock.meet(lanes);
 }
@@ -116,6 +132,7 @@ void Racecheck::synchronise(const exec::Access& access, WarpClock& clock, CtaClo
   const bool gpu_wide = access.space != ir::Space::shared && (access.is_volatile || access.scope != exec::Scope::cta);
   const bool has_news = writes && (releases || clock.lanes || clock.fenced);
   if (!has_news && (!reads || (cta.locations.empty() && locations_.empty()))) return;
+  look_at_reads(cta);
   for_each_place(access.lanes, access.address, [&](std::uint64_t address, std::uint32_t lanes) {
     const std::uint64_t key = location_of(access.space, address);
     if (has_news) {
@@ -136,6 +153,7 @@ void Racecheck::synchronise(const exec::Access& access, WarpClock& clock, CtaClo
 void Racecheck::object_used(const exec::BarrierObjectUse& use, const GroupsDone& done, WarpClock& clock,
                             CtaClock& cta) {
   using Kind = exec::BarrierObjectUse::Kind;
+  look_at_reads(cta);
   if (use.kind == Kind::copies_arrive) join_copies(use.lanes, done, clock);
   for_each_place(use.lanes, use.place, [&](std::uint64_t place, std::uint32_t lanes) {
     ObjectClock& object = cta.objects[place];

@@ -23,6 +23,7 @@ RaceQueue::~RaceQueue() {
 void RaceQueue::Block::clear() {
   events.clear();
   addresses.clear();
+  patterns.clear();
   copies.clear();
   waits.clear();
   uses.clear();
@@ -41,7 +42,8 @@ RaceQueue::Event& RaceQueue::add(Event::Kind kind, RaceCta& cta, std::uint32_t w
 }
 
 std::unique_ptr<RaceCta> RaceQueue::cta_begins(const exec::Cta& cta) {
-  auto made = std::make_unique<RaceCta>(static_cast<std::uint32_t>(cta.warps.size()), cta.shared.size());
+  auto made = std::make_unique<RaceCta>(static_cast<std::uint32_t>(cta.warps.size()), cta.shared.size(),
+                                        check_.deferred_reads());
   check_.cta_begins(cta, made->clock);
   for (const exec::Warp& warp : cta.warps) check_.warp_begins(warp, made->clock, made->warps[warp.id]);
   return made;
@@ -60,7 +62,11 @@ void RaceQueue::access(const exec::Warp& warp, const ir::Inst& inst, const exec:
   event.access = access;
   event.live = warp.valid & ~warp.exited;
   event.unchanged = is_store ? unchanged_lanes(warp, inst, access) : 0;
-  open_.addresses.insert(open_.addresses.end(), access.address, access.address + exec::lanes_per_warp);
+  if (access.pattern != nullptr) {
+    open_.patterns.push_back(*access.pattern);
+  } else {
+    open_.addresses.insert(open_.addresses.end(), access.address, access.address + exec::lanes_per_warp);
+  }
 }
 
 void RaceQueue::copies_issued(const exec::Warp& warp, std::span<const exec::AsyncCopy> copies, RaceCta& cta) {
@@ -114,8 +120,10 @@ void RaceQueue::barrier_arrives(const exec::Warp& warp, std::uint32_t number, Ra
   add(Event::Kind::arrives, cta, warp.id).number = number;
 }
 
-void RaceQueue::barrier_completes(std::uint32_t number, RaceCta& cta) {
-  add(Event::Kind::completes, cta).number = number;
+void RaceQueue::barrier_completes(const exec::Cta& of, std::uint32_t number, RaceCta& cta) {
+  Event& event = add(Event::Kind::completes, cta);
+  event.number = number;
+  event.is_whole = of.barriers[number].waiting.size() == of.live_warps;
 }
 
 void RaceQueue::barrier_passes(const exec::Warp& warp, std::uint32_t number, RaceCta& cta) {
@@ -136,6 +144,7 @@ void RaceQueue::warp_syncs(const exec::Warp& warp, std::uint32_t lanes, RaceCta&
 
 void RaceQueue::look_at(Block& block) {
   const std::uint64_t* address = block.addresses.data();
+  const exec::LanePattern* pattern = block.patterns.data();
   std::span<const exec::AsyncCopy> copies = block.copies;
   const Racecheck::GroupsDone* done = block.waits.data();
   exec::BarrierObjectUse* use = block.uses.data();
@@ -144,10 +153,15 @@ void RaceQueue::look_at(Block& block) {
     WarpClock& warp = event.cta->warps[event.warp];
     switch (event.kind) {
       case Event::Kind::access:
-        event.access.address = address;
+        if (event.access.pattern != nullptr) {
+          event.access.pattern = pattern++;
+          event.access.address = nullptr;
+        } else {
+          event.access.address = address;
+          address += exec::lanes_per_warp;
+        }
         warp.live = event.live;
         check_.access(event.access, event.unchanged, warp, cta);
-        address += exec::lanes_per_warp;
         break;
       case Event::Kind::issued:
         check_.copies_issued(copies.first(event.number), warp, cta);
@@ -160,14 +174,14 @@ void RaceQueue::look_at(Block& block) {
         check_.barrier_arrives(event.number, warp, cta);
         break;
       case Event::Kind::completes:
-        check_.barrier_completes(event.number, cta);
+        check_.barrier_completes(event.number, event.is_whole, cta);
         break;
       case Event::Kind::passes:
         check_.barrier_passes(event.number, warp, cta);
         break;
       case Event::Kind::fence:
         warp.live = event.live;
-        check_.fence(event.lanes, event.scope, event.fence, warp);
+        check_.fence(event.lanes, event.scope, event.fence, warp, cta);
         break;
       case Event::Kind::object: {
         static constexpr Racecheck::GroupsDone none{};
@@ -179,7 +193,7 @@ void RaceQueue::look_at(Block& block) {
         break;
       }
       case Event::Kind::syncs:
-        check_.warp_syncs(event.lanes, warp);
+        check_.warp_syncs(event.lanes, warp, cta);
         break;
       case Event::Kind::ends:
         const std::unique_ptr<RaceCta> ended(event.cta);

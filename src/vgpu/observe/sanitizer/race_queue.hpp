@@ -20,7 +20,8 @@ namespace flashmoe::vgpu::observe {
 // The clocks of a block of threads. But for `joined`, only the side that looks at events touches them once the block
 // runs.
 struct RaceCta {
-  RaceCta(std::uint32_t warp_count, std::uint64_t shared_bytes) : clock(warp_count, shared_bytes), warps(warp_count) {}
+  RaceCta(std::uint32_t warp_count, std::uint64_t shared_bytes, DeferredReads::Budget& budget)
+      : clock(warp_count, shared_bytes, budget), warps(warp_count) {}
   CtaClock clock;
   std::vector<WarpClock> warps;
   // Of the run's side, by warp; none until an mbarrier joins copies.
@@ -45,7 +46,7 @@ class RaceQueue {
   void copies_committed(const exec::Warp& warp, std::uint32_t lanes, RaceCta& cta);
   void copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, RaceCta& cta);
   void barrier_arrives(const exec::Warp& warp, std::uint32_t number, RaceCta& cta);
-  void barrier_completes(std::uint32_t number, RaceCta& cta);
+  void barrier_completes(const exec::Cta& of, std::uint32_t number, RaceCta& cta);
   void barrier_passes(const exec::Warp& warp, std::uint32_t number, RaceCta& cta);
   void fence(const exec::Warp& warp, exec::Scope scope, exec::FenceKind kind, RaceCta& cta);
   void object_used(const exec::Warp& warp, const exec::BarrierObjectUse& use, RaceCta& cta);
@@ -60,6 +61,7 @@ class RaceQueue {
     Kind kind = Kind::access;
     exec::Scope scope = exec::Scope::cta;
     exec::FenceKind fence = exec::FenceKind::sc;
+    bool is_whole = false;  // of a barrier: every warp that lives waits there
     std::uint32_t warp = 0, number = 0, lanes = 0;
     std::uint32_t unchanged = 0;
     std::uint32_t live = 0;  // lanes of the warp, where it matters
@@ -68,7 +70,8 @@ class RaceQueue {
   };
   struct Block {
     std::vector<Event> events{};
-    std::vector<std::uint64_t> addresses{};  // of accesses and objects, 32 each
+    std::vector<std::uint64_t> addresses{};     // of accesses and objects, 32 each
+    std::vector<exec::LanePattern> patterns{};  // of the other accesses
     std::vector<exec::AsyncCopy> copies{};
     std::vector<Racecheck::GroupsDone> waits{};  // and of copies that an object joins
     std::vector<exec::BarrierObjectUse> uses{};

@@ -22,6 +22,17 @@ bool is_own(const AccessRecord& before, const AccessRecord& mine) {
   return !mine.has(AccessRecord::several_lanes) && before.belong_to(before.mask & mine.mask, mine.lane);
 }
 
+// Read by this warp before, with no write and no synchronisation since: all was said then.
+AccessRecord* known_read(AccessHistory& history, Cell& cell, const AccessRecord& mine, std::uint32_t place) {
+  const auto is_known = [&](const AccessRecord& known) {
+    return known.mask == mine.mask && known.same_moment(mine) && known.pc == mine.pc;
+  };
+  if (is_known(cell.read)) return &cell.read;
+  if (cell.readers == 0) return nullptr;
+  AccessRecord& further = history.readers(cell)[place];
+  return is_known(further) ? &further : nullptr;
+}
+
 }  // namespace
 
 void Racecheck::grid_begins(const exec::Grid& grid) {
@@ -139,13 +150,10 @@ inline void Racecheck::touch_read(AccessHistory& history, Cell& cell, const Now&
   const AccessRecord& mine = now.record;
   AccessRecord& read = cell.read;
   const std::uint32_t place = history.readers_per_set() > 1 ? now.clock.id : 0;
-  // Read by this warp before, with no write and no synchronisation since: all was said then.
-  const auto is_known = [&](AccessRecord& known) {
-    if (known.mask != mine.mask || !known.same_moment(mine) || known.pc != mine.pc) return false;
-    known.add(mine);
-    return true;
-  };
-  if (is_known(read) || (cell.readers != 0 && is_known(history.readers(cell)[place]))) return;
+  if (AccessRecord* const known = known_read(history, cell, mine, place)) {
+    known->add(mine);
+    return;
+  }
   if ((cell.write.mask & mine.mask) != 0) {
     if (!is_ordered(cell.write, now)) {
       suspect(now, cell.write, true, words);
@@ -239,6 +247,24 @@ inline void Racecheck::touch_quad(History& history, Quad& quad, std::uint64_t nu
   if (is_write && whole) history.merge(quad, cells);
 }
 
+// Whether touch_quad() would find that every word of it was read like this before.
+template <class History>
+inline bool Racecheck::is_known(History& history, Quad& quad, std::uint64_t number, const Now& now) {
+  const std::uint32_t place = history.readers_per_set() > 1 ? now.clock.id : 0;
+  AccessRecord mine = now.record;
+  if (!quad.is_split) {
+    mine.mask = 0xf;
+    return known_read(history, quad.whole, mine, place) != nullptr;
+  }
+  Cell* const cells = history.words(number);
+  const std::uint64_t first = number * words_per_quad;
+  for (std::uint64_t word = now.address / 4; word <= (now.address + now.bytes - 1) / 4; ++word) {
+    mine.mask = byte_mask(word, now.address, now.bytes) & 0xfu;
+    if (known_read(history, cells[word - first], mine, place) == nullptr) return false;
+  }
+  return true;
+}
+
 template <bool is_write, class History>
 inline void Racecheck::touch_bytes(History& history, Now& now) {
   const std::uint64_t last = (now.address + now.bytes - 1) / bytes_per_quad;
@@ -247,27 +273,111 @@ inline void Racecheck::touch_bytes(History& history, Now& now) {
   }
 }
 
+// Whether judging one word of a row judges all of them, and finds nothing. Records of a row are of plain accesses whose
+// lanes go along with its words, as those of the access do.
+template <bool is_write>
+inline bool Racecheck::is_alike(AccessHistory& history, const Cell& cell, const Now& now) const {
+  const WarpClock& clock = now.clock;
+  const AccessRecord& mine = now.record;
+  enum class Order : std::uint8_t { yes, no, by_lane };
+  const auto order = [&](const AccessRecord& before) {
+    const std::uint32_t warp = before.actor - clock.first_actor;
+    const bool has_messages = clock.knows.beyond || clock.lanes_differ;
+    if (warp >= warps_per_cta_) return has_messages || clock.told ? Order::by_lane : Order::no;
+    if (warp == clock.id) {
+      return clock.whole_sync > before.clock || before.lane == mine.lane ? Order::yes : Order::by_lane;
+    }
+    if (clock.knows.own[warp] >= before.clock) return Order::yes;
+    return has_messages ? Order::by_lane : Order::no;
+  };
+  const auto is_before = [&](const AccessRecord& one) { return one.mask == 0 || order(one) == Order::yes; };
+  const auto adds_lanes = [&](const AccessRecord& one) { return one.same_moment(mine) && one.lane != mine.lane; };
+  if (!is_before(cell.write)) return false;
+  const AccessRecord* const set = cell.readers != 0 ? history.readers(cell) : nullptr;
+  if constexpr (is_write) {
+    if (cell.write.mask != 0 && adds_lanes(cell.write)) return false;
+    if (!is_before(cell.read)) return false;
+    return set == nullptr || std::all_of(set, set + history.readers_per_set(), is_before);
+  } else {
+    if (now.is_read_only && cell.write.mask != 0) return false;
+    if (cell.read.mask != 0) {
+      if (cell.read.actor == mine.actor ? adds_lanes(cell.read) : order(cell.read) == Order::by_lane) return false;
+    }
+    const std::uint32_t place = history.readers_per_set() > 1 ? clock.id : 0;
+    return set == nullptr || set[place].mask == 0 || !adds_lanes(set[place]);
+  }
+}
+
+template <bool is_write>
+inline bool Racecheck::touch_row(AccessHistory& history, Row& row, const Now& now, std::uint32_t shift) {
+  if (row.is_split) return false;
+  if (row.is_fresh()) {
+    row.shift = static_cast<std::uint8_t>(shift);
+  } else if (row.shift != shift || !is_alike<is_write>(history, row.whole, now)) {
+    return false;
+  }
+  touch<is_write>(history, row.whole, now, words_per_row);
+  return true;
+}
+
+template <bool is_write, class History>
+void Racecheck::touch_rows(History& history, exec::Access& access, Now& now) {
+  const std::uint64_t first = access.pattern->base / bytes_per_row;
+  const auto lanes = static_cast<std::uint32_t>(bytes_per_row / access.bytes);  // of a row
+  const auto shift = static_cast<std::uint32_t>(std::countr_zero(access.bytes / 4));
+  std::uint32_t left = 0;
+  for (std::uint32_t lane = 0; lane < exec::lanes_per_warp; lane += lanes) {
+    Row* const row = history.find_row(first + lane / lanes);
+    if (row == nullptr) continue;
+    now.record.mask = 0xf;
+    now.record.lane = lane & 31u;
+    if (!touch_row<is_write>(history, *row, now, shift)) left |= (lanes == 32 ? ~0u : (1u << lanes) - 1u) << lane;
+  }
+  access.lanes = left;
+}
+
 template <bool is_write, class History>
 void Racecheck::touch_lanes(History& history, const exec::Access& access, Now& now) {
   Quad* first[32];  // that the lane touches
+  std::uint64_t latest = ~std::uint64_t{0};
+  Quad* found = nullptr;
   for_each_lane(access.lanes, [&](int lane) {
-    first[lane] = history.find(access.address[lane] / bytes_per_quad);
-    __builtin_prefetch(first[lane]);
+    const std::uint64_t number = access.address[lane] / bytes_per_quad;
+    if (number != latest) {
+      found = history.find(number);
+      __builtin_prefetch(found);
+    }
+    latest = number;
+    first[lane] = found;
   });
   const std::uint32_t place = history.readers_per_set() > 1 ? now.clock.id : 0;
   for_each_lane(access.lanes, [&](int lane) {
     if (first[lane] != nullptr) history.prefetch_readers(first[lane]->whole, place);
   });
-  for_each_lane(access.lanes, [&](int lane) {
+  int before = 0;           // the lane before
+  std::uint32_t alike = 0;  // so many before it read the same
+  for (std::uint32_t left = access.lanes; left != 0; left &= left - 1) {
+    int lane = std::countr_zero(left);
     now.address = access.address[lane];
-    now.record.lane = access.is_matrix ? 0u : static_cast<std::uint32_t>(lane) & 31u;
     const std::uint64_t number = now.address / bytes_per_quad;
-    if (now.address + now.bytes > (number + 1) * bytes_per_quad) {
+    const bool is_in_quad = now.address + now.bytes <= (number + 1) * bytes_per_quad;
+    alike = !is_write && left != access.lanes && now.address == access.address[before] ? alike + 1 : 0;
+    // Of lanes that read one place the first and the last are kept. Three have been there, so that the cell knows that
+    // they are several: those up to the last add nothing.
+    if (alike == 3 && !by_lane_ && is_in_quad && first[lane] != nullptr &&
+        is_known(history, *first[lane], number, now)) {
+      while ((left & (left - 1)) != 0 && access.address[std::countr_zero(left & (left - 1))] == now.address)
+        left &= left - 1;
+      lane = std::countr_zero(left);
+    }
+    before = lane;
+    now.record.lane = access.is_matrix ? 0u : static_cast<std::uint32_t>(lane) & 31u;
+    if (!is_in_quad) {
       touch_bytes<is_write>(history, now);
     } else if (first[lane] != nullptr) {
       touch_quad<is_write>(history, *first[lane], number, now);
     }
-  });
+  }
 }
 
 // A flag is compared, and stands in one place; data stands in a place a lane, and is computed with.
@@ -299,9 +409,50 @@ bool Racecheck::passes_data(const exec::Access& access) const {
   return is_spread;
 }
 
-void Racecheck::access(const exec::Access& access, std::uint32_t unchanged, WarpClock& clock, CtaClock& cta) {
+// Strong reads carry order, and are looked at at once.
+bool Racecheck::put_off(const exec::Access& access, const AccessRecord& record, WarpClock& clock, CtaClock& cta) {
+  const std::uint64_t pages = cta.reads.pages(access);
+  cta.users |= std::uint64_t{1} << clock.id % 64;
+  const bool is_read = access.kind == exec::AccessKind::load;
+  if (is_read && !record.has(AccessRecord::strong) && cta.reads.may_wait(pages)) {
+    if (cta.reads.is_full()) look_at_reads(cta);
+    cta.reads.add(record, clock.id, access, pages);
+    return true;
+  }
+  if (cta.reads.are_in(pages)) look_at_reads(cta);
+  if (!is_read) cta.reads.write(pages);
+  return false;
+}
+
+void Racecheck::look_at_reads(CtaClock& cta) {
+  cta.reads.take([&](const DeferredReads::Read& read, const std::uint64_t* address) {
+    exec::Access access{};
+    access.lanes = read.lanes;
+    access.address = address;
+    access.is_matrix = read.is_matrix;
+    Now now{.clock = *cta.warps[read.warp],
+            .cta = cta,
+            .space = ir::Space::shared,
+            .record = read.record,
+            .is_write = false,
+            .address = 0,
+            .bytes = read.is_matrix ? 16u : read.bytes,
+            .unchanged = 0,
+            .is_read_only = false};
+    touch_lanes<false>(cta.shared, access, now);
+  });
+}
+
+void Racecheck::access(exec::Access access, std::uint32_t unchanged, WarpClock& clock, CtaClock& cta) {
   const bool is_strong =
       access.kind == exec::AccessKind::atomic || access.is_volatile || access.order != exec::Order::weak;
+  std::uint64_t address[exec::lanes_per_warp];
+  const auto spell_out = [&] {
+    if (access.address != nullptr) return;
+    access.pattern->addresses(address);
+    access.address = address;
+  };
+  if (is_strong) spell_out();
   Now now{.clock = clock,
           .cta = cta,
           .space = access.space,
@@ -328,7 +479,14 @@ void Racecheck::access(const exec::Access& access, std::uint32_t unchanged, Warp
       guesses_.erase({clock.actor, location_of(access.space, access.address[lane])});
     });
   }
+  if (access.space == ir::Space::shared && !by_lane_ && put_off(access, now.record, clock, cta)) return;
+  const bool is_row = access.pattern != nullptr && !by_lane_ && !is_strong && !access.is_matrix &&
+                      (access.bytes == 4 || access.bytes == 8 || access.bytes == 16) &&
+                      access.pattern->is_row(access.bytes) && access.pattern->base % bytes_per_row == 0;
   const auto touch_all = [&](auto& history) {
+    if (is_row) now.is_write ? touch_rows<true>(history, access, now) : touch_rows<false>(history, access, now);
+    if (access.lanes == 0) return;
+    spell_out();
     if (now.is_write) {
       touch_lanes<true>(history, access, now);
     } else {
@@ -356,6 +514,7 @@ void Racecheck::copies_issued(std::span<const exec::AsyncCopy> copies, WarpClock
   now.record.clock = clock.clock();
   now.record.actor = clock.actor;
   now.record.flags = AccessRecord::copy;
+  cta.users |= std::uint64_t{1} << clock.id % 64;
   for (const exec::AsyncCopy& copy : copies) {
     __builtin_prefetch(cta.shared.find(copy.destination / bytes_per_quad));
     if (copy.source < memory::shared_window) __builtin_prefetch(global_->find(copy.source / bytes_per_quad));
@@ -369,6 +528,10 @@ void Racecheck::copies_issued(std::span<const exec::AsyncCopy> copies, WarpClock
     now.is_write = true;
     now.address = copy.destination;
     now.bytes = copy.bytes;
+    const std::uint64_t pages = cta.reads.pages(copy.destination, copy.bytes);
+    if (cta.reads.are_in(pages)) look_at_reads(cta);
+    cta.reads.write(pages);
+    clock.groups[copy.group].pages |= pages;
     touch_bytes<true>(cta.shared, now);
     if (copy.source_bytes == 0 || copy.source >= memory::shared_window) continue;
     now.space = ir::Space::global;
@@ -381,6 +544,7 @@ void Racecheck::copies_issued(std::span<const exec::AsyncCopy> copies, WarpClock
 
 // Two lanes of one store in the same bytes: harmless when they store the same, undefined otherwise.
 void Racecheck::same_instruction(const exec::Warp& warp, const ir::Inst& inst, const exec::Access& access) {
+  if (access.pattern != nullptr && access.pattern->is_row(access.bytes)) return;
   std::array<std::pair<std::uint64_t, int>, 32> sorted;
   std::size_t n = 0;
   bool rising = true;

@@ -38,25 +38,28 @@ namespace flashmoe::vgpu::observe {
 
 class Racecheck {
  public:
-  explicit Racecheck(FindingLog& log) : log_(log) {}
+  // `by_lane`: every access is looked at when it comes, lane by lane. What is found is the same.
+  explicit Racecheck(FindingLog& log, bool by_lane = false) : log_(log), by_lane_(by_lane) {}
 
   void grid_begins(const exec::Grid& grid);
   void grid_ends();
+  [[nodiscard]] DeferredReads::Budget& deferred_reads() { return deferred_reads_; }
   void cta_begins(const exec::Cta& cta, CtaClock& clocks);
   void warp_begins(const exec::Warp& warp, CtaClock& cta, WarpClock& clock);
 
-  // `unchanged`: lanes that store what is there already.
-  void access(const exec::Access& access, std::uint32_t unchanged, WarpClock& clock, CtaClock& cta);
+  // `unchanged`: lanes that store what is there already. Its addresses may be left to the pattern.
+  void access(exec::Access access, std::uint32_t unchanged, WarpClock& clock, CtaClock& cta);
   void copies_issued(std::span<const exec::AsyncCopy> copies, WarpClock& clock, CtaClock& cta);
   using GroupsDone = std::array<std::uint32_t, 32>;  // per lane: groups that have landed
   void copies_waited(std::uint32_t lanes, const GroupsDone& done, WarpClock& clock);
   void barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock& cta);
-  void barrier_completes(std::uint32_t number, CtaClock& cta);
+  // `is_whole`: every warp that lives waits there.
+  void barrier_completes(std::uint32_t number, bool is_whole, CtaClock& cta);
   void barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta);
-  void fence(std::uint32_t lanes, exec::Scope scope, exec::FenceKind kind, WarpClock& clock);
+  void fence(std::uint32_t lanes, exec::Scope scope, exec::FenceKind kind, WarpClock& clock, CtaClock& cta);
   // `done`: of copies_arrive, groups that the object joins.
   void object_used(const exec::BarrierObjectUse& use, const GroupsDone& done, WarpClock& clock, CtaClock& cta);
-  void warp_syncs(std::uint32_t lanes, WarpClock& clock);
+  void warp_syncs(std::uint32_t lanes, WarpClock& clock, CtaClock& cta);
 
   // These two are of the run's own thread. Two lanes of one store in the same place; what the events above gave rise
   // to.
@@ -101,12 +104,25 @@ class Racecheck {
   void touch_write(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words);
   template <bool is_write>
   void touch(AccessHistory& history, Cell& cell, const Now& now, std::uint32_t words);
+  // Whole rows of a warp at once; false where lanes might be judged differently, or there is something to say.
+  template <bool is_write>
+  [[nodiscard]] bool touch_row(AccessHistory& history, Row& row, const Now& now, std::uint32_t shift);
+  template <bool is_write>
+  [[nodiscard]] bool is_alike(AccessHistory& history, const Cell& cell, const Now& now) const;
+  template <bool is_write, class History>
+  void touch_rows(History& history, exec::Access& access, Now& now);
   template <bool is_write, class History>
   void touch_lanes(History& history, const exec::Access& access, Now& now);
+  template <class History>
+  [[nodiscard]] static bool is_known(History& history, Quad& quad, std::uint64_t number, const Now& now);
   template <bool is_write, class History>
   void touch_bytes(History& history, Now& now);
   template <bool is_write, class History>
   void touch_quad(History& history, Quad& quad, std::uint64_t number, Now& now);
+  // Whether the read is put off; else those that must be looked at before it are.
+  [[nodiscard]] bool put_off(const exec::Access& access, const AccessRecord& record, WarpClock& clock, CtaClock& cta);
+  // Before anybody comes to know more than when they were put off.
+  void look_at_reads(CtaClock& cta);
   void synchronise(const exec::Access& access, WarpClock& clock, CtaClock& cta);
   void find_compared(const ir::Kernel& kernel);
   [[nodiscard]] bool passes_data(const exec::Access& access) const;
@@ -116,9 +132,11 @@ class Racecheck {
   void report(const Suspicion& suspicion);
 
   FindingLog& log_;
+  bool by_lane_;
   const exec::Grid* grid_ = nullptr;
   std::uint32_t warps_per_cta_ = 1;
   std::unique_ptr<GlobalHistory> global_{};
+  DeferredReads::Budget deferred_reads_{};
   std::vector<Suspicion> suspicions_{};
   std::unordered_map<std::uint64_t, std::size_t> suspected_{};  // both places -> index
   // By the warp that loaded, and from where: may turn out to be compare-and-swap.
