@@ -1,6 +1,6 @@
 """The virtual GPU's own speed: million warp instructions a second on this machine's cores.
 
-vgpu_speed.py [--build DIR] [--case flashinfer|loop] [--rounds N] [--json] [--check]
+vgpu_speed.py [--build DIR] [--case flashinfer|loop|checks] [--kernels NAMES] [--rounds N] [--json] [--check]
 
 Four ways side by side: fast, and with every check and counter on; each with the host's widest instructions, and forced
 to AVX2. They take turns within every round, so that what else the machine does meets all of them. A run counts from its
@@ -10,6 +10,9 @@ about what a busy machine would give if it were not.
 
 flashinfer: FlashInfer's own prefill kernel, head size 64, at (B, H, S, D) = (1, 8, 2048, 64); its plug-in is built by
 tests/peers/build_peers.py. loop: a small kernel that is part of this bench (vgpu_loop.py) and needs nothing.
+checks: what every check costs, and every check and counter, on kernels of everyday shapes (vgpu_kernels.cu, which nvcc
+compiles): processor time of all threads together over that of a fast run; the wall clock's beside it. A finding in one
+of them is a failure.
 
 Exit code 0: it ran (goals are printed, reached or missed); 1: --check and a goal was missed; 3: it could not run.
 """
@@ -20,6 +23,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -28,11 +32,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vgpu_kernels import KERNELS
+
 ROOT = Path(__file__).resolve().parents[1]
 LABEL = "virtual GPU, host time measured on this machine; never GPU time"
 ACCEL_SIM = (0.0045, 0.042)  # million warp instructions a second, as its authors publish for Accel-Sim 2.0
 PEER = "fi_prefill_hd64"
 SHAPE = "1,8,8,2048,2048,64"  # batch, query heads, key heads, queries, keys, head size
+MOST_TIMES = 10  # slower with every check than fast, of the kernels whose accesses have a pattern
 
 
 @dataclass
@@ -131,6 +138,77 @@ def measure(base: Sequence[str], rounds: int) -> tuple[list[Way], int]:
     return measured, instructions
 
 
+def compiled_kernels(folder: Path) -> Path:
+    nvcc = os.environ.get("CUDACXX") or shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    ptx = folder / "kernels.ptx"
+    source = ROOT / "bench" / "vgpu_kernels.cu"
+    try:
+        subprocess.run([nvcc, "-ptx", "-arch=sm_80", "-o", str(ptx), str(source)], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as reason:
+        raise CannotRun(f"{source.name} needs nvcc: {reason}") from reason
+    return ptx
+
+
+def check_ways() -> list[Way]:
+    return [Way("fast", "", False, 0), Way("checks", "", False, 0), Way("checks and counters", "", True, 0)]
+
+
+def run_checked(base: Sequence[str], way: Way) -> None:
+    """Like run_once(), of a run that may have the checks alone; each kernel is right, so that they find nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("VGPU_")}
+        environment |= {"VGPU_CHECK": "none" if way.name == "fast" else "all"}
+        environment |= {"VGPU_REPORT": str(report)} if way.observed else {}
+        arguments = [*base, "--repeat", "2"]
+        done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0 or "check:" in done.stderr:
+            raise CannotRun(f"{' '.join(arguments)} ended with {done.returncode}\n{done.stderr[-2000:]}")
+        times = json.loads(done.stdout)
+        way.seconds += times["repeat_seconds"]
+        way.processor_seconds += times["repeat_processor_seconds"]
+
+
+def measure_checks(build: Path, names: Sequence[str], rounds: int) -> list[dict[str, object]]:
+    driver = build / "vgpu" / "libcuda.so.1"
+    if not driver.exists():
+        raise CannotRun(f"{driver} is missing: cmake --build {build} --target vgpu")
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        ptx = compiled_kernels(Path(folder))
+        for name in names:
+            base = [sys.executable, str(ROOT / "bench" / "vgpu_kernels.py"), str(driver), str(ptx), name]
+            measured = check_ways()
+            for turn in range(rounds):
+                for way in measured[turn % 3 :] + measured[: turn % 3]:
+                    print(f"vgpu_speed: round {turn + 1} of {rounds}: {name}, {way.name}", file=sys.stderr, flush=True)
+                    run_checked(base, way)
+            fast, checked, counted = measured
+            most = MOST_TIMES if KERNELS[name].has_goal else None
+            times = statistics.median(checked.processor_seconds) / statistics.median(fast.processor_seconds)
+            rows.append({"kernel": name, "fast_processor_ms": 1e3 * statistics.median(fast.processor_seconds),
+                         "checks": times,
+                         "checks_and_counters": statistics.median(counted.processor_seconds)
+                         / statistics.median(fast.processor_seconds),
+                         "checks_wall": statistics.median(checked.seconds) / statistics.median(fast.seconds),
+                         "most": most, "reached": None if most is None else times <= most})  # fmt: skip
+    return rows
+
+
+def checks_table(rows: list[dict[str, object]], machine: dict[str, object]) -> str:
+    lines = [
+        f"{machine['cpu']}, {machine['cores']} cores, load average at the start {machine['load_average_at_start']}",
+        "",
+        f"{'':18}{'fast':>10}{'times as long, processor time':>34}{'wall clock':>14}",
+        f"{'':18}{'ms':>10}{'checks':>14}{'and counters':>20}{'checks':>14}   at most",
+    ]
+    for row in rows:
+        goal = "-" if row["most"] is None else f"{row['most']} {'reached' if row['reached'] else 'missed'}"
+        lines.append(f"{row['kernel']:18}{row['fast_processor_ms']:10.1f}{row['checks']:14.1f}"
+                     f"{row['checks_and_counters']:20.1f}{row['checks_wall']:14.1f}   {goal}")  # fmt: skip
+    return "\n".join([*lines, "", LABEL])
+
+
 def host() -> dict[str, object]:
     names = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
              if line.startswith("model name")]  # fmt: skip
@@ -158,13 +236,22 @@ def table(result: dict[str, object], rows: list[dict[str, object]], host: dict[s
 def main() -> int:
     parser = argparse.ArgumentParser(description="the virtual GPU's own speed in million warp instructions a second")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "release", help="build tree")
-    parser.add_argument("--case", choices=["flashinfer", "loop"], default="flashinfer")
+    parser.add_argument("--case", choices=["flashinfer", "loop", "checks"], default="flashinfer")
+    parser.add_argument("--kernels", default=",".join(KERNELS), help="of --case checks, with commas between")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     parser.add_argument("--check", action="store_true", help="a missed goal ends with exit code 1")
     arguments = parser.parse_args()
     machine = host()
     try:
+        if arguments.case == "checks":
+            names = arguments.kernels.split(",")
+            if unknown := [name for name in names if name not in KERNELS]:
+                raise CannotRun(f"no such kernel: {', '.join(unknown)}")
+            rows = measure_checks(arguments.build, names, max(1, arguments.rounds))
+            result = {"case": "checks", "label": LABEL, "unit": "times the fast run", "host": machine, "kernels": rows}
+            print(json.dumps(result) if arguments.json else checks_table(rows, machine))
+            return 1 if arguments.check and any(row["reached"] is False for row in rows) else 0
         measured, instructions = measure(command(arguments.case, arguments.build), max(1, arguments.rounds))
     except CannotRun as reason:
         print(f"vgpu_speed: {reason}", file=sys.stderr)

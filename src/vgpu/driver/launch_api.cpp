@@ -231,7 +231,8 @@ CUresult launch(State& all, Context& current, Function& function, const LaunchRe
   }
 
   launched_any = true;
-  const exec::CountTouched touched(footprint(*machine.memory));
+  // Where counters count the bytes, nobody asks for these.
+  const exec::CountTouched touched(machine.watching.counts() ? nullptr : footprint(*machine.memory));
   WatchedRun done;
   if (machine.watching.observed())
     done = run_watched(run, function);

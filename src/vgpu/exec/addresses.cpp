@@ -176,6 +176,7 @@ void raise_bad_lane(Warp& warp, ir::Space space, const Range& range, const Reque
 [[gnu::noinline]] void note_touched(const Warp& warp, AccessKind kind, std::uint32_t lanes, std::uint32_t bytes,
                                     const Targets& targets) {
   using memory::Footprint;
+  if (warp.cta->grid->observer != nullptr && touched.footprint == nullptr) return;
   const auto look = [kind](std::uint64_t line, std::uint32_t sectors) {
     if (!Footprint::is_sampled(line)) return;
     Touched& count = touched;
