@@ -33,7 +33,14 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("output",),  # for machines: --json
         ("agents", "mcp"),  # doors for others
     ),
-    "src/vgpu": (("ptx", "memory"), ("ir",), ("exec",), ("observe",), ("driver", "nvjitlink", "nvml"), ("cudart", "cublas")),
+    "src/vgpu": (
+        ("ptx", "memory"),
+        ("ir",),
+        ("exec",),
+        ("observe",),
+        ("driver", "nvjitlink", "nvml"),
+        ("cudart", "cublas"),
+    ),
 }
 # Rooms that use less than all that stands below them.
 USES_ONLY: dict[str, frozenset[str]] = {

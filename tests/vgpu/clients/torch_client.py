@@ -107,7 +107,7 @@ def main() -> None:
         assert "binary for gpu" in str(error), error
     else:
         raise AssertionError("SASS ran")
-    print(f"torch {torch.__version__}, triton {triton.__version__}: tensors, streams, events, a graph, two kernels, matrix products")
+    print(f"torch {torch.__version__}, triton {triton.__version__}: all hold")
 
 
 main()
