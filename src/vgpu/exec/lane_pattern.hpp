@@ -11,6 +11,7 @@ struct LanePattern {
   std::uint64_t base = 0;              // of lane 0
   std::uint64_t step[lane_bits] = {};  // what bit i of the lane's number adds, modulo 2^64
 
+  [[nodiscard]] bool operator==(const LanePattern&) const = default;
   // False: these have none.
   [[nodiscard]] bool find(const std::uint64_t* address) {
     base = address[0];

@@ -35,6 +35,7 @@ void Counters::grid_begins(const exec::Grid& grid) {
   counts_.is_cold = cold_;
   work_.launch_begins(machine_.sms);
   if (paths_) paths_->launch_begins(kernel, counts_.grid.count());
+  known_wavefronts_.assign(kernel.code.size(), {});
   past_l1_.assign(kernel.code.size(), false);
   for (std::size_t pc = 0; pc < kernel.info.size(); ++pc) {
     const ir::Form& form = kernel.info[pc].form;
@@ -92,6 +93,18 @@ void Counters::shared(std::uint32_t pc, const Wavefronts& wavefronts) {
   counts.shared_repeats += wavefronts.may_be_fewer ? 1 : 0;
 }
 
+// Where all addresses are moved by 32 words, the banks stay what they are: an instruction asks the same over and over.
+Wavefronts Counters::wavefronts_of(const exec::Access& access, SharedKind kind) {
+  const std::uint32_t bytes = kind == SharedKind::matrix ? 16 : access.bytes;
+  if (access.pattern == nullptr) return shared_wavefronts(access.lanes, access.address, bytes, kind);
+  exec::LanePattern pattern = *access.pattern;
+  pattern.base %= line_bytes;
+  KnownWavefronts& known = known_wavefronts_[access.pc];
+  if (known.wavefronts.total == 0 || known.pattern != pattern)
+    known = {pattern, shared_wavefronts(access.lanes, access.address, bytes, kind)};
+  return known.wavefronts;
+}
+
 void Counters::access(const exec::Warp& warp, const exec::Access& access) {
   if (access.lanes == 0) return;
   const bool is_atomic = access.kind == exec::AccessKind::atomic;
@@ -100,12 +113,7 @@ void Counters::access(const exec::Warp& warp, const exec::Access& access) {
       const SharedKind kind = is_atomic          ? SharedKind::atomic
                               : access.is_matrix ? SharedKind::matrix
                                                  : SharedKind::access;
-      // Words in a row, or one word for all: a wavefront.
-      const bool is_word = access.pattern != nullptr && access.bytes == 4 && !is_atomic && !access.is_matrix &&
-                           (access.pattern->is_row(4) || access.pattern->span() == 0);
-      shared(access.pc,
-             is_word ? Wavefronts{.total = 1, .ideal = 1}
-                     : shared_wavefronts(access.lanes, access.address, access.is_matrix ? 16 : access.bytes, kind));
+      shared(access.pc, wavefronts_of(access, kind));
       break;
     }
     case ir::Space::global:

@@ -77,6 +77,7 @@ class Counters {
   // Of what coalesced_ holds.
   void global(const exec::Warp& warp, std::uint32_t pc, MemoryModel::Kind kind);
   void shared(std::uint32_t pc, const Wavefronts& wavefronts);
+  [[nodiscard]] Wavefronts wavefronts_of(const exec::Access& access, SharedKind kind);
 
   MachineShape machine_;
   bool cold_;
@@ -84,7 +85,12 @@ class Counters {
   LaunchCounts counts_{};
   WorkCount work_{};
   std::optional<PathCount> paths_{};
-  std::vector<bool> past_l1_{};  // by pc
+  struct KnownWavefronts {
+    exec::LanePattern pattern{};
+    Wavefronts wavefronts{};
+  };
+  std::vector<KnownWavefronts> known_wavefronts_{};  // by pc: what it asked for last
+  std::vector<bool> past_l1_{};                      // by pc
   Coalesced coalesced_{};
 };
 
