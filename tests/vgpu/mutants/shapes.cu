@@ -540,6 +540,14 @@ SHAPE(lanes_take_tickets) {  // the last of a warp's lanes adds up what all of t
   }
 }
 
+// ---- an exchange reads what it replaces; that matters where somebody uses it
+SHAPE(exchange_into_fresh_memory) {
+  atomicExch(&out[threadIdx.x], in[threadIdx.x]);
+}
+SHAPE(exchange_gives_what_was_never_set) {
+  if (atomicExch(&out[threadIdx.x], in[threadIdx.x]) > 0) out[64 + threadIdx.x] = 1;
+}
+
 // ---- blocks that wait for blocks; more of them than fit, or as many
 SHAPE(grid_meets) {
   __syncthreads();

@@ -104,6 +104,9 @@ std::vector<Shape> shapes() {
       {"one_lane_releases", 2, 32, race, unordered},
       {"lanes_fence_and_one_releases", 2, 32, race, unordered},
 
+      {"exchange_into_fresh_memory", 1, 64},
+      {"exchange_gives_what_was_never_set", 1, 64, init, never_set},
+
       {"grid_meets", resident, 32},
       {"grid_meets", resident + 5, 32, sync, "5 of the grid's 21 CTAs have not started"},
   };

@@ -230,28 +230,33 @@ void Initcheck::atomic(const exec::Warp& warp, const ir::Inst& inst, const exec:
       operands |= bits;
     }
     const std::uint64_t at = access.address[lane];
+    const ir::Form& form = kernel_->info[access.pc].form;
+    // exch replaces what was there; every other operation mixes it in.
+    const bool replaces = form.has("exch");
+    const auto returns = [&](std::uint64_t before) {
+      if (inst.d == ir::no_slot || before == 0 || form.opcode != "atom") return;
+      if (wide) {
+        poison.set_wide(inst.d, lane, before, access.pc);
+      } else {
+        poison.set(inst.d, lane, static_cast<std::uint32_t>(before), access.pc);
+      }
+    };
     if (access.space == ir::Space::global) {
       if (operands != 0) report(warp, access.pc, lane, global_atomic, origin, &access.address[lane], access.space);
-      if (global_ == nullptr) return;
-      if (!global_->is_initialised(at, access.bytes)) {
+      if (global_ == nullptr || global_->is_initialised(at, access.bytes)) return;
+      if (!replaces) {
         report(warp, access.pc, lane, atomic_on_undefined, ir::no_slot, &access.address[lane], access.space);
-        global_->mark_initialised(at, access.bytes);
+      } else if (access.bytes <= 8) {
+        returns(~std::uint64_t{0});
       }
+      global_->mark_initialised(at, access.bytes);
       return;
     }
     if (access.space != ir::Space::shared || at + access.bytes > cta.shared.size()) return;
     std::uint64_t before = 0;
     std::uint8_t* const bytes = cta.shared.data() + at;
     std::memcpy(&before, bytes, std::min<std::size_t>(access.bytes, 8));
-    if (inst.d != ir::no_slot && before != 0 && kernel_->info[access.pc].form.opcode == "atom") {
-      if (wide) {
-        poison.set_wide(inst.d, lane, before, access.pc);
-      } else {
-        poison.set(inst.d, lane, static_cast<std::uint32_t>(before), access.pc);
-      }
-    }
-    // exch replaces what was there; every other operation mixes it in.
-    const bool replaces = kernel_->info[access.pc].form.has("exch");
+    returns(before);
     const bool undefined = operands != 0 || (!replaces && before != 0);
     std::memset(bytes, undefined ? 0xff : 0, access.bytes);
   });
