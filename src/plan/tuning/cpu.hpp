@@ -24,8 +24,11 @@ inline constexpr CpuTilePolicy cpu_tile_policies[] = {
     {FMS_ISA_SCALAR, FMS_KERNEL_TILE, 8, 64, 64, 3, 1, 1, 30.0F, "bench, 2-core Emerald Rapids class VM"},
     {FMS_ISA_AVX2, FMS_KERNEL_TILE, 16, 64, 192, 8, 1, 1, 3.0F, "bench, 2-core Emerald Rapids class VM"},
     {FMS_ISA_AVX512, FMS_KERNEL_TILE, 48, 64, 192, 12, 1, 1, 1.5F, "bench, 2-core Emerald Rapids class VM"},
-    {FMS_ISA_AMX, FMS_KERNEL_AMX, 32, 512, 256, 16, 1, 12, 1.2F, "bench, 2-core Emerald Rapids class VM"},
+    {FMS_ISA_AMX, FMS_KERNEL_AMX, 32, 512, 256, 16, 1, 13, 1.2F, "bench, 2-core Emerald Rapids class VM"},
 };
+
+// A plan is checked by planning again at its own level, which has to take as many rows as are handed down to it.
+static_assert(cpu_tile_policies[3].gemv_isa_rows_f16 <= cpu_tile_policies[2].gemv_max_rows + 1);
 
 // With a bias at least this many keys per step: each query row has a bias row of its own, and memory is read ahead only
 // within longer pieces of one.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/cpu/attention/finish.hpp"
 
@@ -59,7 +60,8 @@ class GemvKernel {
   E* at(std::size_t offset, int64_t index) const {
     return reinterpret_cast<E*>(mine_ + offset) + index;
   }
-  float* query(int64_t r) const { return at<float>(layout_.q, r * layout_.padded_dim); }
+  // The pairs of all rows one behind the other: the rows that share a key are then constants apart.
+  float* query(int64_t r, int64_t c) const { return at<float>(layout_.q, (c * rows_ + r) * pair); }
   float* output(int64_t r) const { return at<float>(layout_.o, r * layout_.padded_value_dim); }
   float* scores(int64_t r) const { return at<float>(layout_.scores, r * block_keys); }
   float& row_max(int64_t r) const { return *at<float>(layout_.row_max, r); }
@@ -91,8 +93,8 @@ class GemvKernel {
       F a;
       F b;
       V::load_pair(from + i * pair, a, b);
-      V::store(query(r) + i * pair, V::mul(a, V::set1(scale_.q_factor)));
-      V::store(query(r) + i * pair + V::width, V::mul(b, V::set1(scale_.q_factor)));
+      V::store(query(r, i), V::mul(a, V::set1(scale_.q_factor)));
+      V::store(query(r, i) + V::width, V::mul(b, V::set1(scale_.q_factor)));
     }
     std::memset(output(r), 0, static_cast<std::size_t>(value_pairs_ * pair) * sizeof(float));
   }
@@ -144,8 +146,9 @@ class GemvKernel {
           F a;
           F b;
           V::load_pair(row + c * pair, a, b);
+          const float* queries = query(r, c);
           for (int k = 0; k < Rows; ++k) {
-            const float* q = query(r + k) + c * pair;
+            const float* q = queries + k * pair;
             sum[i * Rows + k] = V::fma(a, V::load(q), sum[i * Rows + k]);
             sum[i * Rows + k] = V::fma(b, V::load(q + V::width), sum[i * Rows + k]);
           }
@@ -245,20 +248,31 @@ class GemvKernel {
     }
     lo = larger(lo, block.lo);
     hi = smaller(hi, block.hi);
-    for (int64_t j = lo; j < hi; ++j) {
-      if (r == 0 && c == 0 && j - block.lo < next_->count) prefetch_row(next_->keys[j - block.lo], key_dim_);
-      const T* row = padded(now_->values[j - block.lo], value_dim_) + c * pair;
-      F a[Pairs];
-      F b[Pairs];
-      for (int64_t i = 0; i < Pairs; ++i) V::load_pair(row + i * pair, a[i], b[i]);
-      for (int k = 0; k < Rows; ++k) {
-        if (!same && (j < key_lo(r + k) || j >= key_hi(r + k))) continue;
-        const F weight = V::set1(scores(r + k)[j - block.lo]);
-        for (int64_t i = 0; i < Pairs; ++i) {
-          low[k][i] = V::fma(weight, a[i], low[k][i]);
-          high[k][i] = V::fma(weight, b[i], high[k][i]);
+    // A loop without the question whether a row sees a key: with it, sums would go through memory.
+    const auto add_keys = [&](auto all_see_all) __attribute__((always_inline)) {
+      const float* const weights = scores(r);
+      for (int64_t j = lo; j < hi; ++j) {
+        if (r == 0 && c == 0 && j - block.lo < next_->count) prefetch_row(next_->keys[j - block.lo], key_dim_);
+        const T* row = padded(now_->values[j - block.lo], value_dim_) + c * pair;
+        F a[Pairs];
+        F b[Pairs];
+        for (int64_t i = 0; i < Pairs; ++i) V::load_pair(row + i * pair, a[i], b[i]);
+        for (int k = 0; k < Rows; ++k) {
+          if constexpr (!decltype(all_see_all)::value) {
+            if (j < key_lo(r + k) || j >= key_hi(r + k)) continue;
+          }
+          const F weight = V::set1(weights[k * block_keys + j - block.lo]);
+          for (int64_t i = 0; i < Pairs; ++i) {
+            low[k][i] = V::fma(weight, a[i], low[k][i]);
+            high[k][i] = V::fma(weight, b[i], high[k][i]);
+          }
         }
       }
+    };
+    if (same) {
+      add_keys(std::true_type{});
+    } else {
+      add_keys(std::false_type{});
     }
     for (int k = 0; k < Rows; ++k) {
       for (int64_t i = 0; i < Pairs; ++i) {
