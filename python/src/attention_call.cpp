@@ -514,7 +514,8 @@ void clear_missing_rows(const AttentionCall& call) {
   const size_t bytes = p.dtype == FMS_F32 || (p.features & FMS_PARTIAL) != 0 ? 4 : 2;
   for (int64_t b = 0; b < p.batch; ++b) {
     for (int64_t h = 0; h < p.q_heads; ++h) {
-      for (int64_t i = call.args.q_lengths[b]; i < p.q_len; ++i) {
+      // Not below 0: the caller may change his array meanwhile.
+      for (int64_t i = std::max<int64_t>(call.args.q_lengths[b], 0); i < p.q_len; ++i) {
         const int64_t o = b * p.o.batch + h * p.o.head + i * p.o.seq;
         std::memset(static_cast<char*>(call.args.o) + o * bytes, 0, static_cast<size_t>(p.value_dim) * bytes);
         if (call.args.lse != nullptr) {
