@@ -9,7 +9,7 @@
 # --twice-from-nothing: only the building, and the copy is compiled anew instead of with what the cache keeps.
 # PYTHON builds: it has scikit-build-core and torch. Its packages, and those of each OTHER_PYTHON (another torch version:
 # the same binary must serve it), are what the wheel meets in a fresh environment each. One more environment has NumPy
-# but no torch. Works in build/wheel-test (build/wheel-twice). Kernels come for one architecture only: the build step compiles them all.
+# but no torch. Beside torch there is transformers, of build/venv-hf. Works in build/wheel-test (build/wheel-twice). Kernels come for one architecture only: the build step compiles them all.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD work=$PWD/build/wheel-test mode=
@@ -90,6 +90,7 @@ for python in "$@"; do
   "$python" -m venv --without-pip "$environment"
   "$python" -c 'import torch, os; print(os.path.dirname(os.path.dirname(torch.__file__)))' \
     >"$(echo "$environment"/lib/python3*/site-packages)/shared.pth"
+  echo "$(realpath build/venv-hf)"/lib/python3*/site-packages >>"$(echo "$environment"/lib/python3*/site-packages)/shared.pth"
   "$python" -m pip --python "$environment/bin/python" install --quiet --no-index --no-deps "$wheel"
   "$environment/bin/python" -c 'import torch; print("with-torch: torch", torch.__version__)'
   begin_tests "$environment"
