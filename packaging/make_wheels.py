@@ -5,7 +5,8 @@
 DISTRIBUTION: cudadent, flashmoe-science; both unless told. With --cudadent-from a release build of the tree is taken as
 it is, with --flashmoe-science-from a wheel that was built before; without, both are compiled. The Python that runs this
 has pip and scikit-build-core, and torch for flashmoe-science. auditwheel, on the PATH or in build/venv-packaging
-(.ci/setup), grants the tag: the oldest systems that a wheel runs on.
+(.ci/setup), grants the tag: the oldest systems that a wheel runs on; abi3audit, likewise, looks whether a wheel for
+many versions of CPython uses nothing but the limited API of the first.
 """
 
 from __future__ import annotations
@@ -40,14 +41,25 @@ def build(name: str, folder: Path, settings: list[str]) -> Path:
     return next(folder.glob("*.whl"))
 
 
+def with_tools() -> dict[str, str]:
+    return dated() | {"PATH": os.pathsep.join([str(ROOT / "build/venv-packaging/bin"), *os.get_exec_path()])}
+
+
+def audit_limited_api(wheel: Path) -> None:
+    if "-abi3-" not in wheel.name:
+        return
+    command = ["env", "abi3audit", "--strict", "--report", str(wheel)]
+    done = subprocess.run(command, env=with_tools(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"make_wheels: {wheel.name} is not of the limited API alone\n{done.stdout}{done.stderr}")
+
+
 def grant_tag(name: str, wheel: Path, index: Path) -> Path:
-    tools = os.pathsep.join([str(ROOT / "build/venv-packaging/bin"), *os.get_exec_path()])
     excluded = [word for library in FOUND_ELSEWHERE[name] for word in ("--exclude", library)]
     command = ["auditwheel", "repair", *excluded, "--wheel-dir", str(index), str(wheel)]
     for old in index.glob(f"{name.replace('-', '_')}-*.whl"):
         old.unlink()
-    environment = dated() | {"PATH": tools}
-    done = subprocess.run(["env", *command], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(["env", *command], env=with_tools(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"make_wheels: auditwheel grants {wheel.name} no tag\n{done.stdout}{done.stderr}")
     return next(index.glob(f"{name.replace('-', '_')}-*.whl"))
@@ -72,6 +84,7 @@ def main() -> None:
                 settings += [f"--config-settings=build-dir={folder}/build"]  # two of these may run at the same time
             wheel = options.flashmoe_science_from if name == "flashmoe-science" else None
             granted = grant_tag(name, wheel or build(name, Path(folder), settings), index)
+        audit_limited_api(granted)
         print(f"make_wheels: {granted.name}, {granted.stat().st_size / 1e6:.1f} MB")
 
 

@@ -4,7 +4,8 @@
 
 The version is one and the same in VERSION, CHANGELOG.md, both wheels and what is installed. `cudadent` is also run by
 `uv tool run` (uvx), which installs it for this one time, and finds the race in examples/virtual_gpu/first_finding.py.
-The Python that runs this has pip, uv and NumPy, which flashmoe-science wants.
+flashmoe-science is also met by each torch that .ci/setup has made an environment of, and by transformers, where no
+compiler is on the PATH. The Python that runs this has pip, uv and NumPy, which flashmoe-science wants.
 """
 
 from __future__ import annotations
@@ -24,6 +25,33 @@ q = numpy.random.default_rng(0).standard_normal((1, 2, 5, 64), dtype=numpy.float
 o = flashmoe_science.attention(q, q[:, :, :1], q[:, :, :1])
 assert numpy.allclose(o, q[:, :, :1]), "one key has all the weight"
 print(flashmoe_science.__version__)
+"""
+BESIDE_TORCH = """
+import warnings
+
+import torch
+import transformers
+from torch.nn.attention.varlen import varlen_attn
+
+import flashmoe_science
+import flashmoe_science.hf
+from flashmoe_science import routing
+
+q = torch.randn(10, 2, 64)
+offsets = torch.tensor([0, 4, 10], dtype=torch.int32)
+expected = flashmoe_science.attention(q, q, q, cu_q=offsets, cu_kv=offsets, layout="bshd")
+with routing.open("varlen"):
+    assert torch.equal(varlen_attn(q, q, q, offsets, offsets, 6, 6), expected)
+config = transformers.LlamaConfig(
+    vocab_size=50, hidden_size=64, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, head_dim=32
+)
+model = transformers.AutoModelForCausalLM.from_config(config).eval()
+ids = torch.arange(20)[None]
+with torch.no_grad():
+    theirs = model(ids).logits
+    model.set_attn_implementation("fms")
+    assert torch.allclose(model(ids).logits, theirs, atol=1e-5)
+print(torch.__version__)
 """
 
 
@@ -69,6 +97,13 @@ def main(index: Path, work: Path) -> None:
     python = installed(index, work / "flashmoe-science", "flashmoe-science", str(Path(numpy.__file__).parents[1]))
     told = output(python, "-c", ATTENTION).strip()
     check(told == VERSION, f"the installed library is {told}")
+
+    transformers = next((ROOT / "build/venv-hf").glob("lib/python3*/site-packages"))
+    for name in ("venv", "venv-older"):
+        torch = next((ROOT / "build" / name).glob("lib/python3*/site-packages/shared.pth")).read_text().strip()
+        python = installed(index, work / f"beside-{name}", "flashmoe-science", f"{torch}\n{transformers}")
+        told = output(python, "-c", BESIDE_TORCH, PATH=str(python.parent)).split()[-1]
+        print(f"rehearse: attention, varlen_attn and a model of transformers beside torch {told}, without a compiler")
 
     once = (sys.executable, "-m", "uv", "tool", "run", "--offline", "--no-index", "--find-links", index)
     apart = {"UV_CACHE_DIR": str(work / "uv"), "UV_TOOL_DIR": str(work / "tools"), "UV_PYTHON": sys.executable}
