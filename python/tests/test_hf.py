@@ -137,6 +137,18 @@ def test_the_padding_shows() -> None:
     assert (ours - unmasked)[1, -1].abs().max() > 1e-2
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("family", ["llama", "gpt-oss"])
+def test_compiles(family: str) -> None:
+    model = like(make_model(family), hf.KEY)
+    batch = make_batch("left")
+    with torch.no_grad():
+        expected = real_rows(model(**batch, use_cache=False).logits, batch)
+        compiled = torch.compile(model, backend="aot_eager")
+        given = real_rows(compiled(**batch, use_cache=False).logits, batch)
+    torch.testing.assert_close(given, expected, rtol=0, atol=1e-4)
+
+
 def test_a_compiled_step_takes_a_description() -> None:
     """As generate does with a static cache: the mask is made outside of the graph."""
     q = torch.randn(2, 4, 1, 32)

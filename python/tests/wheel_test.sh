@@ -79,7 +79,7 @@ rm -rf "$work"/with*
 # Side by side: one core's work each for the most part. Who waits for a thread sleeps, where another needs the core.
 environments=() testing=()
 begin_tests() { # begin_tests environment
-  run_tests "$1" "not wheel and not timed" >"$1.log" 2>&1 &
+  run_tests "$1" "not wheel and not timed and not nightly" >"$1.log" 2>&1 &
   testing+=($!)
   environments+=("$1")
 }
