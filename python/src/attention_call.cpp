@@ -476,9 +476,12 @@ float widened(uint16_t bits, ScalarType dtype) {
   if (dtype == ScalarType::kBF16) {
     return std::bit_cast<float>(uint32_t{bits} << 16);
   }
-  _Float16 half{};
-  std::memcpy(&half, &bits, sizeof half);
-  return static_cast<float>(half);
+  // The exponent of fp16 read as one of fp32 is 112 too small; infinity and NaN have the largest of either.
+  const uint32_t sign = (bits & 0x8000U) << 16, magnitude = bits & 0x7fffU;
+  if (magnitude >= 0x7c00U) {
+    return std::bit_cast<float>(sign | 0x7f800000U | (magnitude & 0x3ffU) << 13);
+  }
+  return std::bit_cast<float>(sign | magnitude << 13) * 0x1p112F;
 }
 
 bool convert_sinks(const TensorView*& sinks, ConvertedArrays& converted, Failure& failure) {

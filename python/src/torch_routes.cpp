@@ -32,10 +32,10 @@ T take(StableIValue value) {
 // What flashmoe_science::attention takes.
 struct OperatorCall {
   Tensor q, k, v;
-  std::optional<Tensor> bias, cu_q, cu_kv, kv_lengths, block_table;
-  std::optional<double> scale;
+  std::optional<Tensor> bias{}, cu_q{}, cu_kv{}, kv_lengths{}, block_table{};
+  std::optional<double> scale{};
   int64_t window_left = -1, window_right = -1;
-  std::optional<int64_t> max_q, max_kv;
+  std::optional<int64_t> max_q{}, max_kv{};
   int64_t num_splits = 0;
   bool top_left = false;
   std::string layout = "bshd";

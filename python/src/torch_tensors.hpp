@@ -19,7 +19,7 @@ namespace {
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-[[maybe_unused]] flashmoe::python::ScalarType scalar_type_of(ScalarType type) {
+inline flashmoe::python::ScalarType scalar_type_of(ScalarType type) {
   using Ours = flashmoe::python::ScalarType;
   switch (type) {
     case ScalarType::Half:
@@ -50,11 +50,11 @@ using torch::stable::Tensor;
 }
 
 // Without STD_TORCH_CHECK's prefix of a source file and a line, which mean nothing to the caller.
-[[noreturn, maybe_unused]] void raise(const Failure& failure) {
+[[noreturn]] inline void raise(const Failure& failure) {
   throw std::runtime_error(failure.message);
 }
 
-[[maybe_unused]] TensorView view_of(const char* name, const Tensor& tensor) {
+inline TensorView view_of(const char* name, const Tensor& tensor) {
   TensorView view;
   if (tensor.dim() > kMaxDims) {
     raise({FailureKind::kValue, std::string(name) + " has " + std::to_string(tensor.dim()) + " dimensions; at most " +
@@ -90,14 +90,14 @@ class OptionalView {
   std::optional<TensorView> view_;
 };
 
-[[maybe_unused]] Tensor new_like(const Tensor& like, TensorView& spec, std::optional<ScalarType> dtype) {
+inline Tensor new_like(const Tensor& like, TensorView& spec, std::optional<ScalarType> dtype) {
   Tensor result = torch::stable::new_empty(
       like, torch::headeronly::IntHeaderOnlyArrayRef(spec.shape.data(), static_cast<size_t>(spec.ndim)), dtype);
   spec.data = result.mutable_data_ptr();
   return result;
 }
 
-[[maybe_unused]] Layout layout_of(const std::string& text) {
+inline Layout layout_of(const std::string& text) {
   Layout layout = Layout::kBhsd;
   Failure failure;
   if (!parse_layout(text.c_str(), layout, failure)) {
