@@ -1,8 +1,8 @@
 // Operators of torch's own that the library answers on the CPU while their route is open (flashmoe_science/routing.py):
 //
-//   varlen   aten::_flash_attention_forward, which torch.nn.attention.varlen_attn calls and no CPU kernel of torch's
-//   has sdpa     aten::_scaled_dot_product_flash_attention_for_cpu, where F.scaled_dot_product_attention leads on the
-//   CPU
+//   varlen: aten::_flash_attention_forward, which torch.nn.attention.varlen_attn calls; torch has no CPU kernel of it.
+//
+//   sdpa: aten::_scaled_dot_product_flash_attention_for_cpu, where F.scaled_dot_product_attention leads on the CPU.
 //
 // A route is a registration with torch's dispatcher. Closing it takes the registration back, and what was there before
 // is there again.
