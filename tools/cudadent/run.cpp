@@ -180,8 +180,9 @@ int run(Flags flags) {
   }
   // The program's own output has stdout for itself.
   if (launches.empty()) {
-    std::cerr << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked. Does the program load "
-                 "libcuda.so.1 by that name, or the CUDA runtime as a library (cudadent run --explain says)? "
+    std::cerr << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked (what cuBLAS computes is no "
+                 "kernel here). Does the program load libcuda.so.1 by that name, or the CUDA runtime as a library "
+                 "(cudadent run --explain says)? "
                  "VGPU_LOG_CALLS=1 shows what it asks of the driver.\n";
   }
   tell(findings);
