@@ -22,7 +22,8 @@ const std::set<std::string_view> not_arithmetic = {
     "barrier",      "membar",        "fence",    "vgpu",      "nanosleep",
     "discard",      "applypriority", "mbarrier", "pmevent",   "griddepcontrol",
     "createpolicy", "setmaxnreg",    "alloca",   "stacksave", "stackrestore",
-    "getctarank",   "mapa",          "multimem", "st_bulk",
+    "getctarank",   "mapa",          "multimem", "st_bulk",   "tex",
+    "suld",         "sust",
 };
 
 ir::Form form_in_table(const std::string& text) {
