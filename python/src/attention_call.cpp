@@ -67,6 +67,9 @@ bool describe_queries(const AttentionInputs& in, const AttentionOptions& options
   if (!check_data("q", in.q, in.q.place, packed ? 3 : 4, text, failure)) {
     return false;
   }
+  if (packed && in.q_lengths != nullptr) {
+    return fail_value(failure, "q_lengths and cu_q exclude each other: cu_q already gives the lengths");
+  }
   if (packed) {
     problem.features |= FMS_RAGGED_Q;
     problem.batch = std::max<int64_t>(in.cu_q->shape[0] - 1, 0);
@@ -84,9 +87,6 @@ bool describe_queries(const AttentionInputs& in, const AttentionOptions& options
     problem.q_len = in.q.shape[axes.seq];
   }
   if (in.q_lengths != nullptr) {
-    if (packed) {
-      return fail_value(failure, "q_lengths and cu_q exclude each other: cu_q already gives the lengths");
-    }
     problem.features |= FMS_Q_LENGTHS;
     if (!check_index_array("q_lengths", *in.q_lengths, in.q.place, 1, problem.batch, "batch", failure)) {
       return false;
