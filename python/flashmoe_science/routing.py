@@ -24,6 +24,7 @@ from ._torch import _OPERATORS
 
 _ROUTES = ("varlen", "sdpa")
 _SDPA = "aten::_scaled_dot_product_flash_attention_for_cpu"
+_opened: set[str] = set()
 
 
 class Handle:
@@ -34,9 +35,12 @@ class Handle:
         self._libraries: list[Any] = []
         try:
             for route in routes:
+                if route in _opened:  # before anything of torch's is replaced a second time
+                    raise RuntimeError(f"the route {route} is open already")
                 self._libraries += _before(route)
                 torch.ops.flashmoe_science.open_route(route)
                 self._open.append(route)
+                _opened.add(route)
         except BaseException:
             self.restore()
             raise
@@ -44,6 +48,7 @@ class Handle:
     def restore(self) -> None:
         for route in self._open:
             torch.ops.flashmoe_science.close_route(route)
+            _opened.discard(route)
         for library in self._libraries:
             library._destroy()
         self._open, self._libraries = [], []

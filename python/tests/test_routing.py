@@ -1,5 +1,6 @@
 """torch's own attention functions, answered here while a route is open."""
 
+import inspect
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from flashmoe_science import routing
 from formulas import assert_as_exact, eager, random
 
 sdpa = torch.nn.functional.scaled_dot_product_attention
+# Older versions of torch take as many heads of keys as of queries.
+GROUPED = {"enable_gqa": True} if "enable_gqa" in inspect.signature(varlen.varlen_attn).parameters else {}
 
 
 def names_of(call: Any) -> list[str]:
@@ -23,7 +26,7 @@ def names_of(call: Any) -> list[str]:
 
 def packed(dtype: Any = torch.bfloat16) -> tuple[Any, ...]:
     q = random(120, 4, 64, dtype=dtype)
-    k, v = (random(120, 2, 64, dtype=dtype, seed=i) for i in (1, 2))
+    k, v = (random(120, 2 if GROUPED else 4, 64, dtype=dtype, seed=i) for i in (1, 2))
     return q, k, v, torch.tensor([0, 1, 90, 120], dtype=torch.int32)
 
 
@@ -31,7 +34,7 @@ def test_varlen_attn_has_no_cpu_kernel_but_while_the_route_is_open() -> None:
     q, k, v, offsets = packed()
 
     def call() -> Any:
-        return varlen.varlen_attn(q, k, v, offsets, offsets, 89, 89, window_size=(-1, 0), enable_gqa=True)
+        return varlen.varlen_attn(q, k, v, offsets, offsets, 89, 89, window_size=(-1, 0), **GROUPED)
 
     with pytest.raises(NotImplementedError):
         call()
@@ -45,7 +48,7 @@ def test_varlen_attn_has_no_cpu_kernel_but_while_the_route_is_open() -> None:
 
 def test_varlen_attn_differentiates() -> None:
     q, k, v, offsets = packed(torch.float32)
-    k, v = (x.repeat_interleave(2, 1) for x in (k, v))
+    k, v = (x.repeat_interleave(4 // x.shape[1], 1) for x in (k, v))
     leaves = [x.clone().requires_grad_() for x in (q, k, v)]
     ours = [x.clone().requires_grad_() for x in (q, k, v)]
     with routing.open("varlen"):
@@ -62,11 +65,11 @@ def test_torch_knows_the_route_by_name() -> None:
     q, k, v, offsets = packed()
     attention.activate_flash_attention_impl("flashmoe_science")
     try:
-        varlen.varlen_attn(q, k, v, offsets, offsets, 89, 89, enable_gqa=True)
+        varlen.varlen_attn(q, k, v, offsets, offsets, 89, 89, **GROUPED)
     finally:
         attention.restore_flash_attention_impl()
     with pytest.raises(NotImplementedError):
-        varlen.varlen_attn(q, k, v, offsets, offsets, 89, 89, enable_gqa=True)
+        varlen.varlen_attn(q, k, v, offsets, offsets, 89, 89, **GROUPED)
 
 
 SHAPES = [((2, 4, 70, 64), (2, 4, 70, 64)), ((1, 4, 1, 64), (1, 4, 200, 64)), ((1, 2, 33, 64), (1, 2, 70, 64))]
@@ -121,7 +124,8 @@ def test_flops_are_counted_once() -> None:
         sdpa(q, q, q)
     with routing.open("sdpa"), FlopCounterMode(display=False) as routed:
         sdpa(q, q, q)
-    assert routed.get_total_flops() == counter.get_total_flops() > 0
+    assert routed.get_total_flops() == counter.get_total_flops()
+    assert counter.get_total_flops() > 0 or not GROUPED  # older versions of torch count none on the CPU
 
 
 def test_handles() -> None:
