@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import random
 import time
 from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
-from vgpu_loop import Driver
+from vgpu_loop import Driver, times_of
 
 
 @dataclass
@@ -80,9 +79,7 @@ def main() -> None:
     parser.add_argument("kernel", choices=KERNELS)
     parser.add_argument("--repeat", type=int, default=0)
     arguments = parser.parse_args()
-    first, *others = run(Driver(arguments.library), arguments.ptx.read_bytes(), arguments.kernel, arguments.repeat)
-    result = {"seconds": first[0], "repeat_seconds": [wall for wall, _ in others]}
-    print(json.dumps({**result, "repeat_processor_seconds": [processor for _, processor in others]}))
+    print(times_of(run(Driver(arguments.library), arguments.ptx.read_bytes(), arguments.kernel, arguments.repeat)))
 
 
 if __name__ == "__main__":

@@ -82,6 +82,12 @@ def run(driver: Driver, ctas: int, steps: int, repeat: int) -> list[tuple[float,
     return seconds
 
 
+def times_of(runs: list[tuple[float, float]]) -> str:
+    first, *others = runs
+    result = {"seconds": first[0], "repeat_seconds": [wall for wall, _ in others]}
+    return json.dumps({**result, "repeat_processor_seconds": [processor for _, processor in others]})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="runs a small kernel on a CUDA driver and prints its host time")
     parser.add_argument("library")
@@ -89,9 +95,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--repeat", type=int, default=0)
     arguments = parser.parse_args()
-    first, *others = run(Driver(arguments.library), arguments.ctas, arguments.steps, arguments.repeat)
-    result = {"seconds": first[0], "repeat_seconds": [wall for wall, _ in others]}
-    print(json.dumps({**result, "repeat_processor_seconds": [processor for _, processor in others]}))
+    print(times_of(run(Driver(arguments.library), arguments.ctas, arguments.steps, arguments.repeat)))
 
 
 if __name__ == "__main__":

@@ -107,21 +107,27 @@ def count_instructions(report: Path, runs: int) -> int:
     return total // runs
 
 
+def add_times(base: Sequence[str], way: Way, repeat: int, settings: dict[str, str]) -> str:
+    """Adds the times of `repeat` runs with these VGPU_ variables to the way; what the program said on stderr."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("VGPU_")} | settings
+    arguments = [*base, "--repeat", str(repeat)]
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CannotRun(f"{' '.join(arguments)} ended with {done.returncode}\n{done.stderr[-2000:]}")
+    times = json.loads(done.stdout)
+    way.seconds += times["repeat_seconds"]
+    way.processor_seconds += times["repeat_processor_seconds"]
+    return done.stderr
+
+
 def run_once(base: Sequence[str], way: Way, repeat: int) -> int:
     """Adds the times of `repeat` runs to the way; the warp instructions of one run when it is observed, else 0."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("VGPU_")}
-        environment |= {"VGPU_LOG": "off", **({"VGPU_ISA": way.isa} if way.isa else {})}
+        settings = {"VGPU_LOG": "off", **({"VGPU_ISA": way.isa} if way.isa else {})}
         if way.observed:
-            environment |= {"VGPU_CHECK": "all", "VGPU_REPORT": str(report)}
-        arguments = [*base, "--repeat", str(repeat)]
-        done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise CannotRun(f"{' '.join(arguments)} ended with {done.returncode}\n{done.stderr[-2000:]}")
-        times = json.loads(done.stdout)
-        way.seconds += times["repeat_seconds"]
-        way.processor_seconds += times["repeat_processor_seconds"]
+            settings |= {"VGPU_CHECK": "all", "VGPU_REPORT": str(report)}
+        add_times(base, way, repeat, settings)
         return count_instructions(report, 1 + repeat) if way.observed else 0
 
 
@@ -157,16 +163,10 @@ def run_checked(base: Sequence[str], way: Way) -> None:
     """Like run_once(), of a run that may have the checks alone; each kernel is right, so that they find nothing."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("VGPU_")}
-        environment |= {"VGPU_CHECK": "none" if way.name == "fast" else "all"}
-        environment |= {"VGPU_REPORT": str(report)} if way.observed else {}
-        arguments = [*base, "--repeat", "2"]
-        done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0 or "check:" in done.stderr:
-            raise CannotRun(f"{' '.join(arguments)} ended with {done.returncode}\n{done.stderr[-2000:]}")
-        times = json.loads(done.stdout)
-        way.seconds += times["repeat_seconds"]
-        way.processor_seconds += times["repeat_processor_seconds"]
+        settings = {"VGPU_CHECK": "none" if way.name == "fast" else "all"}
+        said = add_times(base, way, 2, settings | ({"VGPU_REPORT": str(report)} if way.observed else {}))
+        if "check:" in said:
+            raise CannotRun(f"{' '.join(base)}: the checks found something\n{said[-2000:]}")
 
 
 def measure_checks(build: Path, names: Sequence[str], rounds: int) -> list[dict[str, object]]:

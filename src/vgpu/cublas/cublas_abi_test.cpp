@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "images/elf.hpp"
+#include "images/exported_names.hpp"
 
 #if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
@@ -36,15 +36,7 @@ TEST(CublasAbi, StructuresLieAlike) {
 }
 
 std::set<std::string> exported(const std::string& library) {
-  std::set<std::string> names;
-  const auto bytes = flashmoe::read_bytes(library);
-  EXPECT_TRUE(bytes) << bytes.error().to_string();
-  const auto elf = flashmoe::read_elf(*bytes);
-  EXPECT_TRUE(elf) << elf.error().to_string();
-  constexpr std::uint32_t dynamic_symbols = 11;  // SHT_DYNSYM
-  for (const auto& symbol : elf->symbols(dynamic_symbols))
-    if (!symbol.undefined() && symbol.name.starts_with("cublas")) names.emplace(symbol.name);
-  return names;
+  return flashmoe::exported_names(library, [](std::string_view name) { return name.starts_with("cublas"); });
 }
 
 TEST(CublasAbi, NamesAreThoseOfTheToolkitsLibraries) {

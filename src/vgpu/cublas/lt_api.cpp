@@ -134,13 +134,20 @@ cublasStatus_t get_attribute(const Opaque* opaque, int attribute, void* value, s
   return CUBLAS_STATUS_SUCCESS;
 }
 
+// In memory of the caller's, who says how much it is.
+template <class Opaque, class Inside>
+cublasStatus_t init(Opaque* opaque, std::size_t bytes, const Inside& inside) {
+  if (opaque == nullptr || bytes < sizeof *opaque) return CUBLAS_STATUS_INVALID_VALUE;
+  *opaque = {};
+  close(inside, opaque);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 template <class Opaque, class Inside>
 cublasStatus_t create(Opaque** out, const Inside& inside) {
   if (out == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  *out = new (std::nothrow) Opaque{};
-  if (*out == nullptr) return CUBLAS_STATUS_ALLOC_FAILED;
-  close(inside, *out);
-  return CUBLAS_STATUS_SUCCESS;
+  *out = new (std::nothrow) Opaque;
+  return *out == nullptr ? CUBLAS_STATUS_ALLOC_FAILED : init(*out, sizeof **out, inside);
 }
 
 struct Task {
@@ -226,6 +233,13 @@ std::string refusal(const Matmul& how, const Layout& a, const Layout& b, const L
   return {};
 }
 
+// Whether it is refused, which is told once.
+bool is_refused(const Matmul& how, const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
+  const std::string why = refusal(how, a, b, c, d);
+  if (!why.empty()) driver::log_once(fmt::format("cublasLtMatmul with {}: CUBLAS_STATUS_NOT_SUPPORTED", why));
+  return !why.empty();
+}
+
 bool fits(const Matmul& how, const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
   const auto rows = [](const Layout& one, int op) { return op == CUBLAS_OP_N ? one.rows : one.columns; };
   const auto columns = [](const Layout& one, int op) { return op == CUBLAS_OP_N ? one.columns : one.rows; };
@@ -257,10 +271,7 @@ VGPU_BLAS cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 VGPU_BLAS cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayoutOpaque_t* layout, std::size_t bytes,
                                                            int type, std::uint64_t rows, std::uint64_t columns,
                                                            std::int64_t ld) {
-  if (layout == nullptr || bytes < sizeof *layout) return CUBLAS_STATUS_INVALID_VALUE;
-  *layout = {};
-  close(Layout{.type = type, .rows = rows, .columns = columns, .ld = ld}, layout);
-  return CUBLAS_STATUS_SUCCESS;
+  return init(layout, bytes, Layout{.type = type, .rows = rows, .columns = columns, .ld = ld});
 }
 VGPU_BLAS cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayoutOpaque_t** layout, int type, std::uint64_t rows,
                                                     std::uint64_t columns, std::int64_t ld) {
@@ -281,10 +292,7 @@ VGPU_BLAS cublasStatus_t cublasLtMatrixLayoutGetAttribute(const cublasLtMatrixLa
 
 VGPU_BLAS cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDescOpaque_t* matmul, std::size_t bytes,
                                                          int compute, int scale_type) {
-  if (matmul == nullptr || bytes < sizeof *matmul) return CUBLAS_STATUS_INVALID_VALUE;
-  *matmul = {};
-  close(Matmul{.compute = compute, .scale_type = scale_type}, matmul);
-  return CUBLAS_STATUS_SUCCESS;
+  return init(matmul, bytes, Matmul{.compute = compute, .scale_type = scale_type});
 }
 VGPU_BLAS cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDescOpaque_t** matmul, int compute, int scale_type) {
   return create(matmul, Matmul{.compute = compute, .scale_type = scale_type});
@@ -305,9 +313,7 @@ VGPU_BLAS cublasStatus_t cublasLtMatmulDescGetAttribute(const cublasLtMatmulDesc
 // Preferences choose among algorithms, of which there is one.
 VGPU_BLAS cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreferenceOpaque_t* preference,
                                                                std::size_t bytes) {
-  if (preference == nullptr || bytes < sizeof *preference) return CUBLAS_STATUS_INVALID_VALUE;
-  *preference = {};
-  return CUBLAS_STATUS_SUCCESS;
+  return init(preference, bytes, cublasLtMatmulPreferenceOpaque_t{});
 }
 VGPU_BLAS cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreferenceOpaque_t** preference) {
   return create(preference, cublasLtMatmulPreferenceOpaque_t{});
@@ -333,12 +339,8 @@ VGPU_BLAS cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
       count == nullptr || asked < 1)
     return CUBLAS_STATUS_INVALID_VALUE;
   return answered([&]() -> cublasStatus_t {
-    const std::string why_not =
-        refusal(opened<Matmul>(matmul), opened<Layout>(a), opened<Layout>(b), opened<Layout>(c), opened<Layout>(d));
-    if (!why_not.empty()) {
-      flashmoe::vgpu::driver::log_once(fmt::format("cublasLtMatmul with {}: CUBLAS_STATUS_NOT_SUPPORTED", why_not));
+    if (is_refused(opened<Matmul>(matmul), opened<Layout>(a), opened<Layout>(b), opened<Layout>(c), opened<Layout>(d)))
       return CUBLAS_STATUS_NOT_SUPPORTED;
-    }
     results[0] = {};
     results[0].state = CUBLAS_STATUS_SUCCESS;
     results[0].wavesCount = 1;
@@ -392,11 +394,7 @@ VGPU_BLAS cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, const cublasLtM
                     .at_d = at_d,
                     .alpha = Scalar(how.scale_type, alpha, on_device),
                     .beta = Scalar(how.scale_type, beta, on_device)};
-    const std::string why_not = refusal(how, task.a, task.b, task.c, task.d);
-    if (!why_not.empty()) {
-      flashmoe::vgpu::driver::log_once(fmt::format("cublasLtMatmul with {}: CUBLAS_STATUS_NOT_SUPPORTED", why_not));
-      return CUBLAS_STATUS_NOT_SUPPORTED;
-    }
+    if (is_refused(how, task.a, task.b, task.c, task.d)) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (!fits(how, task.a, task.b, task.c, task.d)) return CUBLAS_STATUS_INVALID_VALUE;
     return submit("cublasLtMatmul", stream, task);
   });

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "images/elf.hpp"
+#include "images/exported_names.hpp"
 
 #if __has_include(<cuda_runtime_api.h>)
 #include <cuda_runtime_api.h>
@@ -97,15 +97,7 @@ TEST(RuntimeAbi, StructuresLieAlike) {
 }
 
 std::set<std::string> exported(const std::string& library) {
-  std::set<std::string> names;
-  const auto bytes = flashmoe::read_bytes(library);
-  EXPECT_TRUE(bytes) << bytes.error().to_string();
-  const auto elf = flashmoe::read_elf(*bytes);
-  EXPECT_TRUE(elf) << elf.error().to_string();
-  constexpr std::uint32_t dynamic_symbols = 11;  // SHT_DYNSYM
-  for (const auto& symbol : elf->symbols(dynamic_symbols))
-    if (!symbol.undefined() && symbol.name.find("cuda") < 3) names.emplace(symbol.name);
-  return names;
+  return flashmoe::exported_names(library, [](std::string_view name) { return name.find("cuda") < 3; });
 }
 
 TEST(RuntimeAbi, NamesAreThoseOfTheToolkitsLibrary) {

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "images/elf.hpp"
+#include "images/exported_names.hpp"
 
 #if __has_include(<cuda.h>)
 #include <cuda.h>
@@ -66,14 +66,8 @@ TEST(CudaAbi, StructuresLieAlike) {
 }
 
 TEST(CudaAbi, SymbolsAreThoseOfTheStubLibrary) {
-  const auto bytes = flashmoe::read_bytes(VGPU_STUB_LIBRARY);
-  ASSERT_TRUE(bytes) << bytes.error().to_string();
-  const auto elf = flashmoe::read_elf(*bytes);
-  ASSERT_TRUE(elf) << elf.error().to_string();
-  constexpr std::uint32_t dynamic_symbols = 11;  // SHT_DYNSYM
-  std::set<std::string> theirs;
-  for (const auto& symbol : elf->symbols(dynamic_symbols))
-    if (!symbol.undefined() && symbol.name.starts_with("cu")) theirs.emplace(symbol.name);
+  const std::set<std::string> theirs =
+      flashmoe::exported_names(VGPU_STUB_LIBRARY, [](std::string_view name) { return name.starts_with("cu"); });
   std::set<std::string> listed;
 #define VGPU_SYMBOL(name, version, stream, symbol) listed.emplace(#symbol);
 #include "vgpu/driver/symbols.def"

@@ -93,8 +93,8 @@ bool Drafter::fail(ptx::Location at, std::string message, std::string fix) {
 }
 
 const Drafter::Known* Drafter::known(const std::string& opcode, const std::vector<std::string>& modifiers) {
-  name_.assign(opcode);
-  for (const std::string& modifier : modifiers) name_.append(".").append(modifier);
+  name_.clear();
+  ptx::append_form(name_, opcode, modifiers);
   const auto [entry, is_new] = known_.try_emplace(name_);
   Known& known = entry->second;
   if (is_new) {

@@ -55,8 +55,8 @@ bool Form::has(std::string_view modifier) const {
 }
 
 std::string Form::text() const {
-  std::string text = opcode;
-  for (const std::string& modifier : modifiers) text.append(".").append(modifier);
+  std::string text;
+  ptx::append_form(text, opcode, modifiers);
   return text;
 }
 

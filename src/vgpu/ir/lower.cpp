@@ -107,8 +107,8 @@ class Assembler {
   }
 
   Handler handler(const Form& form) {
-    form_.assign(form.opcode);
-    for (const std::string& modifier : form.modifiers) form_.append(".").append(modifier);
+    form_.clear();
+    ptx::append_form(form_, form.opcode, form.modifiers);
     for (const int count : {form.destination_count, form.source_count, form.destination_bits, form.source_bits,
                             static_cast<int>(form.reads_special)})
       form_ += static_cast<char>(count);  // each below 256

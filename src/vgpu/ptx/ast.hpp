@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -59,6 +60,9 @@ struct Guard {
   bool negated = false;
 };
 
+// "ld.global.nc.v4.u32", behind what is there.
+void append_form(std::string& to, std::string_view opcode, const std::vector<std::string>& modifiers);
+
 struct Instruction {
   std::optional<Guard> guard{};
   std::string opcode{};                  // "ld"
@@ -66,7 +70,6 @@ struct Instruction {
   std::vector<Operand> operands{};
   Location at{};
   int source = -1;  // index into Function::sources; -1: no .loc before it
-  // "ld.global.nc.v4.u32"
   [[nodiscard]] std::string form() const;
 };
 

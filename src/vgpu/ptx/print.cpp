@@ -37,8 +37,7 @@ class Printer {
     // Appended, not formatted: every instruction of a kernel is printed when it is lowered.
     if (instruction.guard)
       out_.append(instruction.guard->negated ? "@!" : "@").append(instruction.guard->predicate) += ' ';
-    out_ += instruction.opcode;
-    for (const std::string& modifier : instruction.modifiers) out_.append(".").append(modifier);
+    append_form(out_, instruction.opcode, instruction.modifiers);
     out_ += instruction.operands.empty() ? "" : " ";
     operands(instruction.operands);
     out_ += ';';
@@ -284,9 +283,14 @@ class Printer {
 
 }  // namespace
 
+void append_form(std::string& to, std::string_view opcode, const std::vector<std::string>& modifiers) {
+  to += opcode;
+  for (const std::string& modifier : modifiers) to.append(".").append(modifier);
+}
+
 std::string Instruction::form() const {
-  std::string text = opcode;
-  for (const std::string& modifier : modifiers) text.append(".").append(modifier);
+  std::string text;
+  append_form(text, opcode, modifiers);
   return text;
 }
 
