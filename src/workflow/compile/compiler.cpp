@@ -37,6 +37,14 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
+// "13.0.88" of "Cuda compilation tools, release 13.0, V13.0.88"; empty where there is no such word.
+std::string nvcc_version(const std::string& said) {
+  for (const std::string& word : words_of(said))
+    if (word.size() > 1 && word[0] == 'V' && word.find_first_not_of("0123456789.", 1) == std::string::npos)
+      return word.substr(1);
+  return {};
+}
+
 // The directories above the running executable, nearest first: an installation or a build tree is one of them.
 std::vector<fs::path> above_executable() {
   std::vector<fs::path> found;
@@ -132,7 +140,6 @@ Result<CudaToolkit> find_cuda_toolkit() {
                           "/usr/local/cuda/bin",
                       .fix = fix,
                       .code = codes::environment_no_nvcc};
-  // The preprocessor knows the version as numbers; a run of nvcc --version would be prose.
   std::error_code failed;
   const fs::path real = fs::canonical(toolkit.nvcc, failed);
   const fs::path root = (failed ? fs::path(toolkit.nvcc) : real).parent_path().parent_path();
@@ -140,23 +147,17 @@ Result<CudaToolkit> find_cuda_toolkit() {
   if (json.is_object() && json.contains("cuda_nvcc") && json["cuda_nvcc"].is_object())
     toolkit.version = text_in(json["cuda_nvcc"], "version");
   if (toolkit.version.empty()) {
-    const auto ran = run_process({.argv = {toolkit.nvcc, "-E", "-x", "cu", "-Xcompiler", "-dM", "/dev/null"},
-                                  .limit = std::chrono::seconds(20)});
+    const auto ran = run_process({.argv = {toolkit.nvcc, "--version"}, .limit = std::chrono::seconds(20)});
     if (!ran) return ran.error();
     if (!ran->ok())
       return Diagnostic{.message = toolkit.nvcc + " does not run: " + ran->describe() + "\n" + ran->err,
                         .fix = fix,
                         .code = codes::environment_no_nvcc};
-    std::istringstream lines(ran->out);
-    std::string major = "0", minor = "0", build = "0";
-    for (std::string line; std::getline(lines, line);) {
-      const auto words = words_of(line);
-      if (words.size() < 3) continue;
-      if (words[1] == "__CUDACC_VER_MAJOR__") major = words[2];
-      if (words[1] == "__CUDACC_VER_MINOR__") minor = words[2];
-      if (words[1] == "__CUDACC_VER_BUILD__") build = words[2];
-    }
-    toolkit.version = major + "." + minor + "." + build;
+    toolkit.version = nvcc_version(ran->out);
+    if (toolkit.version.empty())
+      return Diagnostic{.message = toolkit.nvcc + " --version names no version:\n" + ran->out,
+                        .fix = fix,
+                        .code = codes::environment_no_nvcc};
   }
   std::istringstream numbers(toolkit.version);
   char dot = 0;

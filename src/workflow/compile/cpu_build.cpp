@@ -16,6 +16,7 @@
 #include "workflow/compile/compiler.hpp"
 #include "workflow/compile/confine_compiler.hpp"
 #include "workflow/compile/cpu_build.hpp"
+#include "workflow/compile/preprocess.hpp"
 #include "workflow/compile/scratch.hpp"
 #include "workflow/compile/symbols.hpp"
 #include "workflow/project/point.hpp"
@@ -99,13 +100,7 @@ Command compiler_command(const Plan& plan, const Project& project, const BuildOp
 // A precompiled header beside one of the project's own (`sum.hpp.gch`): the compiler would take it for the header,
 // whatever is in it, and the preprocessor, whose output is hashed, would not. Empty: there is none.
 std::string precompiled_beside(const std::string& preprocessed, const std::string& directory) {
-  std::istringstream lines(preprocessed);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("# ")) continue;
-    const auto begin = line.find('"');
-    const auto end = line.find('"', begin + 1);
-    if (begin == std::string::npos || end == std::string::npos) continue;
-    const std::string header = line.substr(begin + 1, end - begin - 1);
+  for (const std::string& header : files_read(preprocessed)) {
     // The system's own are the toolchain's affair.
     if (header.starts_with("/") && !header.starts_with(directory)) continue;
     std::error_code ignored;
@@ -126,7 +121,7 @@ Result<std::string> hash_build(const Plan& plan, const Project& project, const C
     Command command = compiler_command(plan, project, options);
     for (const char* flag : {"-E", "-dD"}) command.argv.emplace_back(flag);
     command.argv.push_back(source);
-    const auto ran = run_process(command, options.idle);
+    const auto ran = preprocess(command, options.idle);
     if (!ran) return ran.error();
     if (!ran->ok()) return explain_compile_error(command, *ran, source, project.directory);
     if (const std::string found = precompiled_beside(ran->out, project.directory); !found.empty())

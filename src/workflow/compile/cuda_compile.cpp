@@ -19,6 +19,7 @@
 #include "workflow/compile/cache.hpp"
 #include "workflow/compile/compile_error.hpp"
 #include "workflow/compile/confine_compiler.hpp"
+#include "workflow/compile/preprocess.hpp"
 #include "workflow/compile/ptx_facts.hpp"
 #include "workflow/compile/scratch.hpp"
 #include "workflow/project/point.hpp"
@@ -94,10 +95,10 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
                       .code = codes::environment_disk};
     return;
   }
-  Command preprocess = nvcc_command(project, toolkit, target, options, scratch.path);
-  preprocess.argv.emplace_back("-E");
-  preprocess.argv.push_back(target.source);
-  const auto text = run_process(preprocess);
+  Command preprocessor = nvcc_command(project, toolkit, target, options, scratch.path);
+  preprocessor.argv.emplace_back("-E");
+  preprocessor.argv.push_back(target.source);
+  const auto text = preprocess(preprocessor);
   if (!text || !text->ok()) {
     result.failure = text ? explain_nvcc_failure(project, target, *text, {}) : text.error();
     result.interrupted = text && text->interrupted;
@@ -128,7 +129,7 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
     }
     // What was compiled must be what was hashed: nvcc has kept what it compiled, and is asked again where it has not.
     if (whole_file((scratch.path / (stem + ".cpp1.ii")).string()) != text->out) {
-      const auto after = run_process(preprocess);
+      const auto after = preprocess(preprocessor);
       if (!after || !after->ok() || after->out != text->out) {
         result.failure = {.message = target.source + " changed while it was compiled",
                           .fix = "run it again when nothing writes to it"};
