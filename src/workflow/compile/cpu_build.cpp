@@ -111,8 +111,10 @@ std::string precompiled_beside(const std::string& preprocessed, const std::strin
 
 // Sources after preprocessing, with every macro that is defined: headers, -march=native and the compiler's own
 // features are all in there, so an equal hash means an equal result.
+// `ask`: preprocess, or run_process where an earlier answer may not serve.
 Result<std::string> hash_build(const Plan& plan, const Project& project, const Callable& callable,
-                               const BuildOptions& options) {
+                               const BuildOptions& options,
+                               Result<Finished> (*ask)(const Command&, const std::function<void()>&) = preprocess) {
   std::string everything = plan.compiler.version + "\n" + callable.entry + "\n";
   for (const std::string& flag : plan.own_flags) everything += flag + "\n";
   for (const std::string& flag : plan.link_flags) everything += flag + "\n";
@@ -121,7 +123,7 @@ Result<std::string> hash_build(const Plan& plan, const Project& project, const C
     Command command = compiler_command(plan, project, options);
     for (const char* flag : {"-E", "-dD"}) command.argv.emplace_back(flag);
     command.argv.push_back(source);
-    const auto ran = preprocess(command, options.idle);
+    const auto ran = ask(command, options.idle);
     if (!ran) return ran.error();
     if (!ran->ok()) return explain_compile_error(command, *ran, source, project.directory);
     if (const std::string found = precompiled_beside(ran->out, project.directory); !found.empty())
@@ -248,7 +250,7 @@ Result<BuiltCallable> build_cpu(const Project& project, const Callable& callable
   if (auto entry = check_entry(linked.string(), callable, role, project); !entry) return entry.error();
 
   // What was compiled must be what was hashed: an edit in between would stay in the cache under a name not its own.
-  const auto after = hash_build(*plan, project, callable, options);
+  const auto after = hash_build(*plan, project, callable, options, run_process);
   if (!after) return after.error();
   if (*after != *hash)
     return Diagnostic{.message = fmt::format("the sources of the {} changed while they were built", role),

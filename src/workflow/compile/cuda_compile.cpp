@@ -129,7 +129,7 @@ void compile_one(const Project& project, const CudaToolkit& toolkit, const Build
     }
     // What was compiled must be what was hashed: nvcc has kept what it compiled, and is asked again where it has not.
     if (whole_file((scratch.path / (stem + ".cpp1.ii")).string()) != text->out) {
-      const auto after = preprocess(preprocessor);
+      const auto after = run_process(preprocessor);
       if (!after || !after->ok() || after->out != text->out) {
         result.failure = {.message = target.source + " changed while it was compiled",
                           .fix = "run it again when nothing writes to it"};
