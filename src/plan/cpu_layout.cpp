@@ -63,13 +63,13 @@ void lay_out_gemv(const fms_attention_plan& plan, Arena& arena, CpuLayout& layou
   layout.scores = arena.take(plan.q_tile * plan.kv_tile, sizeof(float));
   layout.k = arena.take(std::max(layout.padded_dim, layout.padded_value_dim), sizeof(float));
   if (plan.cpu_isa != FMS_ISA_AMX) return;
-  const auto bytes = static_cast<std::size_t>(2 * amx_parts(p.dtype));  // of a value in bf16 parts
-  layout.query_tiles = arena.take(amx_few_rows * layout.padded_dim, bytes);
+  const auto bytes = static_cast<std::size_t>(2 * amx_parts(p.dtype));           // of a value in bf16 parts
+  layout.query_tiles = arena.take(2 * amx_few_rows * layout.padded_dim, bytes);  // of two items
   layout.key_tiles = arena.take(plan.kv_tile * layout.padded_dim, bytes);
   layout.v = arena.take(plan.kv_tile * layout.padded_value_dim, bytes);
   layout.weights = arena.take(2 * amx_few_rows * plan.kv_tile, 2 * bytes);  // twice, and each beside a 0
   layout.row_sums = arena.take(amx_few_rows * 16, sizeof(float));
-  layout.products = arena.take(amx_few_rows * plan.kv_tile, sizeof(float));
+  layout.products = arena.take(2 * amx_few_rows * plan.kv_tile, sizeof(float));  // of two blocks
   layout.tile_sums = arena.take(amx_few_rows * layout.padded_value_dim, sizeof(float));
 }
 

@@ -28,12 +28,13 @@ class AmxMixedKernel {
       return few_rows_.run_item(h, first_row, last_row, split);
     }
     if (!are_tiles_whole_) {
-      load_tile_config(TileConfig{});
       few_rows_.forget_tiles();
+      load_tile_config(TileConfig{});
       are_tiles_whole_ = true;
     }
     many_rows_.run_item(h, first_row, last_row, split);
   }
+  void finish() { few_rows_.finish(); }
 
  private:
   bool has_few_rows_, are_tiles_whole_ = true;

@@ -9,9 +9,9 @@
 // each row of P is there twice, with 0 beside a weight where the odd dim is and where the even one is; the sums of even
 // and of odd dims are rows of their own. Half of the products are with 0, and nothing has to be packed.
 //
-// The scores of the next block are computed before this one's become weights: tiles then wait for keys while vectors
-// work, and the work per key hardly grows with the rows. fp16 values are high + low
-// bf16 parts, copied; here low x low is always computed for the scores: tiles have time.
+// A block's scores become weights when those of the block after it have been computed, be it the next item's: tiles
+// then wait for keys, and one product for another, while vectors work, and the work per key hardly grows with the rows.
+// fp16 values are high + low bf16 parts, copied; here low x low is always computed for the scores: tiles have time.
 //
 // What is not finite: tiles take denormals for 0, add parts that may cancel, and multiply what is not seen by 0. So an
 // item is computed as if all were finite; if scores or outputs were not, then once more: scores that are not finite are
@@ -49,61 +49,122 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
         dim_tiles_(layout.padded_dim / 32),
         value_tiles_(layout.padded_value_dim / 32) {}
 
-  // Somebody else has configured tiles.
-  void forget_tiles() { configured_rows_ = 0; }
+  // Somebody else configures tiles now.
+  void forget_tiles() {
+    finish();
+    this->rows_ = 0;
+  }
 
+  // An item's results are there when the next one has begun, or after finish().
   void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
-    const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, this->plan_.kv_splits);
-    this->rows_ = last_row - first_row;
-    configure_tiles();
-    pack_queries_of(h, first_row);
-    if (!compute<false>(h, first_row, keys)) compute<true>(h, first_row, keys);
-    for (int64_t r = 0; r < this->rows_; ++r) {
-      gather_output(r);
-      this->row_sum(r) = V::sum(_mm512_load_ps(row_sums(r)));
-      this->end_row(h, first_row + r, r, split);
+    if (last_row - first_row != this->rows_) {
+      finish();
+      configure_tiles(last_row - first_row);
     }
+    Item& item = items_[scored_->item == &items_[0] ? 1 : 0];
+    const KeyRange keys = split_keys(visible_hull(h, first_row, last_row), split, this->plan_.kv_splits);
+    item = {h, first_row, split, or_empty(keys.lo, keys.hi)};
+    pack_queries_of(item);
+    find_block(item, item.keys.lo, *next_);
+    do {
+      Block* const now = next_;
+      next_ = spare_;
+      find_block(item, now->keys.hi, *next_);
+      now->products = 1 - scored_->products;
+      score(*now, next_->rows);
+      if (is_scored_) weigh(*scored_, now->rows);
+      spare_ = scored_;
+      scored_ = now;
+      is_scored_ = true;
+    } while (next_->rows.count > 0);
+  }
+
+  void finish() {
+    if (is_scored_) weigh(*scored_, next_->rows);
+    is_scored_ = false;
   }
 
  private:
-  // Whether all scores and outputs are finite; when not they count only if `Careful`.
-  template <bool Careful>
-  bool compute(const Head& h, int64_t first_row, KeyRange keys) {
+  struct Item {
+    Head head;
+    int64_t first_row, split;
+    KeyRange keys;
+  };
+  struct Block {
+    const Item* item = nullptr;
+    KeyRange keys;
+    BlockRows rows;
+    int64_t products = 0;  // which of both buffers
+  };
+
+  void find_block(const Item& item, int64_t from, Block& block) const {
+    block.item = &item;
+    block.keys = {from, smaller(from + block_keys, item.keys.hi)};
+    this->find_rows(item.head, block.keys, block.rows);
+  }
+
+  // From its scores to its part of the outputs. Values that come next are asked for.
+  void weigh(Block& block, const BlockRows& next) {
+    const Item& item = *block.item;
+    if (block.keys.lo == item.keys.lo) begin(item);
+    store_scores(block);
+    weigh_rows(block);
+    accumulate<false>(block, next);
+    if (block.keys.hi == item.keys.hi) end(block);
+  }
+
+  void begin(const Item& item) {
     for (int64_t r = 0; r < this->rows_; ++r) {
-      this->begin_row(h, first_row + r, r);
+      this->begin_row(item.head, item.first_row + r, r);
       _mm512_store_ps(row_sums(r), V::zero());
     }
-    std::memset(sums(0), 0, static_cast<std::size_t>(2 * this->rows_ * sums_stride()));
-    __m512i largest = _mm512_setzero_si512();
-    const auto block_at = [&](int64_t from) {
-      return KeyRange{smaller(from, keys.hi), smaller(from + block_keys, keys.hi)};
-    };
-    BlockRows *&now = this->now_, *&next = this->next_;
-    this->find_rows(h, block_at(keys.lo), *now);
-    this->find_rows(h, block_at(keys.lo + block_keys), *next);
-    score(h, *now, *next);
-    for (int64_t j = keys.lo; j < keys.hi; j += block_keys) {
-      const KeyRange block = block_at(j);
-      this->find_rows(h, block_at(j + 2 * block_keys), *later_);
-      store_scores(block.hi - block.lo, largest);
-      if (next->count > 0) score(h, *next, *later_);
-      if constexpr (Careful) rescore(h, first_row, block);
-      if (modifies_scores(this->plan_.problem)) {
-        for (int64_t r = 0; r < this->rows_; ++r) this->modify_row(h, first_row + r, r, block);
-      }
-      for (int64_t r = 0; r < this->rows_; ++r) weigh_row(r, block);
-      accumulate<Careful>(h, block);
-      BlockRows* const done = now;
-      now = next;
-      next = later_;
-      later_ = done;
+    if (are_sums_in_tiles_) {
+      tile_zero<3>();
+      tile_zero<4>();
+    } else {
+      std::memset(sums(0), 0, static_cast<std::size_t>(2 * this->rows_ * sums_stride()));
     }
-    return Careful || all_finite(largest_sum(largest));
+    largest_ = _mm512_setzero_si512();
+  }
+
+  void end(Block& last) {
+    const Item& item = *last.item;
+    if (are_sums_in_tiles_) store_sums(0, 0);
+    if (!is_finite()) compute_carefully(item, last);
+    for (int64_t r = 0; r < this->rows_; ++r) this->row_sum(r) = V::sum(_mm512_load_ps(row_sums(r)));
+    const uint32_t features = this->plan_.problem.features;
+    if (this->plan_.kv_splits == 1 && (features & (FMS_PARTIAL | FMS_LSE)) == 0 && this->value_dim_ % 32 == 0) {
+      store_rows(item);
+      return;
+    }
+    for (int64_t r = 0; r < this->rows_; ++r) {
+      gather_output(r);
+      this->end_row(item.head, item.first_row + r, r, item.split);
+    }
+  }
+
+  // The whole item once more, one block after the other.
+  void compute_carefully(const Item& item, Block& block) {
+    BlockRows none;
+    none.count = 0;
+    const bool in_tiles = are_sums_in_tiles_;
+    are_sums_in_tiles_ = false;
+    begin(item);
+    for (int64_t j = item.keys.lo; j < item.keys.hi; j += block_keys) {
+      find_block(item, j, block);
+      score(block, none);
+      store_scores(block);
+      rescore(block);
+      weigh_rows(block);
+      accumulate<true>(block, none);
+    }
+    are_sums_in_tiles_ = in_tiles;
   }
 
   // Tiles [part][dim / 32]: row = pair of dims, column = query row.
-  std::byte* query_tile(int64_t part, int64_t c) const {
-    return this->template at<std::byte>(this->layout_.query_tiles, (part * dim_tiles_ + c) * tile_bytes);
+  std::byte* query_tile(const Item& item, int64_t part, int64_t c) const {
+    const int64_t of_item = (&item - items_) * parts * dim_tiles_;
+    return this->template at<std::byte>(this->layout_.query_tiles, (of_item + part * dim_tiles_ + c) * tile_bytes);
   }
   // Tiles [part][16 keys]: row = query row, for even dims and then for odd ones.
   std::byte* weights(int64_t part, int64_t group) const {
@@ -111,7 +172,9 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   }
   float* row_sums(int64_t r) const { return this->template at<float>(this->layout_.row_sums, r * V::width); }
   // Scores of 16 keys as tiles store them: [key][columns_].
-  float* products(int64_t group) const { return this->template at<float>(this->layout_.products, group * 256); }
+  float* products(const Block& block, int64_t group) const {
+    return this->template at<float>(this->layout_.products, (block.products * 4 + group) * 256);
+  }
   // Outputs as tiles sum them: even dims of all rows, then the odd ones.
   float* sums(int64_t row) const {
     return this->template at<float>(this->layout_.tile_sums, row * (this->layout_.padded_value_dim / 2));
@@ -120,32 +183,65 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     return this->layout_.padded_value_dim / 2 * static_cast<int64_t>(sizeof(float));
   }
 
-  // Tiles 0 and 1 sum scores, (16 keys, columns_); 2 is Q. Tile 3 sums outputs and 5 is the weights: rows of even and
-  // odd dims together, or, when they are too many, in turns. 6 and 7 are K or V; 4 is free. Products cost less with
-  // fewer rows, and what is stored is only what is there.
-  void configure_tiles() {
-    if (this->rows_ == configured_rows_) return;
-    configured_rows_ = this->rows_;
+  // Tiles 0 and 1 sum scores, (16 keys, columns_); 2 is Q. Tiles 3 and 4 sum outputs and 5 is the weights: rows of even
+  // and odd dims together, or, when they are too many, in turns. 6 and 7 are K or V. Products cost less with fewer
+  // rows, and what is stored is only what is there.
+  void configure_tiles(int64_t rows) {
+    this->rows_ = rows;
     columns_ = 1;
     while (columns_ < this->rows_) columns_ *= 2;
     turns_ = 2 * this->rows_ <= most_rows ? 1 : 2;
+    are_sums_in_tiles_ = turns_ == 1 && value_tiles_ <= 2;
     TileConfig config;
     for (int tile = 0; tile <= 2; ++tile) config.bytes_per_row[tile] = static_cast<uint16_t>(4 * columns_);
-    config.rows[3] = config.rows[5] = static_cast<uint8_t>(2 * this->rows_ / turns_);
+    for (int tile = 3; tile <= 5; ++tile) config.rows[tile] = static_cast<uint8_t>(2 * this->rows_ / turns_);
     load_tile_config(config);
   }
 
   // Of floats; shifted out, and then they compare as integers.
   static __m512i without_sign(__m512i bits) { return _mm512_slli_epi32(bits, 1); }
-  static bool all_finite(__m512i largest) {
-    return _mm512_cmpge_epu32_mask(largest, _mm512_set1_epi32(static_cast<int>(0xff000000U))) == 0;
-  }
-  // A sum that is not finite stays so, and nobody has to look at it before the end.
-  __m512i largest_sum(__m512i largest) const {
+  // Whether all scores and outputs are. A sum that is not stays so, and nobody has to look at it before the end.
+  [[nodiscard]] bool is_finite() const {
+    __m512i largest = largest_;
     for (int64_t i = 0; i < this->rows_ * this->layout_.padded_value_dim; i += V::width) {
       largest = _mm512_max_epu32(largest, without_sign(_mm512_load_si512(sums(0) + i)));
     }
-    return largest;
+    return _mm512_cmpge_epu32_mask(largest, _mm512_set1_epi32(static_cast<int>(0xff000000U))) == 0;
+  }
+
+  // As end_row, for whole rows that nobody asks more of: even and odd dims beside each other are the row.
+  void store_rows(const Item& item) const {
+    alignas(64) float factors[most_rows];
+    V::store(factors, factors_of(item));
+    for (int64_t r = 0; r < this->rows_; ++r) {
+      const F factor = V::set1(factors[r]);
+      const bool is_empty = this->row_sum(r) == 0.0F;
+      T* const to = o_row<T>(item.head, item.first_row + r);
+      for (int64_t c = 0; c < value_tiles_; ++c) {
+        const F even = is_empty ? V::zero() : V::mul(V::load(sums(r) + c * 16), factor);
+        const F odd = is_empty ? V::zero() : V::mul(V::load(sums(this->rows_ + r) + c * 16), factor);
+        V::store_interleaved(to + c * 32, even, odd);
+      }
+    }
+  }
+  // finish_row's, of all rows at once.
+  F factors_of(const Item& item) const {
+    const auto rows = static_cast<__mmask16>((1U << this->rows_) - 1);
+    const F one = V::set1(1.0F), sum = _mm512_mask_loadu_ps(one, rows, &this->row_sum(0));
+    const __mmask16 is_empty = _mm512_cmp_ps_mask(sum, V::zero(), _CMP_EQ_OQ);
+    const F alone = _mm512_mask_div_ps(V::zero(), _knot_mask16(is_empty), one, sum);
+    if (!plan::has(this->plan_.problem, FMS_SINKS)) return alone;
+    alignas(64) float sinks[most_rows] = {};
+    for (int64_t r = 0; r < this->rows_; ++r) sinks[r] = sink_of(item.head, item.first_row + r);
+    const F sink = V::load(sinks), row_max = _mm512_maskz_loadu_ps(rows, &this->row_max(0));
+    const __mmask16 sink_is_lower = _mm512_cmp_ps_mask(row_max, sink, _CMP_GE_OQ);
+    const F top = _mm512_mask_mov_ps(sink, sink_is_lower, row_max);
+    const F other = _mm512_mask_mov_ps(row_max, sink_is_lower, sink);
+    const F of_top = V::add(V::sub(top, top), one), of_other = V::template exp2<6>(V::sub(other, top));
+    const F own = _mm512_mask_mov_ps(_mm512_mask_mov_ps(of_other, sink_is_lower, of_top), is_empty, V::zero());
+    const F beside = _mm512_mask_mov_ps(of_top, sink_is_lower, of_other);
+    const F factor = V::div(own, V::fma(sum, own, beside));
+    return _mm512_mask_mov_ps(factor, _mm512_cmp_ps_mask(sink, V::set1(-__builtin_inff()), _CMP_EQ_OQ), alone);
   }
 
   // To where end_row looks for it, and in the order in which it wants to find it.
@@ -159,10 +255,11 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     }
   }
 
-  void pack_queries_of(const Head& h, int64_t first_row) const {
+  void pack_queries_of(const Item& item) const {
     const T* rows[most_rows];
-    for (int64_t r = 0; r < most_rows; ++r) rows[r] = r < this->rows_ ? q_row<T>(h, first_row + r) : nullptr;
-    pack_queries<T>(rows, this->key_dim_, dim_tiles_, this->scale_.q_factor < 0, query_tile(0, 0),
+    for (int64_t r = 0; r < most_rows; ++r)
+      rows[r] = r < this->rows_ ? q_row<T>(item.head, item.first_row + r) : nullptr;
+    pack_queries<T>(rows, this->key_dim_, dim_tiles_, this->scale_.q_factor < 0, query_tile(item, 0, 0),
                     dim_tiles_ * tile_bytes, tile_bytes);
   }
 
@@ -228,21 +325,23 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
 
   // ---- scores ----
 
-  void score(const Head& h, const BlockRows& block, const BlockRows& after) const {
+  void score(const Block& block, const BlockRows& next) const {
+    const int64_t count = block.rows.count;
     const auto group_of = [&](int64_t g) {
-      return row_group<false>(block.keys, block.count, h.problem->k.seq, this->key_dim_, g, this->layout_.key_tiles);
+      return row_group<false>(block.rows.keys, count, this->plan_.problem.k.seq, this->key_dim_, g,
+                              this->layout_.key_tiles);
     };
-    Prefetching ahead(after.keys, after.count, this->key_dim_, 2 * parts * parts * dim_tiles_);
-    for (int64_t g = 0; g * 16 < block.count; g += 2) {
+    Prefetching ahead(next.keys, next.count, this->key_dim_, 2 * parts * parts * dim_tiles_);
+    for (int64_t g = 0; g * 16 < count; g += 2) {
       const RowGroup first = group_of(g);
       // Nothing there: any other keys, whose scores nobody looks at.
-      const RowGroup second = (g + 1) * 16 < block.count ? group_of(g + 1) : first;
+      const RowGroup second = (g + 1) * 16 < count ? group_of(g + 1) : first;
       tile_zero<0>();
       tile_zero<1>();
       for (int q_part = 0; q_part < parts; ++q_part) {
         for (int k_part = 0; k_part < parts; ++k_part) {
           for (int64_t c = 0; c < dim_tiles_; ++c) {
-            tile_load<2>(query_tile(q_part, c), 64);
+            tile_load<2>(query_tile(*block.item, q_part, c), 64);
             load_rows<6>(first, k_part, c);
             tile_multiply<0, 6, 2>();
             load_rows<7>(second, k_part, c);
@@ -251,33 +350,34 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
           }
         }
       }
-      tile_store<0>(products(g), 4 * columns_);
-      tile_store<1>(products(g + 1), 4 * columns_);
+      tile_store<0>(products(block, g), 4 * columns_);
+      tile_store<1>(products(block, g + 1), 4 * columns_);
     }
   }
 
   // From [key][columns_] to rows. Each round puts the columns' lowest bit in front of all others.
-  void store_scores(int64_t n, __m512i& largest) const {
+  void store_scores(const Block& block) {
     switch (columns_) {
       case 1:
-        return store_scores_of<1>(n, largest);
+        return store_scores_of<1>(block);
       case 2:
-        return store_scores_of<2>(n, largest);
+        return store_scores_of<2>(block);
       case 4:
-        return store_scores_of<4>(n, largest);
+        return store_scores_of<4>(block);
       case 8:
-        return store_scores_of<8>(n, largest);
+        return store_scores_of<8>(block);
       default:
-        return store_scores_of<16>(n, largest);
+        return store_scores_of<16>(block);
     }
   }
   template <int Columns>
-  void store_scores_of(int64_t n, __m512i& largest) const {
+  void store_scores_of(const Block& block) {
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-    for (int64_t g = 0; g * 16 < n; ++g) {
+    __m512i largest = largest_;
+    for (int64_t g = 0; g * 16 < block.rows.count; ++g) {
       __m512i x[Columns];
-      for (int i = 0; i < Columns; ++i) x[i] = _mm512_load_si512(products(g) + i * 16);
+      for (int i = 0; i < Columns; ++i) x[i] = _mm512_load_si512(products(block, g) + i * 16);
       for (int bit = 1; bit < Columns; bit *= 2) {
         __m512i y[Columns];
         for (int i = 0; i < Columns / 2; ++i) {
@@ -292,19 +392,29 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
         _mm512_store_si512(this->scores(r) + g * 16, x[r]);
       }
     }
+    largest_ = largest;
   }
 
-  void rescore(const Head& h, int64_t first_row, KeyRange block) const {
+  void rescore(const Block& block) const {
     for (int64_t r = 0; r < this->rows_; ++r) {
-      for (int64_t j = 0; j < block.hi - block.lo; ++j) {
+      const T* const query = q_row<T>(block.item->head, block.item->first_row + r);
+      for (int64_t j = 0; j < block.rows.count; ++j) {
         float& score = this->scores(r)[j];
         if (std::fabs(score) < __builtin_inff()) continue;
-        score = fp32_dot(this->now_->keys[j], q_row<T>(h, first_row + r), this->key_dim_) * this->scale_.q_factor;
+        score = fp32_dot(block.rows.keys[j], query, this->key_dim_) * this->scale_.q_factor;
       }
     }
   }
 
   // ---- weights ----
+
+  void weigh_rows(const Block& block) const {
+    const Item& item = *block.item;
+    if (modifies_scores(this->plan_.problem)) {
+      for (int64_t r = 0; r < this->rows_; ++r) this->modify_row(item.head, item.first_row + r, r, block.keys);
+    }
+    for (int64_t r = 0; r < this->rows_; ++r) weigh_row(r, block.keys);
+  }
 
   // Scores of a row to weights in bf16 tiles. Most blocks need no new maximum: relative to an older one weights are as
   // exact, up to 2^8 (AmxKernel::weigh_under_old_maxima), and nothing has to be found out across the lanes.
@@ -338,11 +448,13 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     if (old_max == -__builtin_inff()) return;  // nothing has been added yet
     const F factor = V::set1(std::exp2(old_max - top));
     _mm512_store_ps(row_sums(r), V::mul(_mm512_load_ps(row_sums(r)), factor));
+    if (are_sums_in_tiles_) store_sums(0, 0);
     for (int64_t row = r; row < 2 * this->rows_; row += this->rows_) {
       for (int64_t d = 0; d < this->layout_.padded_value_dim / 2; d += V::width) {
         V::store(sums(row) + d, V::mul(V::load(sums(row) + d), factor));
       }
     }
+    if (are_sums_in_tiles_) load_sums(0, 0);
   }
 
   void store_weights(int64_t r, int64_t group, F x) const {
@@ -357,47 +469,66 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
 
   // ---- outputs ----
 
+  // Sums of two tiles of dims, from tile c on. Where these are all, they stay in their tiles from block to block.
+  void load_sums(int64_t turn, int64_t c) const {
+    float* const from = sums(turn * this->rows_) + c * 16;
+    tile_load<3>(from, sums_stride());
+    if (c + 1 < value_tiles_) tile_load<4>(from + 16, sums_stride());
+  }
+  void store_sums(int64_t turn, int64_t c) const {
+    float* const to = sums(turn * this->rows_) + c * 16;
+    tile_store<3>(to, sums_stride());
+    if (c + 1 < value_tiles_) tile_store<4>(to + 16, sums_stride());
+  }
+
+  // Two tiles of dims at a time: a product waits for the one before it into the same tile.
   template <bool Careful>
-  void accumulate(const Head& h, KeyRange block) const {
-    const int64_t count = (this->now_->count + 15) / 16;
+  void accumulate(const Block& block, const BlockRows& next) const {
+    const int64_t count = (block.rows.count + 15) / 16;
     RowGroup groups[4];
     for (int64_t g = 0; g < count; ++g) {
-      groups[g] = row_group<Careful>(this->now_->values, this->now_->count, h.problem->v.seq, this->value_dim_, g,
-                                     this->layout_.v);
+      groups[g] = row_group<Careful>(block.rows.values, block.rows.count, this->plan_.problem.v.seq, this->value_dim_,
+                                     g, this->layout_.v);
     }
-    Prefetching ahead(this->next_->values, this->next_->count, this->value_dim_, 4 * value_tiles_);
+    Prefetching ahead(next.values, next.count, this->value_dim_, 4 * ((value_tiles_ + 1) / 2));
     for (int64_t turn = 0; turn < turns_; ++turn) {
-      for (int64_t c = 0; c < value_tiles_; ++c) {
-        float* const to = sums(turn * this->rows_) + c * 16;
-        tile_load<3>(to, sums_stride());
-        for (int64_t g = 0; g < count; ++g) {
-          load_rows<6>(groups[g], 0, c);
-          tile_load<5>(weights(0, g) + turn * this->rows_ * 64, 64);
+      for (int64_t c = 0; c < value_tiles_; c += 2) {
+        const bool two = c + 1 < value_tiles_;
+        if (!are_sums_in_tiles_) load_sums(turn, c);
+        const auto multiply = [&](int64_t g, int64_t part) __attribute__((always_inline)) {
+          tile_load<5>(weights(part, g) + turn * this->rows_ * 64, 64);
           tile_multiply<3, 5, 6>();
-          if constexpr (parts == 2) {
-            load_rows<7>(groups[g], 1, c);
-            tile_multiply<3, 5, 7>();
-            tile_load<5>(weights(1, g) + turn * this->rows_ * 64, 64);
-            tile_multiply<3, 5, 6>();
+          if (two) tile_multiply<4, 5, 7>();
+        };
+        for (int64_t g = 0; g < count; ++g) {
+          for (int64_t part = parts - 1; part >= 0; --part) {
+            load_rows<6>(groups[g], part, c);
+            if (two) load_rows<7>(groups[g], part, c + 1);
+            if (parts == 2 && part == 0) multiply(g, 1);
+            multiply(g, 0);
           }
           ahead.go_on();
         }
-        tile_store<3>(to, sums_stride());
+        if (!are_sums_in_tiles_) store_sums(turn, c);
       }
     }
     if constexpr (Careful) {
       const auto sum_of = [&](int64_t d, int64_t r) -> float& {
         return sums(d % 2 * this->rows_ + r)[d / 32 * 16 + d % 32 / 2];
       };
-      add_non_finite<V>(v_rows<T>(h), this->value_dim_, block.lo, block.hi, &this->key_lo(0), &this->key_hi(0),
-                        this->rows_, sum_of);
+      add_non_finite<V>(v_rows<T>(block.item->head), this->value_dim_, block.keys.lo, block.keys.hi, &this->key_lo(0),
+                        &this->key_hi(0), this->rows_, sum_of);
     }
   }
 
   int64_t dim_tiles_, value_tiles_;  // of 32 dims
-  BlockRows third_block_;
-  BlockRows* later_ = &third_block_;  // the one after the next
-  int64_t configured_rows_ = 0, columns_ = 0, turns_ = 0;
+  int64_t columns_ = 0, turns_ = 0;
+  Item items_[2];  // blocks may be of two
+  Block blocks_[3];
+  Block *scored_ = &blocks_[0], *next_ = &blocks_[1], *spare_ = &blocks_[2];
+  bool is_scored_ = false;  // ... and not yet weighed
+  bool are_sums_in_tiles_ = false;
+  __m512i largest_;  // of the item's scores
 };
 
 }  // namespace

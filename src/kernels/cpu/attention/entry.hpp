@@ -22,6 +22,7 @@ inline int run_items(const fms_attention_plan& plan, const fms_attention_args& a
       for_each_item(plan, args, share, [&](const Head& head, int64_t first_row, int64_t last_row, int64_t split) {
         kernel.run_item(head, first_row, last_row, split);
       });
+      if constexpr (requires { kernel.finish(); }) kernel.finish();  // of those that end an item with the next one
     }
     if (plan.kv_splits == 1) return;
     team_barrier(share);

@@ -16,16 +16,19 @@ struct RowResult {
   float lse;     // natural logarithm; 0 when nobody asks for it: logarithms of many short rows show
 };
 
+// In log2 units, -inf where there is none.
+inline float sink_of(const Head& h, int64_t row) {
+  if (!plan::has(*h.problem, FMS_SINKS)) return -__builtin_inff();
+  const float sink = h.args->sinks[h.q_head_of(row)];
+  // As for a bias, see in_log2.
+  return (sink < -largest_bias && sink > -__builtin_inff() ? -largest_bias : sink) * log2_e;
+}
+
 inline RowResult finish_row(const Head& h, int64_t row, float row_max, float row_sum) {
   const auto lse_of = [&](float top, float total) {
     return plan::has(*h.problem, FMS_LSE) ? (top + std::log2(total)) * ln_2 : 0.0F;
   };
-  float sink = -__builtin_inff();
-  if (plan::has(*h.problem, FMS_SINKS)) {
-    sink = h.args->sinks[h.q_head_of(row)];
-    if (sink < -largest_bias && sink > -__builtin_inff()) sink = -largest_bias;  // as for a bias, see in_log2
-    sink *= log2_e;
-  }
+  const float sink = sink_of(h, row);
   if (row_sum == 0.0F && sink == -__builtin_inff()) return {0.0F, -__builtin_inff()};
   if (sink == -__builtin_inff()) return {1.0F / row_sum, lse_of(row_max, row_sum)};
   // NaN sinks must survive, so the comparison is false for them; and 2^(x - x) is 1, or NaN where x is not finite.

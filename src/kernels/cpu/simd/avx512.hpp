@@ -111,6 +111,12 @@ struct Avx512 {
   static void store_as(Half* p, F x, int n) { _mm256_mask_storeu_epi16(p, first(n), to_half(x)); }
   static void store_as(Bf16* p, F x, int n) { _mm256_mask_storeu_epi16(p, first(n), to_bf16(x)); }
 
+  // Even and odd elements of 32.
+  static void store_interleaved(Bf16* p, F even, F odd) { store_words(p, to_bf16_bits(even), to_bf16_bits(odd)); }
+  static void store_interleaved(Half* p, F even, F odd) {
+    store_words(p, _mm512_cvtepu16_epi32(to_half(even)), _mm512_cvtepu16_epi32(to_half(odd)));
+  }
+
   // 32 elements as two vectors in whatever order is cheapest; unpair puts results in order again. For bf16 a shift and
   // a mask give the even and the odd elements without the port-5 widening.
   static void load_pair(const float* p, F& a, F& b) {
@@ -178,15 +184,19 @@ struct Avx512 {
  private:
   static __mmask16 first(int n) { return static_cast<__mmask16>((1U << n) - 1U); }
   static F widen(__m256i x) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16)); }
+  static void store_words(void* p, __m512i even, __m512i odd) {
+    _mm512_storeu_si512(p, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
+  }
   static __m256i to_half(F x) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT); }
   // Round to nearest even by integer arithmetic (AVX512_BF16 is not part of this level); NaN stays NaN.
-  static __m256i to_bf16(F x) {
+  static __m256i to_bf16(F x) { return _mm512_cvtepi32_epi16(to_bf16_bits(x)); }
+  static __m512i to_bf16_bits(F x) {
     const __m512i bits = _mm512_castps_si512(x);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
     const __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
     const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x00400000));
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_mov_epi32(rounded, is_nan, quiet), 16));
+    return _mm512_srli_epi32(_mm512_mask_mov_epi32(rounded, is_nan, quiet), 16);
   }
 };
 
