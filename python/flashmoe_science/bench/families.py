@@ -38,15 +38,16 @@ _COMMON: dict[str, Any] = {
 
 def _config(kind: str, hidden: int, inner: int, heads: int, **options: Any) -> Any:
     sizes = {"hidden_size": hidden, "intermediate_size": inner, "num_attention_heads": heads}
-    return getattr(transformers, kind)(**_COMMON, **sizes, **options)
+    return getattr(transformers, kind)(**{**_COMMON, **sizes, **options})
 
 
 _ALTERNATING = {"layer_types": ["sliding_attention", "full_attention"]}
+_FIVE_TO_ONE: dict[str, Any] = {"num_hidden_layers": 6, "layer_types": ["sliding_attention"] * 5 + ["full_attention"]}
 FAMILIES: dict[str, Callable[[], Any]] = {
     "llama": lambda: _config("LlamaConfig", 2048, 8192, 32, num_key_value_heads=8, head_dim=64),
     "qwen3": lambda: _config("Qwen3Config", 1024, 3072, 16, num_key_value_heads=8, head_dim=128),
     "gemma3": lambda: _config(
-        "Gemma3TextConfig", 1152, 6912, 4, num_key_value_heads=1, head_dim=256, sliding_window=512, **_ALTERNATING
+        "Gemma3TextConfig", 1152, 6912, 4, num_key_value_heads=1, head_dim=256, sliding_window=512, **_FIVE_TO_ONE
     ),
     "gpt-oss": lambda: _config(
         "GptOssConfig",
