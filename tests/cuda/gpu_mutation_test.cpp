@@ -136,8 +136,8 @@ TEST(Mutations, WrongTermsAndSizesAreNoticed) {
       {"nothing", nullptr, nullptr, nullptr},
       {"the stage of values", "attention/walk.cuh", "return stage != 0 ? Shape::value_block_bytes : 0;",
        "return stage;"},
-      {"where queries are", "attention/walk.cuh", "values_begin + 2 * Shape::value_block_bytes",
-       "4 * Shape::value_block_bytes"},
+      {"where queries are", "attention/walk.cuh", "values_begin + Shape::places * Shape::value_block_bytes",
+       "2 * Shape::places * Shape::value_block_bytes"},
       {"the size of values", "attention/tile_copy.cuh", "return p_.value_dim;", "return p_.value_dim - 8;"},
       {"rows of values", "attention/walk.cuh", "ValueRows::move_on(values_at_, d)", "Rows::move_on(values_at_, d)"},
   };

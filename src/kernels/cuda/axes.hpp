@@ -29,6 +29,7 @@ struct Tile {
   int ctas_per_sm;         // what registers are limited for
   bool looks_ahead;        // the next block is scored before this block's softmax: registers hold the scores of both
   bool queries_in_shared;  // not in registers
+  int places = 2;          // in shared memory for blocks of keys, and as many for blocks of values
 
   [[nodiscard]] constexpr int rows() const { return 16 * row_warps; }
   [[nodiscard]] constexpr int threads() const { return 32 * row_warps * key_warps; }
@@ -39,8 +40,9 @@ constexpr int longest(int dim, int value_dim) {
 }
 
 // `dim` is the longer one of keys and values. Beyond 64 blocks are shorter where a tile is small: with 64 keys of 128
-// an SM of 100 KB would hold one CTA, and all others of a small problem would wait for it.
-constexpr Tile tile_of(TileClass tile_class, int dim) {
+// an SM of 100 KB would hold one CTA, and all others of a small problem would wait for it. With one place for each it
+// holds two of 64 keys; pages and modified scores together have no registers for that.
+constexpr Tile tile_of(TileClass tile_class, int dim, bool is_paged, bool is_modified) {
   const bool is_long = dim > 128;
   switch (tile_class) {
     case TileClass::wide:
@@ -52,6 +54,7 @@ constexpr Tile tile_of(TileClass tile_class, int dim) {
     case TileClass::large:
       break;
   }
+  if (dim == 128 && !(is_paged && is_modified)) return {4, 1, 64, 2, false, false, 1};
   return {4, 1, dim <= 64 ? 64 : dim == 128 ? 48 : dim < 256 ? 32 : 16, is_long ? 1 : 2, true, is_long};
 }
 
@@ -67,10 +70,11 @@ constexpr int state_floats(int value_dim) {
   return 16 * (value_dim + 8);
 }
 
-// Two blocks of keys and two of values. Queries pass through the place of the values, results and what key warps tell
+// As many blocks of keys as of values. Queries pass through the place of the values, results and what key warps tell
 // each other through all of it. At the end an item of a list.
 constexpr int shared_bytes(const Tile& tile, int dim, int value_dim) {
-  const int keys = 2 * tile.keys * shared_row_bytes(dim), blocks = keys + 2 * tile.keys * shared_row_bytes(value_dim);
+  const int held = tile.places * tile.keys;
+  const int keys = held * shared_row_bytes(dim), blocks = keys + held * shared_row_bytes(value_dim);
   const int queries = tile.rows() * shared_row_bytes(dim);
   const int rows = tile.rows() * shared_row_bytes(longest(dim, value_dim));
   const int states = (tile.key_warps - 1) * tile.row_warps * state_floats(value_dim) * 4;

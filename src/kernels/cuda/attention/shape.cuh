@@ -24,7 +24,7 @@ struct ForwardShape {
   static constexpr bool has_value_dim = ValueDim != 0;
   static constexpr int dim = Dim, value_dim = has_value_dim ? ValueDim : Dim;
   static constexpr int longest_dim = longest(dim, value_dim);
-  static constexpr Tile tile = tile_of(Class, longest_dim);
+  static constexpr Tile tile = tile_of(Class, longest_dim, Paged, Modified);
   using Params = typename ParamsOf<has_value_dim || Modified>::Type;
   static constexpr bool is_paged = Paged, is_modified = Modified;
   static constexpr bool takes_list = cuda::takes_list(Class);
@@ -32,6 +32,7 @@ struct ForwardShape {
   static constexpr int row_warps = tile.row_warps, key_warps = tile.key_warps, warps = row_warps * key_warps;
   static constexpr int threads = tile.threads(), rows = tile.rows(), ctas_per_sm = tile.ctas_per_sm;
   static constexpr int keys = tile.keys;              // of a block
+  static constexpr int places = tile.places;          // for blocks of keys, and for blocks of values
   static constexpr int warp_keys = keys / key_warps;  // of them, one warp's
   static constexpr int key_tiles = warp_keys / 8;
   static constexpr int dim_tiles = value_dim / 8;  // of results

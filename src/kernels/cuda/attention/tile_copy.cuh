@@ -163,7 +163,8 @@ class TileCopy {
   template <bool MayEnd, class R>
   FMS_DEVICE void whole_block(const CopyPlace<Shape, R>& place, const void* base, const RowStrides& strides,
                               const unsigned char* mine, int row_bytes, int first, int end, uint32 to) const {
-#pragma unroll
+    // Many rows of pages: or their addresses wait in registers together.
+#pragma unroll(Shape::is_paged&& Shape::places == 1 ? 1 : Shape::keys)
     for (int row = 0; row < Shape::keys; row += place.row_step) {
       if (!place.has_whole_steps && place.row + row >= Shape::keys) break;
       const bool is_there = !MayEnd || (Shape::copies_in_part ? first + place.row + row : first) < end;

@@ -7,6 +7,12 @@
 //
 //           The next block is scored before this block's softmax, so that tensor cores and vector units both have work.
 //
+// Tiles with one place for each have two barriers a step: what was multiplied makes room for its next block, which is
+// copied while the other is multiplied. They do not look ahead; other CTAs of the SM fill the gaps.
+//
+//             step i      softmax(i)   weigh(i)       copy of K(i + 1) under way
+//                         score(i + 1)                copy of V(i + 1) under way
+//
 // Blocks that every row of the tile sees whole run in a loop of their own, without masks and bounds, from the first to
 // the last of them. An example, three blocks of which the third is masked:
 //
@@ -34,11 +40,11 @@ class Walk {
   using ValueRows = typename Shape::ValueRows;
   using Scores = typename Shape::Scores;
   static constexpr int key_tiles = Shape::key_tiles, dim_tiles = Shape::dim_tiles;
-  // In shared memory: two blocks of keys, then two of values.
-  static constexpr uint32 values_begin = 2 * Shape::block_bytes;
-  static constexpr uint32 blocks_end = values_begin + 2 * Shape::value_block_bytes;
-  // Queries that move on to registers pass through the place of the second block of values, which is needed last, or
-  // of both.
+  // In shared memory: blocks of keys, then of values.
+  static constexpr uint32 values_begin = Shape::places * Shape::block_bytes;
+  static constexpr uint32 blocks_end = values_begin + Shape::places * Shape::value_block_bytes;
+  // Queries that move on to registers pass through the place of the last block of values, which is needed last, or of
+  // all.
   static constexpr uint32 query_bytes = Shape::rows * Rows::row_bytes;
   static constexpr uint32 queries_begin = !Shape::keeps_queries                     ? blocks_end
                                           : values_begin + query_bytes > blocks_end ? values_begin
@@ -91,6 +97,9 @@ class Walk {
     return {p_, tile_.anew(), mine_};
   }
 
+  FMS_DEVICE static uint32 other_stage(uint32 stage) {
+    return Shape::places == 1 ? 0 : Shape::block_bytes - stage;
+  }
   // The stage of a block of values that goes with one of keys.
   FMS_DEVICE static uint32 value_stage(uint32 stage) {
     if constexpr (Shape::value_block_bytes == Shape::block_bytes) {
@@ -149,7 +158,7 @@ class Walk {
 #pragma unroll
     for (int n = 0; n < key_tiles; n += 2) {
       // Wide tiles: or the assembler loads so much of V at once that registers run out.
-      if (!Shape::looks_ahead && n == key_tiles / 2) __syncwarp();
+      if (!Shape::looks_ahead && Shape::places == 2 && n == key_tiles / 2) __syncwarp();
       const float(&w)[key_tiles][4] = weights.s;
       const uint32 a[4] = {pack<T>(w[n][0], w[n][1]), pack<T>(w[n][2], w[n][3]), pack<T>(w[n + 1][0], w[n + 1][1]),
                            pack<T>(w[n + 1][2], w[n + 1][3])};
@@ -249,6 +258,38 @@ class Walk {
     return is_long && p_.is_aligned != 0;
   }
 
+  // ---- parts of a step ----------------------------------------------------------------------------------------------
+
+  // For all copies, of all threads. Returns whether values of an edge need care.
+  template <bool Whole>
+  FMS_DEVICE bool wait_for_block(int first, uint32 stage) const {
+    wait_for_copies<0>();
+    if constexpr (Whole) {
+      __syncthreads();
+      return false;
+    } else {
+      return __syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + value_stage(stage)));
+    }
+  }
+  template <bool Whole>
+  FMS_DEVICE void weigh_block(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& scores,
+                              int first, uint32 stage, bool has_wild_values) const {
+    state.weigh_scores(scores, tops, p_.scale_log2);
+    if constexpr (Whole) {
+      weigh(state, scores, value_stage(stage));
+    } else {
+      weigh_edge(state, rules(), scores, first, value_stage(stage), has_wild_values);
+    }
+  }
+  template <bool Whole>
+  FMS_DEVICE void finish_next_scores(Scores& scores, int first) const {
+    if constexpr (!Whole) {
+      finish_scores(scores, first);
+    } else if constexpr (Shape::is_modified) {
+      rules().template modify<true>(scores, first);
+    }
+  }
+
   // ---- all blocks --------------------------------------------------------------------------------------------------
 
   // The first block's scores. Everything that can be under way meanwhile is.
@@ -271,7 +312,7 @@ class Walk {
     }
     commit_copies();
     if constexpr (queries_pass_beside) copy_values();
-    if (second < mine_.hi) {
+    if (Shape::places == 2 && second < mine_.hi) {
       if (is_next_whole) {
         copy_.template keys<true>(second, mine_.hi, Shape::block_bytes);
       } else {
@@ -299,22 +340,46 @@ class Walk {
     tops = state.tops_with(scores);
   }
 
-  // Scores the next block while the block from key `first` on is finished. That one stands at `stage`, the next at the
-  // other. Whole: both are; else there may be none after it.
+  // Finishes the block from key `first` on, and scores the next. Whole: both are; else there may be none after it.
   template <bool Whole>
   FMS_DEVICE void step(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& next, Scores& current,
                        int first, uint32 stage) const {
+    if constexpr (Shape::places == 1) {
+      step_in_one_place<Whole>(state, tops, current, first);
+    } else {
+      step_in_two_places<Whole>(state, tops, next, current, first, stage);
+    }
+  }
+
+  template <bool Whole>
+  FMS_DEVICE void step_in_one_place(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& scores,
+                                    int first) const {
+    const int second = first + Shape::keys;
+    const bool has_next = Whole || second < mine_.hi;
+    const bool has_wild_values = wait_for_block<Whole>(first, 0);
+    if (has_next) {
+      copy_.template keys<Whole, false>(second, mine_.hi, 0);
+      commit_copies();
+    }
+    weigh_block<Whole>(state, tops, scores, first, 0, has_wild_values);
+    if (!has_next) return;
+    wait_for_copies<0>();
+    __syncthreads();
+    copy_.template values<Whole>(second, mine_.hi, values_begin);
+    commit_copies();
+    score<Whole>(scores, 0, [] {});
+    finish_next_scores<Whole>(scores, second);
+    tops = state.tops_with(scores);
+  }
+
+  // The block stands at `stage`, the next at the other; looking ahead, that is scored first.
+  template <bool Whole>
+  FMS_DEVICE void step_in_two_places(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& next,
+                                     Scores& current, int first, uint32 stage) const {
     const uint32 other = Shape::block_bytes - stage;
     const int second = first + Shape::keys, third = second + Shape::keys;
     const bool has_next = Whole || second < mine_.hi;
-    wait_for_copies<0>();
-    [[maybe_unused]] bool has_wild_values = false;
-    if constexpr (Whole) {
-      __syncthreads();
-    } else {
-      has_wild_values =
-          __syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + value_stage(stage)));
-    }
+    const bool has_wild_values = wait_for_block<Whole>(first, stage);
     const auto copy_next = [&] {
       if (has_next) copy_.template values<Whole>(second, mine_.hi, values_begin + value_stage(other));
       if (Whole || third < mine_.hi) copy_.template keys<Whole>(third, mine_.hi, stage);
@@ -325,20 +390,11 @@ class Walk {
       score<Whole>(next, other, [&] {
         if constexpr (Whole && Shape::looks_ahead) copy_next();
       });
-      if constexpr (!Whole) {
-        finish_scores(next, second);
-      } else if constexpr (Shape::is_modified) {
-        rules().template modify<true>(next, second);
-      }
+      finish_next_scores<Whole>(next, second);
     };
     if constexpr (!Whole || !Shape::looks_ahead) copy_next();
     if constexpr (Shape::looks_ahead) score_next();
-    state.weigh_scores(current, tops, p_.scale_log2);
-    if constexpr (Whole) {
-      weigh(state, current, value_stage(stage));
-    } else {
-      weigh_edge(state, rules(), current, first, value_stage(stage), has_wild_values);
-    }
+    weigh_block<Whole>(state, tops, current, first, stage, has_wild_values);
     if constexpr (!Shape::looks_ahead) score_next();  // next is current then
     if (has_next) tops = state.tops_with(next);       // beside the last products
   }
@@ -358,6 +414,7 @@ class Walk {
   // a block that may be missing where copies_ahead, and may end early where copies_in_part.
   FMS_DEVICE int last_whole_step() const {
     if (!has_whole_rows() || !adds_fours()) return -1;
+    if constexpr (Shape::places == 1) return whole_.hi - 2 * Shape::keys;  // no more than its two are copied
     const bool may_end = Shape::copies_in_part || (Shape::copies_ahead && (mine_.hi - mine_.lo) % Shape::keys == 0);
     return (may_end ? whole_.hi : min(whole_.hi, mine_.hi - Shape::keys)) - 2 * Shape::keys;
   }
@@ -385,7 +442,7 @@ class Walk {
       } else if (Shape::has_interior && first >= whole_.lo) {
         const int last_step = last_whole_step();
 #pragma unroll 1
-        for (; first <= last_step; first += Shape::keys, stage = Shape::block_bytes - stage) {
+        for (; first <= last_step; first += Shape::keys, stage = other_stage(stage)) {
           step<true>(state, tops, next, current, first, stage);
           if constexpr (Shape::looks_ahead) current = next;
         }
@@ -395,7 +452,7 @@ class Walk {
       first += Shape::keys;
       if (first >= mine_.hi) return;
       if constexpr (Shape::looks_ahead) current = next;
-      stage = Shape::block_bytes - stage;
+      stage = other_stage(stage);
     }
   }
 

@@ -19,7 +19,7 @@ struct InstanceAxes {
   friend bool operator==(const InstanceAxes&, const InstanceAxes&) = default;
 
   [[nodiscard]] int values() const { return value_dim != 0 ? value_dim : dim; }
-  [[nodiscard]] Tile tile() const { return tile_of(tile_class, longest(dim, values())); }
+  [[nodiscard]] Tile tile() const { return tile_of(tile_class, longest(dim, values()), is_paged, is_modified); }
   [[nodiscard]] int shared_bytes() const { return cuda::shared_bytes(tile(), dim, values()); }
   // Of the states of all rows of a tile after a part of the keys.
   [[nodiscard]] int tile_state_floats() const { return tile().row_warps * state_floats(values()); }
