@@ -122,11 +122,52 @@ class ExitCodes(unittest.TestCase):
         self.assertIn("of the program", asked.stderr)
 
     def test_what_cannot_be_checked_or_written_is_said_before_the_program_runs(self) -> None:
-        for flags, code in ((("--check", "race"), 2), (("--report", "/nonexistent/report.jsonl"), 4)):
+        for flags, code in (
+            (("--check", "race"), 2),
+            (("--report", "/nonexistent/report.jsonl"), 4),
+            (("--sample", "few", "--check", "none"), 2),
+            (("--sample", "5%"), 2),  # checks need every CTA
+        ):
             shown = run("print('it ran')", *flags)
             self.assertEqual(shown.returncode, code, shown.stderr)
             self.assertNotIn("it ran", shown.stdout)
             self.assertIn(flags[1], shown.stderr)
+
+
+class Sample(unittest.TestCase):
+    """Counters of some CTAs: scaled, labelled, and nothing that needs every CTA."""
+
+    program = LAUNCH.replace("OFFSET", 'b"0"').replace("cuLaunchKernel(kernel, 1,", "cuLaunchKernel(kernel, 1000,")
+
+    def launch(self, *flags: str) -> dict:
+        asked = run(self.program, "--check", "none", "--json", *flags)
+        self.assertEqual(asked.returncode, 0, asked.stderr)
+        return json.loads(asked.stdout)["launches"][0]
+
+    def test_a_sample_counts_as_all_ctas_do(self) -> None:
+        whole, some = (
+            {one["name"]: one for one in self.launch(*flags)["metrics"]} for flags in ((), ("--sample", "2%"))
+        )
+        name = "vgpu__ptx_inst_executed.sum"
+        self.assertEqual(whole[name]["trust"], "exact")
+        self.assertEqual(some[name], {**whole[name], "trust": "sampled"})
+        self.assertIn("vgpu__dram_bytes_written.sum", whole)
+        self.assertNotIn("vgpu__dram_bytes_written.sum", some)
+
+    def test_it_is_named(self) -> None:
+        launch = self.launch("--sample", "8", "--seed", "3")
+        self.assertEqual(
+            {key: launch["sample"][key] for key in ("ctas", "of", "seed")}, {"ctas": 8, "of": 1000, "seed": 3}
+        )
+        self.assertIn("8 of 1000 CTAs, seed 3", launch["summary"])
+        shown = run(self.program, "--check", "none", "--sample", "8")
+        self.assertIn("counters are of a sample (8 of the CTAs)", shown.stderr)
+        self.assertIn("--sample 8 --seed 1", shown.stderr)
+
+    def test_the_driver_refuses_what_needs_every_cta(self) -> None:
+        shown = run(self.program, "--check", "all", VGPU_SAMPLE="8")
+        self.assertNotEqual(shown.returncode, 0)
+        self.assertIn("VGPU_SAMPLE counts some CTAs", shown.stderr)
 
 
 class Clock(unittest.TestCase):

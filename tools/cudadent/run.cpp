@@ -105,6 +105,7 @@ std::string next_of(const Flags& flags, const Verdict& verdict, const std::strin
   if (flags.options.checks != "all") command += " --check " + shell_word(flags.options.checks);
   if (flags.leaks) command += " --leaks";
   if (flags.options.clock != workflow::ProgramOptions{}.clock) command += " --clock " + flags.options.clock;
+  if (!flags.options.sample.empty()) command += " --sample " + shell_word(flags.options.sample);
   if (verdict.exit_code == 0) command += fmt::format(" --seed {}", flags.options.seed + 1);
   command += " --";
   for (const std::string& word : flags.program) command += " " + shell_word(word);
@@ -187,10 +188,12 @@ int run(Flags flags) {
   }
   tell(findings);
   const bool is_predicted = flags.options.clock == "predicted";
-  std::cerr << bold(fmt::format("cudadent run: {} on {}, {}, {}the program ended with {}; next: {}",
-                                counted(launches.size(), "launch", "es"), device->to_string(),
-                                counted(findings.size(), "finding", "s"),
-                                is_predicted ? "event times are predicted, " : "", *code, next),
+  const std::string& sample = flags.options.sample;
+  std::cerr << bold(fmt::format(
+                        "cudadent run: {} on {}, {}, {}{}the program ended with {}; next: {}",
+                        counted(launches.size(), "launch", "es"), device->to_string(),
+                        counted(findings.size(), "finding", "s"), is_predicted ? "event times are predicted, " : "",
+                        sample.empty() ? "" : "counters are of a sample (" + sample + " of the CTAs), ", *code, next),
                     may_colour(2))
             << "\n";
   return verdict.exit_code;
@@ -206,12 +209,16 @@ else the program's own when it is not 0; else 3 when no kernel was launched, 0. 
 started. Memory that is never freed is told, and counts with --leaks.
 Times between events are a lower bound. With --clock predicted they are what cudadent predict says of each launch, at
 the boost clock; what it does not predict stays a lower bound, and the driver's log says so. Nothing is measured.
+Counters cost time. With --sample 64, or --sample 5%, every CTA runs and so many are counted, two of each stretch of the
+grid, drawn by --seed; counts are scaled and say so, with their standard error. Caches, DRAM bytes and the busiest SM
+need every CTA and are left out, and so are checks: --check none.
 
 Examples:
   cudadent run --device virtual:l4 -- python saxpy.py
   cudadent run --explain -- ./my_program
   cudadent run --device virtual:h100 --check none -- ./my_program --size 4096
-  cudadent run --check none --clock predicted -- ./my_benchmark)";
+  cudadent run --check none --clock predicted -- ./my_benchmark
+  cudadent run --check none --sample 2% --report counters.jsonl -- ./my_program)";
 
 }  // namespace
 
@@ -238,6 +245,10 @@ Command run_command() {
                    .about = "What events tell",
                    .shows_default = true,
                    .choices = {"lower-bound", "predicted"}},
+                  {.names = "--sample",
+                   .value = &options.sample,
+                   .about = "Counters of so many CTAs (64, or 5%) of each launch, scaled; with --check none (default: "
+                            "all CTAs)"},
                   {.names = "--report",
                    .value = &options.report,
                    .about = "File for findings and counters, one JSON object per launch"},

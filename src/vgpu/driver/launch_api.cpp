@@ -231,8 +231,9 @@ CUresult launch(State& all, Context& current, Function& function, const LaunchRe
   }
 
   launched_any = true;
-  // Where counters count the bytes, nobody asks for these.
-  const exec::CountTouched touched(machine.watching.counts() ? nullptr : footprint(*machine.memory));
+  // Where counters count the bytes of every CTA, nobody asks for these.
+  const bool has_counted_bytes = machine.watching.counts() && !machine.watching.sample;
+  const exec::CountTouched touched(has_counted_bytes ? nullptr : footprint(*machine.memory));
   WatchedRun done;
   if (machine.watching.observed())
     done = run_watched(run, function);

@@ -53,6 +53,15 @@ Result<Watching> watching() {
     return Diagnostic{.message = fmt::format("VGPU_CLOCK: unknown clock \"{}\"", text),
                       .fix = "VGPU_CLOCK=lower-bound or VGPU_CLOCK=predicted"};
   }
+  if (const auto text = environment("VGPU_SAMPLE"); !text.empty()) {
+    asked.sample = observe::SampleSize::parse(text);
+    if (!asked.sample)
+      return Diagnostic{.message = fmt::format("VGPU_SAMPLE={} is neither a number of CTAs nor a percentage", text),
+                        .fix = "VGPU_SAMPLE=64 or VGPU_SAMPLE=5%"};
+    if (asked.checks() || asked.paths || asked.predicted_clock)
+      return Diagnostic{.message = "VGPU_SAMPLE counts some CTAs; checks, paths and predictions need every one",
+                        .fix = "VGPU_CHECK=none without VGPU_PATHS and VGPU_CLOCK, or no VGPU_SAMPLE"};
+  }
   std::uint64_t seed = 0;
   if (const auto text = environment("VGPU_SEED"); !text.empty()) {
     const auto value = number("VGPU_SEED", text);

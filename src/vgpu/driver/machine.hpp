@@ -5,23 +5,26 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "devices/device.hpp"
 #include "vgpu/exec/state.hpp"
 #include "vgpu/memory/device_memory.hpp"
+#include "vgpu/observe/counters/sample.hpp"
 
 namespace flashmoe::vgpu::driver {
 
 // What the environment asks for: VGPU_CHECK=memcheck,initcheck,racecheck,synccheck,leftovers|all|none, VGPU_REPORT=file
 // (one JSON object a line with the counters and findings of a launch), VGPU_PATHS=1, VGPU_CLOCK=lower-bound|predicted,
-// VGPU_SEED=n, VGPU_SCHEDULE=natural|adversarial, VGPU_BUDGET=warp instructions.
+// VGPU_SAMPLE=CTAs or percent of them, VGPU_SEED=n, VGPU_SCHEDULE=natural|adversarial, VGPU_BUDGET=warp instructions.
 struct Watching {
   bool memcheck = false, initcheck = false, racecheck = false, synccheck = false;
   // Not one of all: programs may keep what they like, a function of its inputs may not (leftovers.hpp).
   bool leftovers = false;
   std::string report{};
-  bool paths = false;  // into the report, too: which way warps went
+  bool paths = false;                           // into the report, too: which way warps went
+  std::optional<observe::SampleSize> sample{};  // counters of some CTAs; without checks, paths and predictions only
   bool predicted_clock = false;
   exec::Schedule schedule{};
   std::uint64_t budget = 0;  // when the driver started; 0: exec's own

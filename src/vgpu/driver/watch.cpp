@@ -32,11 +32,12 @@ class Observation {
 
   WatchedRun run(exec::Launch& launch, Function& function) {
     launch.observer = &watch_;
+    const auto& sample = machine_.watching.sample;
     watch_.log().clear();
     WatchedRun result;
     result.outcome = exec::run(launch, *machine_.memory);
     const observe::LaunchCounts& counts = watch_.counts();
-    if (machine_.watching.counts()) {
+    if (machine_.watching.counts() && !sample) {
       const auto sectors = counts.traffic.dram_sectors_read + counts.traffic.dram_sectors_written;
       result.dram_bytes = static_cast<double>(sectors) * bytes_per_sector;
     }
@@ -93,6 +94,7 @@ class Observation {
             .synccheck = asked.synccheck,
             .counters = asked.counts(),
             .paths = asked.paths || asked.predicted_clock,
+            .sample = asked.sample,
             .leftovers = asked.leftovers,
             .global = shadow_.get(),
             .machine = shape_};

@@ -88,7 +88,7 @@ void land_observed_in_turn(Warp& warp, const std::vector<AsyncCopy>& copies) {
 
 template <class ShouldLand>
 void land_those(Warp& warp, ShouldLand&& should_land) {
-  const bool observed = warp.cta->grid->observer != nullptr;
+  const bool observed = observer_of(*warp.cta) != nullptr;
   std::vector<AsyncCopy> landing;
   if (observed) {
     landing.reserve(warp.copies.size());
@@ -208,7 +208,7 @@ void finish_copies(Warp& warp) {
   if (warp.copies.empty()) {
     return;
   }
-  if (Observer* const observer = warp.cta->grid->observer) {
+  if (Observer* const observer = observer_of(*warp.cta)) {
     observer->sync_problem(
         warp, SyncProblem::missing_wait, warp.copies.front().pc,
         fmt::format("the warp ended with {} asynchronous copies that nothing waited for", warp.copies.size()));

@@ -40,7 +40,7 @@ void write_reduction(Warp& warp, const Split& split, const Cta::Barrier& barrier
 
 void complete(Cta& cta, std::uint32_t number) {
   Cta::Barrier& barrier = cta.barriers[number];
-  Observer* const observer = cta.grid->observer;
+  Observer* const observer = observer_of(cta);
   if (observer != nullptr) {
     observer->barrier_completes(cta, number);
   }
@@ -71,7 +71,7 @@ void complete(Cta& cta, std::uint32_t number) {
 }
 
 void report(Warp& warp, SyncProblem problem, const std::string& detail) {
-  if (Observer* const observer = warp.cta->grid->observer) {
+  if (Observer* const observer = observer_of(*warp.cta)) {
     observer->sync_problem(warp, problem, warp.barrier_pc, detail);
   }
 }

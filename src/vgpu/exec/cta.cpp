@@ -57,8 +57,10 @@ void begin_warp(Warp& warp, Cta& cta, std::uint32_t id, std::uint32_t threads) {
 
 template <Mode mode>
 void main_loop(Warp& warp) {
-  const ir::Inst* const code = warp.kernel->code.data();
   Observer* const observer = warp.cta->grid->observer;
+  // With an observer the kernel's own code tells it everything.
+  const bool is_unwatched = mode == Mode::fast && observer != nullptr;
+  const ir::Inst* const code = is_unwatched ? observer->unwatched_code()->data() : warp.kernel->code.data();
   do {
     const std::uint32_t pc = warp.pc;
     const ir::Inst& inst = code[pc];
@@ -120,7 +122,7 @@ std::uint64_t run_warp(Warp& warp, std::uint64_t slice) {
   warp.slice_end = begin + slice;
   warp.leave = false;
   warp.yielded = false;
-  if (warp.cta->grid->observer != nullptr) {
+  if (observer_of(*warp.cta) != nullptr) {
     main_loop<Mode::observed>(warp);
   } else {
     main_loop<Mode::fast>(warp);
@@ -157,8 +159,8 @@ void raise_deadlock(Cta& cta) {
       fmt::format("nothing can run: {} of the block's {} warps have exited, the others wait: {}",
                   cta.warps.size() - cta.live_warps, cta.warps.size(), waiting);
   first->pc = first->barrier_pc + 1;
-  if (cta.grid->observer != nullptr) {
-    cta.grid->observer->sync_problem(*first, SyncProblem::deadlock, first->barrier_pc, message);
+  if (Observer* const observer = observer_of(cta)) {
+    observer->sync_problem(*first, SyncProblem::deadlock, first->barrier_pc, message);
   }
   raise(*first, Fault::Kind::deadlock, message, first_lane(split.mask));
 }

@@ -149,7 +149,7 @@ std::size_t merge_all(Warp& warp, std::size_t index, Belongs&& belongs) {
           other.wait = Split::Wait::none;
         }
       }
-      if (Observer* const observer = warp.cta->grid->observer) {
+      if (Observer* const observer = observer_of(*warp.cta)) {
         observer->warp_syncs(warp, here, waited.pc);
       }
       return true;
@@ -187,7 +187,7 @@ void raise_stuck(Warp& warp) {
     if (split.wait == Split::Wait::sync) first = &split;
   }
   warp.pc = first->pc + 1;  // raise() names the instruction before
-  if (Observer* const observer = warp.cta->grid->observer) {
+  if (Observer* const observer = observer_of(*warp.cta)) {
     observer->sync_problem(warp, SyncProblem::bad_mask, first->pc, lanes);
   }
   raise(warp, Fault::Kind::deadlock, "the lanes of a warp wait for each other: " + lanes, first_lane(first->mask));
@@ -343,7 +343,8 @@ void next_split(Warp& warp) {
 
 void look_around(Warp& warp) {
   const Grid& grid = *warp.cta->grid;
-  if (grid.observer != nullptr && !grid.reads_clock) {
+  // What CTAs write that nobody watches is no change that is seen.
+  if (grid.observer != nullptr && !grid.reads_clock && grid.observer->unwatched_code() == nullptr) {
     look_for_standstill(warp);
   }
   if (!warp.polled && warp.current.backward_branches < rounds_without_polling) {

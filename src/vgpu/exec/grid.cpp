@@ -69,7 +69,7 @@ Outcome run(const Launch& launch, memory::DeviceMemory& memory) {
   }
   outcome.warp_instructions = in_order ? run_in_order(grid, resident) : run_fast(grid, resident, launch.host_threads);
   if (grid.observer != nullptr) {
-    grid.observer->grid_ends(grid);
+    grid.observer->grid_ends(grid, outcome.warp_instructions);
   }
   outcome.fault = grid.fault;
   return outcome;

@@ -2,6 +2,8 @@
 // fast and once for observed runs: the same definitions, never two implementations.
 #pragma once
 
+#include <vector>
+
 #include "vgpu/ir/kernel.hpp"
 
 namespace flashmoe::vgpu::exec {
@@ -10,6 +12,9 @@ enum class Mode { fast, observed };
 
 // nullptr: no such op. Chosen by what the host can do; VGPU_ISA=baseline|avx2|avx512 forces one (a test does).
 [[nodiscard]] ir::Handler handler(const ir::Form& form, Mode mode);
+
+// The kernel's code as runs of the other mode execute it.
+[[nodiscard]] std::vector<ir::Inst> code_for(const ir::Kernel& kernel, Mode mode);
 
 // The groups behind it; each answers nullptr for a form that is not its own.
 [[nodiscard]] ir::Handler arithmetic_handler(const ir::Form& form);  // ops/: registers to registers

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "vgpu/exec/lane_pattern.hpp"
 #include "vgpu/exec/state.hpp"
@@ -61,9 +62,13 @@ class Observer {
   Observer& operator=(const Observer&) = delete;
   virtual ~Observer() = default;
   virtual void grid_begins(Grid&) {}
-  virtual void grid_ends(Grid&) {}
-  virtual void cta_begins(Cta&) {}  // its warps exist
+  virtual void grid_ends(Grid&, std::uint64_t /*warp_instructions*/) {}  // of all CTAs, watched or not
+  virtual void cta_begins(Cta&) {}                                       // its warps exist
   virtual void cta_ends(Cta&) {}
+  // An observer that does not watch all CTAs: what the others run, the kernel's code for fast runs. Of those it is told
+  // their beginning and nothing else. nullptr: it watches all of this launch.
+  [[nodiscard]] virtual const std::vector<ir::Inst>* unwatched_code() const { return nullptr; }
+  [[nodiscard]] virtual bool watches(const Cta&) const { return true; }  // one that has begun
   // Every instruction for which warp.exec != 0 (or that runs empty); pc is the instruction's own.
   virtual void before(Warp&, const ir::Inst&, std::uint32_t /*pc*/) {}
   // Before the data moves. Returns the lanes whose access may be carried out; the others read zero and write nothing.
@@ -87,5 +92,11 @@ class Observer {
   virtual void copies_waited(Warp&, std::uint32_t /*lanes*/, std::uint32_t /*pending groups allowed*/) {}
   virtual void sync_problem(Warp&, SyncProblem, std::uint32_t /*pc*/, std::string_view /*detail*/) {}
 };
+
+// The observer, where it watches this CTA.
+[[nodiscard]] inline Observer* observer_of(const Cta& cta) {
+  Observer* const observer = cta.grid->observer;
+  return observer != nullptr && observer->watches(cta) ? observer : nullptr;
+}
 
 }  // namespace flashmoe::vgpu::exec

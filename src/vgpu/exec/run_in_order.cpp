@@ -18,6 +18,8 @@ namespace {
 // Long enough that a CTA's state stays in the host's caches, short enough that CTAs interleave as on a device.
 constexpr std::uint32_t natural_slice = 512;
 constexpr std::uint32_t seeded_slice = 64;
+// A CTA that nobody watches stays in the host's caches over some barriers.
+constexpr int turns_unwatched = 16;
 // Often enough to meet every short sequence of a kernel within a few seeds; parted lanes cost twice the instructions.
 constexpr std::uint64_t turns_between_partings = 4;
 
@@ -61,15 +63,18 @@ class Turns {
       if (schedule_.seed != 0) {
         one_warp(cta);
       } else {
-        every_warp(cta);
+        const bool is_unwatched = grid_.observer != nullptr && observer_of(cta) == nullptr;
+        for (int i = 0; i < (is_unwatched ? turns_unwatched : 1) && cta.live_warps != 0 && !grid_.stopped; ++i) {
+          every_warp(cta);
+        }
       }
       if (cta.live_warps == 0 && !grid_.stopped) {
         turn = replace(index);
       }
     }
-    if (grid_.observer != nullptr) {
-      for (const std::unique_ptr<Cta>& cta : ctas_) {  // a fault cut them off
-        grid_.observer->cta_ends(*cta);
+    for (const std::unique_ptr<Cta>& cta : ctas_) {  // a fault cut them off
+      if (Observer* const observer = observer_of(*cta)) {
+        observer->cta_ends(*cta);
       }
     }
     return executed_;
@@ -159,8 +164,8 @@ class Turns {
 
   // The CTA has ended; the next one takes its place on the SM. Returns whose turn it is.
   std::size_t replace(std::size_t index) {
-    if (grid_.observer != nullptr) {
-      grid_.observer->cta_ends(*ctas_[index]);
+    if (Observer* const observer = observer_of(*ctas_[index])) {
+      observer->cta_ends(*ctas_[index]);
     }
     if (next_ < grid_.launch->grid.count()) {
       const std::uint32_t sm = ctas_[index]->sm;

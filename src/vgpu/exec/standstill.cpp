@@ -132,7 +132,7 @@ void raise_standstill(Warp& warp, std::size_t live_warps, std::uint64_t ctas_not
                           ctas_not_begun, warp.cta->grid->launch->grid.count());
   }
   const std::uint32_t pc = polls ? seen.read_pc : warp.pc;
-  if (Observer* const observer = warp.cta->grid->observer) {
+  if (Observer* const observer = observer_of(*warp.cta)) {
     observer->sync_problem(warp, polls ? SyncProblem::polling : SyncProblem::endless_loop, pc, detail);
   }
   warp.pc = pc + 1;  // raise() names the instruction before

@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "vgpu/exec/handlers.hpp"
+
 namespace flashmoe::vgpu::observe {
 
 struct Watch::WarpShadow {
@@ -28,7 +30,7 @@ Watch::Watch(WatchOptions options)
       racecheck_(log_, options_.races_by_lane),
       races_(racecheck_),
       synccheck_(log_),
-      counters_(options_.machine, options_.cold_caches, options_.paths) {
+      counters_(options_.machine, options_.cold_caches, options_.paths, options_.sample) {
   log_.set_catch_up([this] { races_.catch_up(); });
 }
 
@@ -54,12 +56,13 @@ void Watch::grid_begins(exec::Grid& grid) {
   initcheck_.grid_begins(grid);
   racecheck_.grid_begins(grid);
   if (options_.counters) counters_.grid_begins(grid);
+  if (counts().sample) unwatched_code_ = exec::code_for(*grid.kernel, exec::Mode::fast);
 }
 
-void Watch::grid_ends(exec::Grid& grid) {
+void Watch::grid_ends(exec::Grid& grid, std::uint64_t warp_instructions) {
   races_.finish();
   racecheck_.grid_ends();
-  if (options_.counters) counters_.grid_ends();
+  if (options_.counters) counters_.grid_ends(warp_instructions);
   report_fault(grid);
 }
 
@@ -88,6 +91,7 @@ void Watch::report_fault(const exec::Grid& grid) {
 }
 
 void Watch::cta_begins(exec::Cta& cta) {
+  if (options_.counters && !counters_.watches(cta.linear)) return;
   auto shadow = std::make_unique<CtaShadow>(static_cast<std::uint32_t>(cta.warps.size()), cta.shared.size());
   cta.shadow = shadow.get();
   if (options_.racecheck) shadow->race = races_.cta_begins(cta);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,11 +24,12 @@ namespace flashmoe::vgpu::observe {
 struct WatchOptions {
   bool memcheck = true, initcheck = true, racecheck = true, synccheck = true;
   bool counters = true;
-  bool paths = false;              // counted with them: which way warps went
-  bool cold_caches = true;         // false: L2 keeps what earlier launches of this watch left
-  bool races_by_lane = false;      // racecheck takes no short cuts: for tests that compare with them
-  bool leftovers = false;          // what earlier calls left counts as never set; said in findings
-  GlobalShadow* global = nullptr;  // nullptr: all of global memory counts as initialised
+  bool paths = false;                  // counted with them: which way warps went
+  std::optional<SampleSize> sample{};  // counters of some CTAs, where the launch allows it; nothing else may be on
+  bool cold_caches = true;             // false: L2 keeps what earlier launches of this watch left
+  bool races_by_lane = false;          // racecheck takes no short cuts: for tests that compare with them
+  bool leftovers = false;              // what earlier calls left counts as never set; said in findings
+  GlobalShadow* global = nullptr;      // nullptr: all of global memory counts as initialised
   MachineShape machine = l4_shape();
   std::size_t most_findings = 1000;
 };
@@ -44,9 +46,13 @@ class Watch final : public exec::Observer {
   [[nodiscard]] const LaunchCounts& counts() const { return counters_.counts(); }
 
   void grid_begins(exec::Grid& grid) override;
-  void grid_ends(exec::Grid& grid) override;
+  void grid_ends(exec::Grid& grid, std::uint64_t warp_instructions) override;
   void cta_begins(exec::Cta& cta) override;
   void cta_ends(exec::Cta& cta) override;
+  [[nodiscard]] const std::vector<ir::Inst>* unwatched_code() const override {
+    return counts().sample ? &unwatched_code_ : nullptr;
+  }
+  [[nodiscard]] bool watches(const exec::Cta& cta) const override { return cta.shadow != nullptr; }
   void before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) override;
   std::uint32_t access(exec::Warp& warp, const ir::Inst& inst, const exec::Access& access) override;
   void branch(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken,
@@ -86,6 +92,7 @@ class Watch final : public exec::Observer {
   Synccheck synccheck_;
   Counters counters_;
   std::vector<Note> notes_{};                                         // by pc
+  std::vector<ir::Inst> unwatched_code_{};                            // of a launch whose CTAs are sampled
   std::unordered_map<const void*, std::unique_ptr<CtaShadow>> ctas_;  // no initialiser: the type is incomplete here
 };
 

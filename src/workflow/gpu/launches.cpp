@@ -104,6 +104,10 @@ Result<Place> place_of(const DeviceSelector& device, const VirtualOptions& optio
   }
   const auto gpu = find_gpu(device.gpu);
   if (!gpu) return gpu.error();
+  if (const char* const sample = std::getenv("VGPU_SAMPLE"); sample != nullptr && *sample != '\0')
+    return Diagnostic{.message = fmt::format("VGPU_SAMPLE={} counts some CTAs, and this needs every one", sample),
+                      .fix = "unset VGPU_SAMPLE",
+                      .code = codes::usage_device};
   auto driver = runtime::virtual_driver_library();
   if (!driver) return driver.error();
   Place place{.driver = *driver,

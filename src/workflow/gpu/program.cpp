@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -34,6 +36,25 @@ Result<Done> check_names(const std::string& checks) {
   return Done{};
 }
 
+// Findings of some CTAs would pass for those of all, and a prediction needs every one.
+Result<Done> check_sample(const ProgramOptions& options) {
+  if (options.sample.empty()) return Done{};
+  const auto refused = [](std::string message, std::string fix) {
+    return Diagnostic{.message = std::move(message), .fix = std::move(fix), .code = codes::usage_command_line};
+  };
+  if (options.checks != "none" || options.clock != "lower-bound")
+    return refused("checks and predictions need every CTA, not a sample of them",
+                   "--check none --sample " + options.sample + ", or no --sample");
+  const bool is_percent = options.sample.ends_with('%');
+  const char* const end = options.sample.data() + options.sample.size() - (is_percent ? 1 : 0);
+  double size = 0;
+  const auto read = std::from_chars(options.sample.data(), end, size);
+  const bool is_whole = is_percent ? size <= 100 : size == std::floor(size);
+  if (read.ec == std::errc{} && read.ptr == end && size > 0 && is_whole) return Done{};
+  return refused(fmt::format("--sample {} is neither a number of CTAs nor a percentage", options.sample),
+                 "--sample 64 or --sample 5%");
+}
+
 // It is written by the program's process, which would only complain.
 Result<Done> check_report(const std::string& report) {
   if (report.empty() || std::ofstream(report, std::ios::app)) return Done{};
@@ -59,6 +80,7 @@ Result<std::vector<std::string>> program_environment(const ProgramOptions& optio
   if (!device) return device.error();
   if (const auto available = device_available(*device); !available) return available.error();
   if (const auto named = check_names(options.checks); !named) return named.error();
+  if (const auto sampled = check_sample(options); !sampled) return sampled.error();
   if (const auto writable = check_report(options.report); !writable) return writable.error();
   const auto library = runtime::virtual_driver_library();
   if (!library) return library.error();
@@ -79,6 +101,7 @@ Result<std::vector<std::string>> program_environment(const ProgramOptions& optio
     const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
     if (!failed) environment.push_back("VGPU_PREDICTOR=" + self.string());
   }
+  if (!options.sample.empty()) environment.push_back("VGPU_SAMPLE=" + options.sample);
   if (options.seed != 0) environment.push_back(fmt::format("VGPU_SEED={}", options.seed));
   return environment;
 }

@@ -17,6 +17,7 @@ struct ProgramOptions {
   std::string checks = "all";
   std::string report{};  // empty: none
   std::uint64_t seed = 0;
+  std::string sample{};               // of CTAs that are counted: "64", "5%"; empty: all
   std::string clock = "lower-bound";  // or "predicted": what events tell
 };
 

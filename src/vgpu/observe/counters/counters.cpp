@@ -19,7 +19,8 @@ MemoryCounts& MemoryCounts::operator+=(const MemoryCounts& other) {
   return *this;
 }
 
-Counters::Counters(const MachineShape& machine, bool cold, bool paths) : machine_(machine), cold_(cold) {
+Counters::Counters(const MachineShape& machine, bool cold, bool paths, std::optional<SampleSize> sample)
+    : machine_(machine), cold_(cold), sample_(sample) {
   if (paths) paths_.emplace();
 }
 
@@ -33,6 +34,9 @@ void Counters::grid_begins(const exec::Grid& grid) {
   counts_.block = grid.launch->block;
   counts_.shared_bytes = dynamic > 0 ? kernel.dynamic_shared_offset + dynamic : kernel.static_shared_bytes;
   counts_.is_cold = cold_;
+  scaled_instructions_ = 0;
+  const std::uint64_t ctas = counts_.grid.count();
+  if (sample_ && sample_->of(ctas) < ctas) counts_.sample.emplace(ctas, sample_->of(ctas), grid.launch->schedule.seed);
   work_.launch_begins(machine_.sms);
   if (paths_) paths_->launch_begins(kernel, counts_.grid.count());
   known_wavefronts_.assign(kernel.code.size(), {});
@@ -55,42 +59,61 @@ void Counters::grid_begins(const exec::Grid& grid) {
   model_->launch_begins(cold_, l1_bytes);
 }
 
-void Counters::grid_ends() {
+void Counters::grid_ends(std::uint64_t warp_instructions) {
   counts_.traffic = model_->traffic();
+  if (counts_.sample && warp_instructions > 0)
+    counts_.sampled_over_executed = scaled_instructions_ / static_cast<double>(warp_instructions);
   counts_.work = work_.spread();
   if (paths_) counts_.paths = paths_->paths();
+}
+
+void Counters::cta_ended(const exec::Cta& cta, std::uint64_t instructions, bool wrote) {
+  const std::uint64_t times = counts_.sample ? counts_.sample->find(cta.linear)->stands_for : 1;
+  work_.cta_ended(cta.linear, cta.sm, instructions, wrote, times);
+  for (const exec::Warp& warp : cta.warps) scaled_instructions_ += static_cast<double>(times * warp.instructions);
+  if (paths_) paths_->cta_ended(cta);
 }
 
 void Counters::branch(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken,
                       std::uint32_t not_taken) {
   if (paths_) paths_->branch(warp, pc, taken, not_taken);
+  const std::uint64_t times = sampled(warp, [](CtaCounts&) {});
   const auto count = [&](std::uint32_t to, std::uint32_t lanes) {
     if (lanes == 0) return;
     EdgeCounts& edge = counts_.edges[{pc, to}];
-    ++edge.warps;
-    edge.threads += static_cast<std::uint32_t>(std::popcount(lanes));
+    edge.warps += times;
+    edge.threads += times * static_cast<std::uint32_t>(std::popcount(lanes));
   };
   count(inst.target, taken);
   count(pc + 1, not_taken);
-  if (taken != 0 && not_taken != 0) ++counts_.divergent_branches[pc];
+  if (taken != 0 && not_taken != 0) counts_.divergent_branches[pc] += times;
 }
 
 void Counters::global(const exec::Warp& warp, std::uint32_t pc, MemoryModel::Kind kind) {
   MemoryCounts& counts = counts_.memory[pc];
-  ++counts.global_requests;
-  counts.global_sectors += coalesced_.sectors;
-  counts.global_ideal_sectors += coalesced_.ideal_sectors();
-  counts.global_lines += coalesced_.lines;
+  const std::uint64_t times = sampled(warp, [&](CtaCounts& cta) {
+    ++cta.global_requests;
+    cta.global_sectors += coalesced_.sectors;
+  });
+  counts.global_requests += times;
+  counts.global_sectors += times * coalesced_.sectors;
+  counts.global_ideal_sectors += times * coalesced_.ideal_sectors();
+  counts.global_lines += times * coalesced_.lines;
+  if (counts_.sample) return;
   if (paths_) paths_->moved(warp, std::uint64_t{coalesced_.sectors} * sector_bytes);
   model_->request(warp.cta->sm, kind, coalesced_);
 }
 
-void Counters::shared(std::uint32_t pc, const Wavefronts& wavefronts) {
+void Counters::shared(const exec::Warp& warp, std::uint32_t pc, const Wavefronts& wavefronts) {
   MemoryCounts& counts = counts_.memory[pc];
-  ++counts.shared_requests;
-  counts.shared_wavefronts += wavefronts.total;
-  counts.shared_ideal += wavefronts.ideal;
-  counts.shared_repeats += wavefronts.may_be_fewer ? 1 : 0;
+  const std::uint64_t times = sampled(warp, [&](CtaCounts& cta) {
+    cta.shared_wavefronts += wavefronts.total;
+    cta.shared_bank_conflicts += wavefronts.total - wavefronts.ideal;
+  });
+  counts.shared_requests += times;
+  counts.shared_wavefronts += times * wavefronts.total;
+  counts.shared_ideal += times * wavefronts.ideal;
+  counts.shared_repeats += wavefronts.may_be_fewer ? times : 0;
 }
 
 // Where all addresses are moved by 32 words, the banks stay what they are: an instruction asks the same over and over.
@@ -113,7 +136,7 @@ void Counters::access(const exec::Warp& warp, const exec::Access& access) {
       const SharedKind kind = is_atomic          ? SharedKind::atomic
                               : access.is_matrix ? SharedKind::matrix
                                                  : SharedKind::access;
-      shared(access.pc, wavefronts_of(access, kind));
+      shared(warp, access.pc, wavefronts_of(access, kind));
       break;
     }
     case ir::Space::global:
@@ -133,10 +156,13 @@ void Counters::access(const exec::Warp& warp, const exec::Access& access) {
       global(warp, access.pc, kind);
       break;
     }
-    case ir::Space::local:
-      ++counts_.memory[access.pc].local_requests;
-      counts_.memory[access.pc].local_bytes += static_cast<std::uint64_t>(std::popcount(access.lanes)) * access.bytes;
+    case ir::Space::local: {
+      const std::uint64_t bytes = static_cast<std::uint64_t>(std::popcount(access.lanes)) * access.bytes;
+      const std::uint64_t times = sampled(warp, [&](CtaCounts& cta) { cta.local_bytes += bytes; });
+      counts_.memory[access.pc].local_requests += times;
+      counts_.memory[access.pc].local_bytes += times * bytes;
       break;
+    }
     case ir::Space::constant:
     case ir::Space::param:
       break;
@@ -154,7 +180,7 @@ void Counters::copies_issued(const exec::Warp& warp, std::span<const exec::Async
     source_bytes = std::max<std::uint32_t>(source_bytes, copy.source_bytes);
   }
   const exec::AsyncCopy& any = copies.front();
-  shared(any.pc, shared_wavefronts(lanes, destination, any.bytes, SharedKind::access));
+  shared(warp, any.pc, shared_wavefronts(lanes, destination, any.bytes, SharedKind::access));
   if (reading_lanes == 0) return;
   const MemoryModel::Kind kind = past_l1_[any.pc] ? MemoryModel::Kind::load_past_l1 : MemoryModel::Kind::load;
   coalesce(reading_lanes, source, source_bytes, coalesced_);

@@ -155,6 +155,26 @@ void add_launch(Report& report, const LaunchCounts& counts) {
   }
 }
 
+// Those of the launch itself, up to `counted`, are what they are. What a cache holds and which CTA or SM has most to do
+// cannot be scaled.
+void label_sampled(Report& report, std::size_t counted) {
+  std::vector<Metric> kept;
+  for (std::size_t i = 0; i < report.metrics.size(); ++i) {
+    Metric& metric = report.metrics[i];
+    const bool is_of_ctas = metric.name.starts_with("vgpu__working") || metric.name.starts_with("vgpu__least_working");
+    const bool needs_all = metric.trust == Trust::modelled || metric.name == "vgpu__working_sms.sum" ||
+                           metric.name == "vgpu__ptx_inst_executed.max" ||
+                           metric.name == "vgpu__ptx_inst_executed_per_cta.max_over_mean";
+    if (needs_all) {
+      report.not_sampled.push_back(std::move(metric.name));
+      continue;
+    }
+    if (i >= counted || is_of_ctas) metric.trust = Trust::sampled;
+    kept.push_back(std::move(metric));
+  }
+  report.metrics = std::move(kept);
+}
+
 }  // namespace
 
 std::string_view name_of(Trust trust) {
@@ -165,6 +185,8 @@ std::string_view name_of(Trust trust) {
       return "derived";
     case Trust::modelled:
       return "modelled";
+    case Trust::sampled:
+      return "sampled";
   }
   return "?";
 }
@@ -186,6 +208,8 @@ Report make_report(const ir::Kernel& kernel, const LaunchCounts& counts, const M
   report.fit = launch_fit(machine, image, counts.grid, counts.block, counts.shared_bytes);
   report.work = counts.work;
   report.paths = counts.paths;
+  report.sample = counts.sample;
+  report.sampled_over_executed = counts.sampled_over_executed;
 
   Totals totals;
   std::map<std::pair<std::string, int>, LineCounts> lines;
@@ -226,6 +250,7 @@ Report make_report(const ir::Kernel& kernel, const LaunchCounts& counts, const M
   }
 
   add_launch(report, counts);
+  const std::size_t of_launch = report.metrics.size();
   add_instructions(report, totals);
   if (branches > 0) {
     report.metrics.push_back(
@@ -234,6 +259,7 @@ Report make_report(const ir::Kernel& kernel, const LaunchCounts& counts, const M
         {"vgpu__ptx_divergent_branches.sum", static_cast<double>(divergent), "branch", Trust::exact});
   }
   add_memory(report, totals, counts);
+  if (report.sample) label_sampled(report, of_launch);
   return report;
 }
 

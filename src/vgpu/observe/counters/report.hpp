@@ -2,6 +2,7 @@
 //   exact     counted while the PTX ran
 //   derived   arithmetic on exact counts and documented limits
 //   modelled  depends on the cache model (cache.hpp)
+//   sampled   counted in some CTAs and scaled, or arithmetic on such counts (sample.hpp)
 // Metrics carry a name of Nsight Compute only where they mean the same; counts of PTX instructions never do, because a
 // device counts SASS.
 #pragma once
@@ -20,7 +21,7 @@
 
 namespace flashmoe::vgpu::observe {
 
-enum class Trust : std::uint8_t { exact, derived, modelled };
+enum class Trust : std::uint8_t { exact, derived, modelled, sampled };
 [[nodiscard]] std::string_view name_of(Trust trust);
 
 struct Metric {
@@ -66,10 +67,13 @@ struct Report {
   LaunchFit fit{};
   WorkSpread work{};
   std::vector<Metric> metrics{};
-  std::vector<LineCounts> lines{};   // by file and line
-  std::vector<PtxLineCounts> ptx{};  // by pc, executed ones
+  std::vector<std::string> not_sampled{};  // metrics that need every CTA, where some were counted
+  std::vector<LineCounts> lines{};         // by file and line
+  std::vector<PtxLineCounts> ptx{};        // by pc, executed ones
   std::vector<EdgeRow> edges{};
   std::optional<LaunchPaths> paths{};
+  std::optional<CtaSample> sample{};
+  double sampled_over_executed = 1;
 
   [[nodiscard]] double working_waves() const { return fit.waves_of(work.working_ctas); }
   [[nodiscard]] const Metric* find(std::string_view name) const;
@@ -79,6 +83,8 @@ struct Report {
 [[nodiscard]] Report make_report(const ir::Kernel& kernel, const LaunchCounts& counts, const MachineShape& machine,
                                  const ImageFacts& image);
 
+// "64 of 4096 CTAs, seed 1"; of a report with a sample.
+[[nodiscard]] std::string sample_text(const Report& report);
 // The source with counts beside each line. `source` is the text of `file` as the kernel names it.
 [[nodiscard]] std::string annotated_source(const Report& report, const std::string& file, std::string_view source);
 // The launch in a dozen lines.

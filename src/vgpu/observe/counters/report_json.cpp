@@ -71,6 +71,26 @@ Json to_json(const LaunchPaths& paths) {
   return {{"totals_by_cta", std::move(rows)}, {"median_is_exact", paths.median_is_exact}, {"ctas", std::move(ctas)}};
 }
 
+// How far off the sums may be, in percent of them: one standard error, where anything was counted.
+Json to_json(const CtaSample& sample, double over_executed) {
+  const std::pair<const char*, std::uint64_t CtaCounts::*> quantities[] = {
+      {"ptx_inst_executed", &CtaCounts::instructions},
+      {"ptx_thread_inst_executed", &CtaCounts::thread_instructions},
+      {"shared_wavefronts", &CtaCounts::shared_wavefronts},
+      {"shared_bank_conflicts", &CtaCounts::shared_bank_conflicts},
+      {"global_requests", &CtaCounts::global_requests},
+      {"global_sectors", &CtaCounts::global_sectors},
+      {"local_bytes", &CtaCounts::local_bytes}};
+  Json errors = Json::object();
+  for (const auto& [name, of] : quantities)
+    if (sample.sum(of) > 0) errors[name] = sample.standard_error_percent(of);
+  return {{"ctas", sample.chosen().size()},
+          {"of", sample.ctas()},
+          {"seed", sample.seed()},
+          {"standard_error_percent", std::move(errors)},
+          {"sampled_over_executed", over_executed}};
+}
+
 }  // namespace
 
 nlohmann::ordered_json Report::to_json() const {
@@ -93,6 +113,17 @@ nlohmann::ordered_json Report::to_json() const {
                {"occupancy_percent", 100 * fit.held.share_of_warps},
                {"occupancy_limiter", std::string(name_of(fit.held.limited_by)) +
                                          (image.registers_per_thread ? "" : " (registers unknown)")}};
+  if (sample) {
+    json["sample"] = observe::to_json(*sample, sampled_over_executed);
+    Json missing = Json::array();
+    const auto leave_out = [&](const std::string& name) {
+      missing.push_back({{"name", name}, {"why", "not sampled: needs every CTA"}});
+      json.erase(name);
+    };
+    for (const std::string& name : not_sampled) leave_out(name);
+    for (const char* const field : {"working_sms", "largest_cta_over_mean"}) leave_out(field);
+    json["missing"] = std::move(missing);
+  }
   Json& metric_list = json["metrics"] = Json::array();
   for (const Metric& metric : metrics) {
     metric_list.push_back({{"name", metric.name},

@@ -71,6 +71,11 @@ std::string remarks(const LineCounts& line) {
 
 }  // namespace
 
+std::string sample_text(const Report& report) {
+  const CtaSample& sample = *report.sample;
+  return fmt::format("{} of {} CTAs, seed {}", sample.chosen().size(), sample.ctas(), sample.seed());
+}
+
 std::string annotated_source(const Report& report, const std::string& file, std::string_view source) {
   std::map<int, const LineCounts*> counts;
   std::uint64_t total = 0;
@@ -79,7 +84,8 @@ std::string annotated_source(const Report& report, const std::string& file, std:
     if (line.file == file) counts[line.line] = &line;
   }
   constexpr std::size_t bar_width = 6;
-  std::string text = fmt::format("{}: {}\n", ir::readable_name(report.kernel), file);
+  std::string text = fmt::format("{}: {}{}\n", ir::readable_name(report.kernel), file,
+                                 report.sample ? fmt::format(" (sampled: {}, scaled)", sample_text(report)) : "");
   text += fmt::format("{:>7} {:>5} {:>6} {:>6} {:{}} {:>5}  source\n", "warps", "lanes", "shared", "sector", "",
                       bar_width, "line");
   int number = 0;
@@ -120,8 +126,17 @@ std::string summary(const Report& report) {
   text += fmt::format("  grid        {} CTAs of {} threads on {} SMs: {}{:.3f} waves{}\n", report.grid.count(),
                       report.block.count(), report.machine.sms, known ? "" : "at least ", report.working_waves(),
                       work.working_ctas == report.grid.count() ? "" : " of CTAs that did work");
-  text += fmt::format("  work        {} CTAs on {} SMs did some; the largest CTA executed {:.1f}x the mean\n",
-                      work.working_ctas, work.working_sms, work.largest_over_mean);
+  if (report.sample) {
+    const CtaSample& sample = *report.sample;
+    text += fmt::format("  sampled     {}, scaled; standard error of instructions {:.2f} %, of sectors {:.2f} %\n",
+                        sample_text(report), sample.standard_error_percent(&CtaCounts::instructions),
+                        sample.standard_error_percent(&CtaCounts::global_sectors));
+    text += fmt::format("              it comes to {:.2f} % of the instructions that all CTAs executed\n",
+                        100 * report.sampled_over_executed);
+  } else {
+    text += fmt::format("  work        {} CTAs on {} SMs did some; the largest CTA executed {:.1f}x the mean\n",
+                        work.working_ctas, work.working_sms, work.largest_over_mean);
+  }
   text += fmt::format("  occupancy   {}{:.0f} %, {} CTAs an SM, limited by {}{}\n", known ? "" : "at most ",
                       100 * held.share_of_warps, held.ctas_per_sm, name_of(held.limited_by),
                       known ? "" : "; registers unknown");
@@ -136,8 +151,12 @@ std::string summary(const Report& report) {
     text += fmt::format("  global      {:.0f} % of the sectors' bytes are asked for\n",
                         value("vgpu__coalescing_efficiency.pct"));
   }
-  text += fmt::format("  DRAM        {}B read, {}B written (modelled)\n", whole("vgpu__dram_bytes_read.sum"),
-                      whole("vgpu__dram_bytes_written.sum"));
+  if (report.sample) {
+    text += "  DRAM        not sampled: needs every CTA\n";
+  } else {
+    text += fmt::format("  DRAM        {}B read, {}B written (modelled)\n", whole("vgpu__dram_bytes_read.sum"),
+                        whole("vgpu__dram_bytes_written.sum"));
+  }
   return text;
 }
 

@@ -16,13 +16,14 @@ void WorkCount::launch_begins(std::uint32_t sms) {
   dealt_to_sm_ = largest_writer_on_sm_;
 }
 
-void WorkCount::cta_ended(std::uint64_t cta, std::uint32_t sm, std::uint64_t instructions, bool wrote) {
-  ++ctas_;
-  total_ += static_cast<double>(instructions);
+void WorkCount::cta_ended(std::uint64_t cta, std::uint32_t sm, std::uint64_t instructions, bool wrote,
+                          std::uint64_t times) {
+  ctas_ += times;
+  total_ += static_cast<double>(times * instructions);
   largest_ = std::max(largest_, instructions);
   dealt_to_sm_[cta % dealt_to_sm_.size()] += instructions;
   if (!wrote) return;
-  ++writers_[instructions];
+  writers_[instructions] += times;
   std::uint64_t& largest = largest_writer_on_sm_[sm % largest_writer_on_sm_.size()];
   largest = std::max(largest, instructions);
 }

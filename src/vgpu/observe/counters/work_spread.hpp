@@ -28,7 +28,8 @@ struct WorkSpread {
 class WorkCount {
  public:
   void launch_begins(std::uint32_t sms);
-  void cta_ended(std::uint64_t cta, std::uint32_t sm, std::uint64_t instructions, bool wrote);
+  // `times`: so many CTAs did this; where that is not 1, nobody knows which SM the others were on.
+  void cta_ended(std::uint64_t cta, std::uint32_t sm, std::uint64_t instructions, bool wrote, std::uint64_t times = 1);
   [[nodiscard]] WorkSpread spread() const;
 
  private:
