@@ -40,7 +40,7 @@ INDIRECT_READ = re.compile(
     r"getenv\(\s*([A-Za-z_][\w.]*)\s*\)|os\.environ\.(?:get|setdefault|pop)\(\s*([A-Za-z_][\w.]*)"
     r"|os\.environ\[([A-Za-z_][\w.]*)\](?!\s*=[^=])"
 )
-LITERAL = re.compile(rf"""["']({NAME})["']""")
+LITERAL = re.compile(rf"""["'](?!.["'])({NAME})["']""")  # a single letter is a character of C++
 CMAKE_READ = re.compile(rf"ENV\{{({NAME})\}}|\bENV ({NAME})\b|\$p?env\{{({NAME})\}}")
 SHELL_USE = re.compile(rf"(?<!\\)\$(?:({NAME})|\{{[#!]?({NAME})(:?[-=?+])?)")
 SHELL_SET = re.compile(
