@@ -16,7 +16,12 @@ constexpr std::array policies{
     TuningPolicy{.architecture = "sm_80", .loop_share = {0.52, 0.71, 0.82, 0.79}, .source = walked},
     // The same pipes as sm_89.
     TuningPolicy{.architecture = "sm_86", .loop_share = {0.66, 0.80, 0.93, 0.88}, .source = on_l4},
-    TuningPolicy{.architecture = "sm_89", .loop_share = {0.66, 0.80, 0.93, 0.88}, .source = on_l4},
+    // Of an L40 14.7 bytes are published; an L4 has 24 slices of L2 for 58 SMs, an L40 48 for 142: at most 18.
+    TuningPolicy{.architecture = "sm_89",
+                 .loop_share = {0.66, 0.80, 0.93, 0.88},
+                 .equal_l2_bytes_per_clock = 16,
+                 .equal_wave_share = 0.15,
+                 .source = on_l4},
     TuningPolicy{.architecture = "sm_90", .loop_share = {0.53, 0.70, 0.81, 0.77}, .source = walked},
     TuningPolicy{.architecture = "sm_100", .loop_share = {0.64, 0.83, 0.88, 0.84}, .source = walked},
     // The walk gives 0.96 to 0.99 at half the tensor rate. The smallest tiles would then win wherever tensor work
@@ -73,6 +78,8 @@ PlannerFigures planner_figures(const DriverAnswers& device) {
           .product_clocks = relative.mma_sync_clocks.value,
           .dram_bytes_per_clock = policy.dram_share * dram_mb_per_s / (clock_mhz * sm_count),
           .l2_bytes_per_clock = said(relative.l2_bytes_per_clock_per_sm.value, {policy.l2_bytes_per_clock, on_l4}),
+          .equal_l2_bytes_per_clock =
+              said(relative.l2_bytes_per_clock_per_sm.value, {policy.equal_l2_bytes_per_clock, on_l4}),
           .l2_resident_bytes = policy.l2_share * said(device.l2_bytes, relative.l2_bytes)};
 }
 

@@ -19,8 +19,9 @@ struct TuningPolicy {
   // What warps reach of the second of these while nobody else is on their SM, whatever their tile: barriers and the
   // softmax's own chain show.
   double alone_share = 0.85;
-  // Bytes an SM takes from L2 in a clock while all do, of a GPU for which nobody has published it.
-  double l2_bytes_per_clock = 32;
+  // Bytes an SM takes from L2 in a clock while all do, of a GPU for which nobody has published it. While all tiles see
+  // as many keys, all SMs ask until the end; where some end early, they leave their share to the others.
+  double l2_bytes_per_clock = 32, equal_l2_bytes_per_clock = 32;
   // Of the nominal DRAM bandwidth: 2.5 bytes a clock and SM on an L4, the figure its plans were made with.
   double dram_share = 0.985842265;
   // What a problem leaves of L2 to others: 32 million bytes on an L4 are its own. From a part of that on some of a
@@ -50,7 +51,8 @@ struct TuningPolicy {
   double workspace_share = 0.18;
   // CTAs beyond whole waves take as long as a wave from this share of one on, rows beyond whole tiles as a tile and
   // keys beyond whole blocks as a block from theirs on: a step would make the plan a matter of one row more or less.
-  double wave_share = 0.3, tile_share = 0.5, block_share = 0.65;
+  // Where all tiles see as many keys, none ends early to make room: the step is steeper.
+  double wave_share = 0.3, equal_wave_share = 0.3, tile_share = 0.5, block_share = 0.65;
   // What a larger tile, or a split, has to gain to be chosen.
   double least_gain = 0.05;
   // With this many tiles for each SM the last wave's idle SMs do not matter, and keys are not split.
@@ -77,7 +79,8 @@ struct PlannerFigures {
   double product_clocks = 0;        // for which a product of 16 x 8 x 16 holds one of them
   double dram_bytes_per_clock = 0;  // an SM's share while all ask
   double l2_bytes_per_clock = 0;    // likewise
-  double l2_resident_bytes = 0;     // problems up to this size are taken to be in L2
+  double equal_l2_bytes_per_clock = 0;
+  double l2_resident_bytes = 0;  // problems up to this size are taken to be in L2
 };
 
 // The device's own answers; what a driver does not say comes from the table: of the GPU with that name, else of one of

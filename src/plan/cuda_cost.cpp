@@ -65,7 +65,10 @@ CudaCost::CudaCost(const CudaKernel& kernel, const CudaWork& work, const Planner
   key_warps_ = std::max(warps / row_warps, 1);
   block_alone_ =
       products / std::min(warps, gpu.pipes_per_sm) * gpu.product_clocks / (policy_.alone_share * policy_.loop_share[1]);
-  block_busy_ = std::max(products / gpu.pipes_per_sm * clocks, bytes / gpu_.l2_bytes_per_clock);
+  const double unequal = std::clamp(static_cast<double>(work.most_keys) / std::max(work.keys, 1.0) - 1, 0.0, 1.0);
+  wave_share_ = std::lerp(policy_.equal_wave_share, policy_.wave_share, unequal);
+  const double l2_bytes_per_clock = std::lerp(gpu.equal_l2_bytes_per_clock, gpu.l2_bytes_per_clock, unequal);
+  block_busy_ = std::max(products / gpu.pipes_per_sm * clocks, bytes / l2_bytes_per_clock);
 }
 
 double CudaCost::clocks(int64_t splits) const {
@@ -85,11 +88,11 @@ double CudaCost::clocks(int64_t splits) const {
                waits = std::max(block, 1.0) * policy_.block_clocks;
   const double most = with_rest(most_keys / kv_tile, policy_.block_share),
                most_waits = std::max(most, 1.0) * policy_.block_clocks;
-  const double waves = rounds(ctas / (sms * kernel_.ctas_per_sm), policy_.wave_share);
+  const double waves = rounds(ctas / (sms * kernel_.ctas_per_sm), wave_share_);
   // A CTA that has its SM to itself; what an SM has to do in all; what DRAM has to bring.
   const double alone = most * block_alone_ + most_waits + (waves - 1) * (block * block_alone_ + waits);
   const double own = policy_.element_clocks * static_cast<double>(work_.head_dim + work_.value_dim);
-  const double busy = rounds(ctas / sms, policy_.wave_share) * (block * block_busy_ + state_clocks + own);
+  const double busy = rounds(ctas / sms, wave_share_) * (block * block_busy_ + state_clocks + own);
   // What was computed just now is still in L2 as far as it fits; caches of keys and values are not. Only CTAs of
   // different keys ask DRAM for different bytes, and one SM can ask for a few times its share.
   const double footprint = work_.io_bytes + state_bytes;

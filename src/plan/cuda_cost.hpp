@@ -42,6 +42,7 @@ class CudaCost {
   int64_t tiles_;
   int key_warps_;
   double full_tiles_, least_share_;
+  double wave_share_;
   double block_alone_, block_busy_;
 };
 
