@@ -65,7 +65,11 @@ CudaCost::CudaCost(const CudaKernel& kernel, const CudaWork& work, const Planner
   key_warps_ = std::max(warps / row_warps, 1);
   block_alone_ =
       products / std::min(warps, gpu.pipes_per_sm) * gpu.product_clocks / (policy_.alone_share * policy_.loop_share[1]);
-  const double unequal = std::clamp(static_cast<double>(work.most_keys) / std::max(work.keys, 1.0) - 1, 0.0, 1.0);
+  // So few rows read keys once: memory bounds them, and the CTAs that are left over draw all of its bandwidth.
+  constexpr int64_t few_rows = 16;
+  const double unequal = work.rows <= few_rows
+                             ? 1
+                             : std::clamp(static_cast<double>(work.most_keys) / std::max(work.keys, 1.0) - 1, 0.0, 1.0);
   wave_share_ = std::lerp(policy_.equal_wave_share, policy_.wave_share, unequal);
   const double l2_bytes_per_clock = std::lerp(gpu.equal_l2_bytes_per_clock, gpu.l2_bytes_per_clock, unequal);
   block_busy_ = std::max(products / gpu.pipes_per_sm * clocks, bytes / l2_bytes_per_clock);

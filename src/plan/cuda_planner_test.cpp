@@ -122,7 +122,7 @@ TEST(CudaPlanner, LargeProblemsTakeLargeTilesAndAreNotSplit) {
 }
 
 // 64 tiles of 64 rows are two waves for 58 SMs, the second nearly empty. Exactly counted, with what a tile costs an SM,
-// no tile without splits is much better than the one that is chosen.
+// no tile without splits is much better than the one that is chosen; that small tiles ask L2 for more is not counted.
 TEST(CudaPlanner, AnAlmostEmptyLastWaveIsAvoided) {
   const auto exact = [](const Shape& s, int64_t q_tile, double loop_share) {
     const int64_t ctas = s.batch * s.kv_heads * ((s.q_heads / s.kv_heads * s.q_len + q_tile - 1) / q_tile);
@@ -134,7 +134,7 @@ TEST(CudaPlanner, AnAlmostEmptyLastWaveIsAvoided) {
     const auto plan = plan_of(shape);
     for (int i = 0; i < 4; ++i) {
       const double chosen = exact(shape, plan.q_tile, shares[std::bit_width(static_cast<unsigned>(plan.q_tile)) - 5]);
-      EXPECT_LE(chosen, 1.1 * exact(shape, 16 << i, shares[i])) << (16 << i) << " rows: " << explained(plan);
+      EXPECT_LE(chosen, 1.15 * exact(shape, 16 << i, shares[i])) << (16 << i) << " rows: " << explained(plan);
     }
   }
 }
