@@ -14,8 +14,10 @@ from flashmoe_science import routing
 from formulas import assert_as_exact, eager, random
 
 sdpa = torch.nn.functional.scaled_dot_product_attention
-# Older versions of torch take as many heads of keys as of queries.
-GROUPED = {"enable_gqa": True} if "enable_gqa" in inspect.signature(varlen.varlen_attn).parameters else {}
+TAKES = inspect.signature(varlen.varlen_attn).parameters
+# Older versions of torch take as many heads of keys as of queries, and know no windows.
+GROUPED = {"enable_gqa": True} if "enable_gqa" in TAKES else {}
+CAUSAL = {"window_size": (-1, 0)} if "window_size" in TAKES else {"is_causal": True}
 
 
 def names_of(call: Any) -> list[str]:
@@ -34,7 +36,7 @@ def test_varlen_attn_has_no_cpu_kernel_but_while_the_route_is_open() -> None:
     q, k, v, offsets = packed()
 
     def call() -> Any:
-        return varlen.varlen_attn(q, k, v, offsets, offsets, 89, 89, window_size=(-1, 0), **GROUPED)
+        return varlen.varlen_attn(q, k, v, offsets, offsets, 89, 89, **CAUSAL, **GROUPED)
 
     with pytest.raises(NotImplementedError):
         call()
@@ -52,7 +54,7 @@ def test_varlen_attn_differentiates() -> None:
     leaves = [x.clone().requires_grad_() for x in (q, k, v)]
     ours = [x.clone().requires_grad_() for x in (q, k, v)]
     with routing.open("varlen"):
-        varlen.varlen_attn(*leaves, offsets, offsets, 89, 89, window_size=(-1, 0)).square().sum().backward()
+        varlen.varlen_attn(*leaves, offsets, offsets, 89, 89, **CAUSAL).square().sum().backward()
     fs.attention(*ours, cu_q=offsets, cu_kv=offsets, causal=True, layout="bshd").square().sum().backward()
     for leaf, other in zip(leaves, ours, strict=True):
         torch.testing.assert_close(leaf.grad, other.grad)
@@ -60,7 +62,7 @@ def test_varlen_attn_differentiates() -> None:
 
 def test_torch_knows_the_route_by_name() -> None:
     attention = torch.nn.attention
-    if not hasattr(attention, "activate_flash_attention_impl"):
+    if not hasattr(attention, "restore_flash_attention_impl"):
         pytest.skip("this torch has no registry of implementations")
     q, k, v, offsets = packed()
     attention.activate_flash_attention_impl("flashmoe_science")
