@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <deque>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <set>
 #include <string_view>
 
+#include "support/file_stamp.hpp"
 #include "workflow/compile/compiler.hpp"
 
 namespace flashmoe::workflow {
@@ -20,27 +20,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// All that the file system keeps of a file beside its bytes. Nobody can write to a file and leave its ctime as it was.
 struct Stamp {
   std::string path;
-  std::array<std::int64_t, 7> facts{};
+  FileStamp state;
   bool operator==(const Stamp&) const = default;
 };
 
-constexpr std::int64_t kNanoseconds = 1'000'000'000;
 // Kernels move a file's clock on in steps of up to 10 ms: two writes within one step look like one.
-constexpr std::int64_t kSurelyPast = kNanoseconds / 20;
+constexpr std::uint64_t surely_past_ns = 50'000'000;
 
 std::optional<Stamp> stamp_of(const std::string& path) {
-  struct stat is {};
-  if (::stat(path.c_str(), &is) != 0) return std::nullopt;
-  return Stamp{path,
-               {static_cast<std::int64_t>(is.st_dev), static_cast<std::int64_t>(is.st_ino), is.st_size,
-                is.st_mtim.tv_sec, is.st_mtim.tv_nsec, is.st_ctim.tv_sec, is.st_ctim.tv_nsec}};
-}
-
-std::int64_t changed_at(const Stamp& stamp) {
-  return stamp.facts[5] * kNanoseconds + stamp.facts[6];
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return Stamp{path, stamp_from(status)};
 }
 
 struct Remembered {
@@ -68,7 +60,7 @@ std::string question_of(const Command& command) {
 }
 
 // Nothing when one of them is gone, or changed so late that a later change might look the same.
-std::optional<std::vector<Stamp>> stamps_of(const Command& command, const std::string& text, std::int64_t began) {
+std::optional<std::vector<Stamp>> stamps_of(const Command& command, const std::string& text, std::uint64_t began_ns) {
   std::set<std::string> paths{find_program({command.argv.front()})};
   const fs::path directory = command.directory.empty() ? fs::path(".") : fs::path(command.directory);
   for (const std::string& file : files_read(text)) {
@@ -81,7 +73,7 @@ std::optional<std::vector<Stamp>> stamps_of(const Command& command, const std::s
   std::vector<Stamp> stamps;
   for (const std::string& path : paths) {
     auto stamp = stamp_of(path);
-    if (!stamp || changed_at(*stamp) + kSurelyPast > began) return std::nullopt;
+    if (!stamp || stamp->state.changed_ns + surely_past_ns > began_ns) return std::nullopt;
     stamps.push_back(std::move(*stamp));
   }
   return stamps;
@@ -131,11 +123,11 @@ std::vector<std::string> files_read(const std::string& preprocessed) {
 Result<Finished> preprocess(const Command& command, const std::function<void()>& idle) {
   std::string question = question_of(command);
   if (auto known = recalled(question)) return std::move(*known);
-  const std::int64_t began =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto began_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
   auto ran = run_process(command, idle);
   if (!ran || !ran->ok()) return ran;
-  if (auto stamps = stamps_of(command, ran->out, began))
+  if (auto stamps = stamps_of(command, ran->out, began_ns))
     remember({.question = std::move(question), .answer = *ran, .stamps = std::move(*stamps)});
   return ran;
 }

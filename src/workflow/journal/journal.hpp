@@ -10,9 +10,12 @@
 
 #include "support/result.hpp"
 
+namespace flashmoe {
+struct FileStamp;
+}
+
 namespace flashmoe::workflow {
 
-struct FileStamp;
 struct Heading;
 struct Index;
 struct Record;

@@ -3,21 +3,15 @@
 // A symbolic link in its place, or in place of one of the directories from .cudadent on, is refused.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "support/file_stamp.hpp"
 #include "support/result.hpp"
 
 namespace flashmoe::workflow {
 
-// Which file it is, and in which state: equal stamps are the same bytes, as far as the file system tells.
-struct FileStamp {
-  std::uint64_t device = 0, inode = 0, size = 0;
-  std::uint64_t modified_ns = 0, changed_ns = 0;  // the second is set by the kernel alone
-  bool operator==(const FileStamp&) const = default;
-};
 // All zero for a file that is not there.
 [[nodiscard]] FileStamp stamp_of(const std::string& path);
 
