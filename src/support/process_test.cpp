@@ -7,9 +7,9 @@
 #include <array>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <thread>
+
+#include "support/whole_file.hpp"
 
 namespace flashmoe {
 namespace {
@@ -22,8 +22,7 @@ int count_with(const std::string& marker) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream file(entry.path() / "cmdline");
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const std::string text = whole_file(entry.path() / "cmdline").value_or("");
     if (text.find(marker) != std::string::npos && text.find("process_test") == std::string::npos) ++count;
   }
   return count;

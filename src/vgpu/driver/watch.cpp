@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "support/whole_file.hpp"
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/predicted_clock.hpp"
 #include "vgpu/observe/counters/report.hpp"
@@ -125,10 +125,8 @@ class Observation {
     constexpr std::uint64_t least_share = 20;  // a twentieth of all instructions
     auto list = nlohmann::ordered_json::array();
     for (const auto& [file, instructions] : by_file) {
-      std::ifstream source(file);
-      if (file.empty() || instructions * least_share < total || !source) continue;
-      const std::string text{std::istreambuf_iterator<char>(source), {}};
-      list.push_back(observe::annotated_source(report, file, text));
+      if (file.empty() || instructions * least_share < total) continue;
+      if (const auto text = whole_file(file)) list.push_back(observe::annotated_source(report, file, *text));
     }
     return list;
   }

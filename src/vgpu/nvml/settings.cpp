@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
+
+#include "support/whole_file.hpp"
 
 namespace flashmoe::vgpu::nvml {
 namespace {
@@ -158,11 +158,11 @@ Result<Settings> current_settings() {
   const char* const value = std::getenv("VGPU_NVML");
   if (value == nullptr) return Settings{};
   if (*value != '@') return parse_settings(value);
-  std::ifstream file(value + 1);
-  if (!file)
+  const auto text = whole_file(value + 1);
+  if (!text)
     return Diagnostic{.message = fmt::format("VGPU_NVML={}: the file cannot be read", value),
                       .fix = "VGPU_NVML=@<file that exists>"};
-  return parse_settings(std::string(std::istreambuf_iterator<char>(file), {}));
+  return parse_settings(*text);
 }
 
 }  // namespace flashmoe::vgpu::nvml

@@ -6,13 +6,12 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "devices/device.hpp"
 #include "devices/occupancy.hpp"
 #include "images/elf.hpp"
+#include "support/whole_file.hpp"
 #include "workflow/compile/kernel_name.hpp"
 #include "workflow/project/point.hpp"
 #include "workflow/verdict/codes.hpp"
@@ -227,10 +226,7 @@ InstanceFacts check_instance(const InstanceCheck& check, const Gpu* gpu) {
 }
 
 std::string source_text(const Project& project, const std::string& source) {
-  std::ifstream file(std::filesystem::path(project.directory) / source);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return whole_file(std::filesystem::path(project.directory) / source).value_or("");
 }
 
 // With separate compilation a cubin may leave functions to the others of its architecture, but to nobody else.

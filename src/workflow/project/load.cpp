@@ -4,9 +4,8 @@
 #include <toml++/toml.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "support/whole_file.hpp"
 #include "workflow/project/check_keys.hpp"
 #include "workflow/project/check_project.hpp"
 #include "workflow/project/point.hpp"
@@ -21,9 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Result<std::string> text_in(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (stream) return text;
+  if (auto text = whole_file(file)) return *std::move(text);
   return Diagnostic{.message = "cannot be read",
                     .fix = fmt::format("chmod u+r {}", file.string()),
                     .file = file.string(),

@@ -7,8 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 
@@ -17,6 +15,7 @@
 #include "runtime/timing.hpp"
 #include "support/clock.hpp"
 #include "support/sha256.hpp"
+#include "support/whole_file.hpp"
 #include "workflow/runner/element.hpp"
 #include "workflow/runner/hardening.hpp"
 
@@ -168,8 +167,7 @@ Result<std::unique_ptr<GpuEntry>> GpuEntry::load(const std::string& driver, int 
   forbid_touching_others();
   forbid_reading_my_memory();
   for (const Image& image : images) {
-    std::ifstream file(image.path, std::ios::binary);
-    std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+    std::string bytes = whole_file(image.path).value_or("");
     if (sha256_hex(std::as_bytes(std::span(bytes))) != image.hash)
       return Diagnostic{.message = image.path + " is not what was built", .fix = "run the gate again"};
     bytes.push_back('\0');  // PTX is text, and drivers read it up to its end
