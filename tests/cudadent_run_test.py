@@ -134,6 +134,34 @@ class ExitCodes(unittest.TestCase):
             self.assertIn(flags[1], shown.stderr)
 
 
+class Counters(unittest.TestCase):
+    """They cost more than the run: taken where somebody sees them."""
+
+    def test_nobody_counts_what_nobody_sees(self) -> None:
+        program = "import os, sys; print({**os.environ}.get('VGPU_COUNTERS', '1'), file=sys.stderr)"
+        with tempfile.TemporaryDirectory() as folder:
+            asks = ["--report", f"{folder}/report.jsonl"], ["--json"], ["--check", "none", "--sample", "8"]
+            for flags, counts in ([], "0"), *((ask, "1") for ask in asks):
+                self.assertEqual(run(program, *flags).stderr.splitlines()[0], counts, flags)
+
+    def test_without_them_a_report_has_findings_and_instructions(self) -> None:
+        for checks, offset in ("none", b"0"), ("all", b"0"), ("all", b"4194304"):
+            with tempfile.TemporaryDirectory() as folder, self.subTest(checks=checks, offset=offset):
+                report = Path(folder) / "report.jsonl"
+                program, lines = LAUNCH.replace("OFFSET", repr(offset)), []
+                for counters in "1", "0":
+                    shown = run(program, "--check", checks, "--report", str(report), VGPU_COUNTERS=counters)
+                    self.assertIn("1 launch on", shown.stderr, "the second run's own, behind the first's")
+                    lines.append(json.loads(report.read_text().splitlines()[-1]))
+                counted, plain = lines
+                metrics = {one["name"]: one for one in counted["metrics"]}
+                self.assertEqual(plain["metrics"], [metrics["vgpu__ptx_inst_executed.sum"]])
+                for key in "kernel", "name", "device", "grid", "block":
+                    self.assertEqual(plain[key], counted[key], key)
+                causes = [[(one["check"], one["cause"]) for one in line["findings"]] for line in lines]
+                self.assertEqual(causes, 2 * [[("memcheck", "access")] if offset != b"0" else []])
+
+
 class Sample(unittest.TestCase):
     """Counters of some CTAs: scaled, labelled, and nothing that needs every CTA."""
 

@@ -85,6 +85,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         settings = _environment(options, report) | {STARTED_AGAIN: report}
         if options.virtual_gpu_seconds and "VGPU_BUDGET" not in os.environ:
             settings["VGPU_BUDGET"] = str(max(1, int(options.virtual_gpu_seconds * WARP_INSTRUCTIONS_A_SECOND)))
+        if not options.virtual_gpu_counters:
+            settings["VGPU_COUNTERS"] = "0"
         sys.stdout.flush()
         sys.stderr.flush()
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | settings)

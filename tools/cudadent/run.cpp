@@ -155,14 +155,20 @@ int explain(const Flags& flags) {
 int run(Flags flags) {
   if (flags.explain) return explain(flags);
   const workflow::ReportFile own_report;
-  if (flags.options.report.empty()) flags.options.report = own_report.path();
+  if (flags.options.report.empty()) {
+    flags.options.report = own_report.path();
+    flags.options.counters = static_cast<bool>(flags.json) || !flags.options.sample.empty();  // else nobody sees them
+  }
   const auto device = program_device(flags.options);
   if (!device) return fail("run", flags.json, device.error());
   const auto environment = workflow::program_environment(flags.options);
   if (!environment) return fail("run", flags.json, environment.error());
+  std::error_code none_yet;
+  const auto before = std::filesystem::file_size(flags.options.report, none_yet);
   const auto code = wait_for(flags.program, *environment, !flags.json);
   if (!code) return fail("run", flags.json, code.error());
-  auto launches = workflow::read_launches(flags.options.report);
+  std::uint64_t from = none_yet ? 0 : before;  // a report goes on where an earlier run ended
+  auto launches = workflow::read_launches(flags.options.report, from);
   const auto found = workflow::virtual_findings(launches);
   std::vector<workflow::Finding> findings = found.findings;
   if (flags.leaks) findings.insert(findings.end(), found.leaks.begin(), found.leaks.end());
@@ -209,9 +215,9 @@ else the program's own when it is not 0; else 3 when no kernel was launched, 0. 
 started. Memory that is never freed is told, and counts with --leaks.
 Times between events are a lower bound. With --clock predicted they are what cudadent predict says of each launch, at
 the boost clock; what it does not predict stays a lower bound, and the driver's log says so. Nothing is measured.
-Counters cost time. With --sample 64, or --sample 5%, every CTA runs and so many are counted, two of each stretch of the
-grid, drawn by --seed; counts are scaled and say so, with their standard error. Caches, DRAM bytes and the busiest SM
-need every CTA and are left out, and so are checks: --check none.
+Counters are taken where --report or --json asks for them, and cost time. With --sample 64, or --sample 5%, every CTA
+runs and so many are counted, two of each stretch of the grid, drawn by --seed; counts are scaled and say so, with their
+standard error. Caches, DRAM bytes and the busiest SM need every CTA and are left out, and so are checks: --check none.
 
 Examples:
   cudadent run --device virtual:l4 -- python saxpy.py

@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "support/result.hpp"
+#include "vgpu/driver/jit_options.hpp"
 #include "vgpu/ptx/ast.hpp"
 
 namespace flashmoe::vgpu::driver {
 
 // The texts that cuLinkAddData gave, until cuLinkComplete.
 struct Link {
+  JitOptions options;  // cuLinkCreate's: the caller keeps their values alive as long as the link
   std::vector<std::string> texts{};
   std::vector<std::byte> image{};  // what cuLinkComplete handed out
 };

@@ -1,7 +1,9 @@
 // What the driver makes of images: modules and libraries, and the reasons why not.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <string>
 
@@ -65,6 +67,37 @@ TEST_F(Driver, WhoAsksWhyAnImageDoesNotFitIsToldAlone) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(call("cuModuleLoadData", &module, static_cast<const void*>(&sass)), CUDA_ERROR_NO_BINARY_FOR_GPU);
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("-lineinfo"), std::string::npos);
+}
+
+// PyCUDA reads as many characters of the log as its size says, whatever the answer was.
+TEST_F(Driver, ALinkSaysWhyInTheLogThatItWasGiven) {
+  char log[400];
+  std::fill_n(log, sizeof log, '\xeb');
+  int options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
+  CUlinkState link = nullptr;
+  ASSERT_EQ(call("cuLinkCreate_v2", 2U, static_cast<int*>(options), static_cast<void**>(values), &link), CUDA_SUCCESS);
+  EXPECT_EQ(values[1], nullptr) << "nothing to say yet";
+  EXPECT_STREQ(log, "");
+  const auto add = [&](int type, const char* name) {
+    return call("cuLinkAddData_v2", link, type, const_cast<char*>(idle), std::strlen(idle) + 1, name, 0U,
+                static_cast<int*>(nullptr), static_cast<void**>(nullptr));
+  };
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(add(CU_JIT_INPUT_LIBRARY, "libmine.a"), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("libmine.a"), std::string::npos);
+  EXPECT_NE(std::strstr(log, "libmine.a"), nullptr) << log;
+  EXPECT_EQ(reinterpret_cast<std::size_t>(values[1]), std::strlen(log));
+  EXPECT_EQ(add(CU_JIT_INPUT_LIBRARY, "/toolkit/libcudadevrt.a"), CUDA_SUCCESS)
+      << "the part of it that is written here";
+  EXPECT_EQ(add(CU_JIT_INPUT_PTX, "idle"), CUDA_SUCCESS);
+  void* image = nullptr;
+  std::size_t bytes = 0;
+  CUmodule module = nullptr;
+  ASSERT_EQ(call("cuLinkComplete", link, &image, &bytes), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuModuleLoadData", &module, static_cast<const void*>(image)), CUDA_SUCCESS);
+  EXPECT_EQ(launch(function(module, "nothing"), 1, 32, 0, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuLinkDestroy", link), CUDA_SUCCESS);
 }
 
 TEST_F(Driver, FilesAreReadWithinTheirBounds) {

@@ -42,6 +42,11 @@ Result<Watching> watching() {
                         .fix = "VGPU_CHECK=all, none, or a list of memcheck,initcheck,racecheck,synccheck,leftovers"};
   }
   asked.report = environment("VGPU_REPORT");
+  if (const auto text = environment("VGPU_COUNTERS"); text == "0") {
+    asked.counters = false;
+  } else if (!text.empty() && text != "1") {
+    return Diagnostic{.message = fmt::format("VGPU_COUNTERS={} is neither 0 nor 1", text), .fix = "VGPU_COUNTERS=0"};
+  }
   if (const auto text = environment("VGPU_PATHS"); text == "1") {
     asked.paths = true;
   } else if (!text.empty() && text != "0") {

@@ -16,13 +16,15 @@
 namespace flashmoe::vgpu::driver {
 
 // What the environment asks for: VGPU_CHECK=memcheck,initcheck,racecheck,synccheck,leftovers|all|none, VGPU_REPORT=file
-// (one JSON object a line with the counters and findings of a launch), VGPU_PATHS=1, VGPU_CLOCK=lower-bound|predicted,
-// VGPU_SAMPLE=CTAs or percent of them, VGPU_SEED=n, VGPU_SCHEDULE=natural|adversarial, VGPU_BUDGET=warp instructions.
+// (one JSON object a line with the counters and findings of a launch), VGPU_COUNTERS=0, VGPU_PATHS=1,
+// VGPU_CLOCK=lower-bound|predicted, VGPU_SAMPLE=CTAs or percent of them, VGPU_SEED=n,
+// VGPU_SCHEDULE=natural|adversarial, VGPU_BUDGET=warp instructions.
 struct Watching {
   bool memcheck = false, initcheck = false, racecheck = false, synccheck = false;
   // Not one of all: programs may keep what they like, a function of its inputs may not (leftovers.hpp).
   bool leftovers = false;
   std::string report{};
+  bool counters = true;                         // into the report, too; they cost more than the run itself
   bool paths = false;                           // into the report, too: which way warps went
   std::optional<observe::SampleSize> sample{};  // counters of some CTAs; without checks, paths and predictions only
   bool predicted_clock = false;
@@ -31,7 +33,8 @@ struct Watching {
   [[nodiscard]] bool checks() const { return memcheck || initcheck || racecheck || synccheck; }
   // Observed runs have one host thread and tell everything; else they are fast.
   [[nodiscard]] bool observed() const { return checks() || counts(); }
-  [[nodiscard]] bool counts() const { return !report.empty() || predicted_clock; }
+  [[nodiscard]] bool counts() const { return predicted_clock || (tells() && (counters || paths || sample)); }
+  [[nodiscard]] bool tells() const { return !report.empty(); }  // of fast runs: that they were
 };
 
 struct Machine {

@@ -1,6 +1,7 @@
 // Loading images and finding what is in them: modules, libraries and the linker.
 #include <cstring>
 
+#include "images/device_runtime.hpp"
 #include "images/elf.hpp"
 #include "vgpu/driver/jit_options.hpp"
 #include "vgpu/driver/link.hpp"
@@ -206,10 +207,12 @@ VGPU_EXPORT CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel kernel) {
   });
 }
 
-VGPU_EXPORT CUresult cuLinkCreate_v2(unsigned /*count*/, int* /*options*/, void** /*values*/, CUlinkState* out) {
+VGPU_EXPORT CUresult cuLinkCreate_v2(unsigned count, int* options, void** values, CUlinkState* out) {
   return with_context("cuLinkCreate", [&](State& all, Context&) {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = handle_of<CUlinkState>(all.links.add(std::make_unique<Link>()));
+    const JitOptions logs(count, options, values);
+    logs.write({});
+    *out = handle_of<CUlinkState>(all.links.add(std::make_unique<Link>(logs)));
     return CUDA_SUCCESS;
   });
 }
@@ -220,16 +223,24 @@ CUresult add_input(State& all, CUlinkState handle, int type, const void* data, s
   Link* const link = all.links.find(handle);
   if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (data == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_CUBIN && type != CU_JIT_INPUT_FATBINARY) {
-    log_line(std::string("cuLinkAdd of ") + (name == nullptr ? "an input" : name) +
-             ": objects, libraries and LTO code hold no PTX that can be run (fix: link PTX)");
-    return CUDA_ERROR_NOT_SUPPORTED;
+  const std::string called = name == nullptr ? "an input" : name;
+  const auto refuse = [&](CUresult result, const std::string& why) {
+    const std::string told = "cuLinkAdd of " + called + ": " + why;
+    link->options.write(told);
+    log_line(told);
+    return result;
+  };
+  if (type == CU_JIT_INPUT_LIBRARY && called.ends_with("libcudadevrt.a")) {
+    link->texts.emplace_back(device_runtime_ptx);
+    return CUDA_SUCCESS;
   }
+  if (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_CUBIN && type != CU_JIT_INPUT_FATBINARY)
+    return refuse(CUDA_ERROR_NOT_SUPPORTED,
+                  "objects, libraries and LTO code hold no PTX that can be run (fix: link PTX)");
   const auto image = read_image({static_cast<const std::byte*>(data), bytes}, all.machine->sm());
-  if (!image) {
-    log_line(image.error().to_string());
-    return image.error().fix.empty() ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_NO_BINARY_FOR_GPU;
-  }
+  if (!image)
+    return refuse(image.error().fix.empty() ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_NO_BINARY_FOR_GPU,
+                  image.error().to_string());
   link->texts.insert(link->texts.end(), image->ptx.begin(), image->ptx.end());
   return CUDA_SUCCESS;
 }

@@ -10,6 +10,7 @@
 #include "support/whole_file.hpp"
 #include "vgpu/driver/log.hpp"
 #include "vgpu/driver/predicted_clock.hpp"
+#include "vgpu/ir/readable_name.hpp"
 #include "vgpu/observe/counters/report.hpp"
 #include "vgpu/observe/watch.hpp"
 
@@ -23,7 +24,7 @@ class Observation {
  public:
   static Observation* get() {
     const auto made = machine();
-    if (!made || !(*made)->watching.observed()) return nullptr;
+    if (!made || !((*made)->watching.observed() || (*made)->watching.tells())) return nullptr;
     static auto* const one = new Observation(**made);
     return one;
   }
@@ -31,7 +32,7 @@ class Observation {
   [[nodiscard]] observe::GlobalShadow* shadow() { return shadow_.get(); }
 
   WatchedRun run(exec::Launch& launch, Function& function) {
-    launch.observer = &watch_;
+    if (machine_.watching.observed()) launch.observer = &watch_;
     const auto& sample = machine_.watching.sample;
     watch_.log().clear();
     WatchedRun result;
@@ -50,11 +51,9 @@ class Observation {
         result.is_misaligned = finding.is_misaligned;  // the first one ends a device's run
       result.has_memory_finding = true;
     }
-    if (machine_.watching.counts()) {
-      const observe::Report counted = observe::make_report(*function.kernel, counts, shape_, facts(function));
-      auto report = counted.to_json();
-      report["summary"] = observe::summary(counted);
-      report["annotated_sources"] = annotated_sources(counted);
+    if (machine_.watching.counts() || machine_.watching.tells()) {
+      nlohmann::ordered_json report =
+          machine_.watching.counts() ? counted(function) : uncounted(launch, result.outcome);
       report["launch"] = ++launches_;
       report["seed"] = launch.schedule.seed;
       report["schedule"] = launch.schedule.parts_warps ? "adversarial" : "natural";
@@ -98,6 +97,28 @@ class Observation {
             .leftovers = asked.leftovers,
             .global = shadow_.get(),
             .machine = shape_};
+  }
+
+  [[nodiscard]] nlohmann::ordered_json counted(Function& function) const {
+    const observe::Report all = observe::make_report(*function.kernel, watch_.counts(), shape_, facts(function));
+    auto report = all.to_json();
+    report["summary"] = observe::summary(all);
+    report["annotated_sources"] = annotated_sources(all);
+    return report;
+  }
+
+  // What every run knows.
+  [[nodiscard]] nlohmann::ordered_json uncounted(const exec::Launch& launch, const exec::Outcome& outcome) const {
+    const auto axes = [](const exec::Dim3& size) { return nlohmann::ordered_json{size.x, size.y, size.z}; };
+    return {{"kernel", launch.kernel->name},
+            {"name", ir::readable_name(launch.kernel->name)},
+            {"device", shape_.name},
+            {"grid", axes(launch.grid)},
+            {"block", axes(launch.block)},
+            {"metrics", nlohmann::ordered_json::array({{{"name", "vgpu__ptx_inst_executed.sum"},
+                                                        {"value", outcome.warp_instructions},
+                                                        {"unit", "inst"},
+                                                        {"trust", "exact"}}})}};
   }
 
   static observe::ImageFacts facts(Function& function) {

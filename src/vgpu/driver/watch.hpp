@@ -33,7 +33,7 @@ struct WatchedRun {
 };
 
 // Runs the launch with every check and counter asked for; findings go to stderr and, with the counters, into the
-// report.
+// report. Without either it is a fast run of which the report has a line.
 [[nodiscard]] WatchedRun run_watched(exec::Launch launch, Function& function);
 
 }  // namespace flashmoe::vgpu::driver

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "images/device_runtime.hpp"
 #include "images/elf.hpp"
 #include "images/image.hpp"
-#include "vgpu/nvjitlink/device_runtime.hpp"
 
 namespace {
 

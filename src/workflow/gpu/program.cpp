@@ -95,6 +95,7 @@ Result<std::vector<std::string>> program_environment(const ProgramOptions& optio
   if (!first.empty()) environment.push_back(before(first, "LD_PRELOAD"));
   if (!options.report.empty())
     environment.push_back("VGPU_REPORT=" + std::filesystem::absolute(options.report).string());
+  if (!options.counters) environment.emplace_back("VGPU_COUNTERS=0");
   environment.push_back("VGPU_CLOCK=" + options.clock);
   if (options.clock == "predicted") {
     std::error_code failed;

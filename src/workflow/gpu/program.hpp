@@ -16,6 +16,7 @@ struct ProgramOptions {
   std::string device{};  // empty: FLASHMOE_DEVICE, else virtual:l4
   std::string checks = "all";
   std::string report{};  // empty: none
+  bool counters = true;  // into the report
   std::uint64_t seed = 0;
   std::string sample{};               // of CTAs that are counted: "64", "5%"; empty: all
   std::string clock = "lower-bound";  // or "predicted": what events tell
