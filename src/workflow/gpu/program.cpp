@@ -93,6 +93,10 @@ Result<std::vector<std::string>> program_environment(const ProgramOptions& optio
     if (std::filesystem::exists(ours)) first += (first.empty() ? "" : ":") + ours.string();
   }
   if (!first.empty()) environment.push_back(before(first, "LD_PRELOAD"));
+  // PyCUDA compiles to cubins: without this they hold no PTX.
+  const char* const flags = std::getenv("PYCUDA_DEFAULT_NVCC_FLAGS");
+  environment.push_back(fmt::format("PYCUDA_DEFAULT_NVCC_FLAGS={}-lineinfo",
+                                    flags != nullptr && *flags != '\0' ? flags + std::string(" ") : ""));
   if (!options.report.empty())
     environment.push_back("VGPU_REPORT=" + std::filesystem::absolute(options.report).string());
   if (!options.counters) environment.emplace_back("VGPU_COUNTERS=0");

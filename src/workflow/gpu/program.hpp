@@ -34,7 +34,8 @@ struct ProgramRun {
 
 // "NAME=value" settings. The driver's directory comes first in LD_LIBRARY_PATH; libnvJitLink and libcudart beside it
 // are preloaded, because wheels of PyPI find their own before that: clients which would link into a cubin hand PTX to
-// the driver's linker instead, and the CUDA runtime API stands on the documented driver API.
+// the driver's linker instead, and the CUDA runtime API stands on the documented driver API. PyCUDA is told to keep
+// PTX.
 [[nodiscard]] Result<std::vector<std::string>> program_environment(const ProgramOptions& options);
 // Where the program finds itself: a virtual GPU, or the diagnostic says why not.
 [[nodiscard]] Result<DeviceSelector> program_device(const ProgramOptions& options);

@@ -117,6 +117,7 @@ ROWS = [
         "venv-clients",
         "cuda_python_suite.py",
     ),
+    Row("pycuda", "PyCUDA, against NumPy", {"pycuda": "venv-pycuda"}, "venv-pycuda", "pycuda_suite.py"),
     Row("taichi", "Taichi with `arch=ti.cuda`, against NumPy", {"taichi": NIGHTLY}, NIGHTLY, "taichi_suite.py"),
     Row("cupy", "CuPy", {"cupy-cuda13x": NIGHTLY}, NIGHTLY, "cupy_suite.py"),
     Row("warp", "NVIDIA Warp", {"warp-lang": NIGHTLY}, NIGHTLY, "warp_suite.py"),
@@ -143,7 +144,8 @@ ROWS = [
 @dataclass
 class Ran:
     cases: list[dict] = field(default_factory=list)
-    findings: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)  # the first of a program
+    found: int = 0  # all
     launches: int = 0
 
 
@@ -240,6 +242,7 @@ class Runner:
         # A fault that ends the context is the program's to handle: an assertion that it plants, say.
         found = [one for one in answer.get("first_findings", []) if one["group"] != "fault"]
         ran.findings += [finding_text(one) for one in found]
+        ran.found += answer.get("findings", 0) - len(answer.get("first_findings", [])) + len(found)
         own = [line for line in said if not line.startswith(("cudadent", "vgpu"))]
         return answer.get("program_exit_code", process.returncode), own[-1] if own else ""
 
@@ -326,6 +329,7 @@ class Runner:
             "skipped": outcomes.count("skipped"),
             "launches": sum(one.launches for one in ran),
             "findings": findings,
+            "found": sum(one.found for one in ran),
             "parts": len(each),
             "parts_run": len(ran),
             "not_passed": [case for case in cases if case["outcome"] != "passed"],
