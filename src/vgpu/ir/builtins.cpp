@@ -48,6 +48,13 @@ bool is_builtin(std::string_view name) {
   return find(name) != nullptr;
 }
 
+std::string defined_nowhere(std::string_view name) {
+  const char* const launches = name.starts_with("__cudaCDP2") || name.starts_with("cudaLaunchDevice")
+                                   ? " (kernels that launch kernels are not supported)"
+                                   : "";
+  return fmt::format("function {} is declared but defined nowhere{}", name, launches);
+}
+
 Result<Done> check_builtin(const ptx::Function& declaration, const std::string& module) {
   const Builtin* const builtin = find(declaration.name);
   if (builtin == nullptr || (have_sizes(declaration.returns, builtin->result_bytes) &&

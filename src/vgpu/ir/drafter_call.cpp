@@ -18,7 +18,7 @@ std::optional<Drafter::Callee> Drafter::callee(const ptx::Instruction& instructi
       return std::nullopt;
     }
     if (symbol.function->is_declaration && !is_builtin(symbol.function->name)) {
-      fail(target.at, fmt::format("function {} is declared but defined nowhere", target.name));
+      fail(target.at, defined_nowhere(target.name));
       return std::nullopt;
     }
     return Callee{context_.function_number(*symbol.function), &symbol.function->returns, &symbol.function->parameters};

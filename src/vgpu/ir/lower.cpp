@@ -240,12 +240,7 @@ Result<Kernel> lower(const ptx::Module& module, std::string_view entry, const Su
       placed.signature = signature_of(one.returns, one.parameters);
       if (const Result<Done> right = check_builtin(one, module.name); !right) return right.error();
       if (!is_builtin(one.name))
-        return Diagnostic{fmt::format("function {} is declared but defined nowhere", one.name),
-                          "",
-                          module.name,
-                          one.at.line,
-                          one.at.column,
-                          ""};
+        return Diagnostic{defined_nowhere(one.name), "", module.name, one.at.line, one.at.column, ""};
       continue;
     }
     FunctionDraft draft = draft_function(context, one);

@@ -54,6 +54,8 @@ TEST(Verify, EveryMistakeIsToldWhereAndWhat) {
       {"cp.async.cg.shared.global [%r1], [%rd1], 8;", {"cannot copy 8 bytes"}},
       {"call k, (%rd1, %r1);", {"k is an entry"}},
       {".local .b8 huge[99999999999999];", {"larger than any device's .local memory"}},
+      {"call absent;", {"function absent is declared but defined nowhere in"}},
+      {"call __cudaCDP2Free;", {"__cudaCDP2Free is declared but defined nowhere (kernels that launch kernels are not"}},
       {"call nowhere;", {"nowhere is neither a function nor a 64-bit register"}},
       {"add.s32 %r1, %r2, 1.5;", {"1.5 cannot be a .s32"}},
       {"A: bra A; A: ret;", {"label A stands twice"}},
@@ -61,7 +63,7 @@ TEST(Verify, EveryMistakeIsToldWhereAndWhat) {
   for (const Mistake& mistake : mistakes) {
     const std::string text =
         in_kernel(".reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .f32 %f<4>; .reg .pred %p<4>;\n" + std::string(mistake.body),
-                  ".global .align 4 .b8 table[64];");
+                  ".global .align 4 .b8 table[64]; .extern .func absent; .extern .func __cudaCDP2Free;");
     const std::string error = error_of(text);
     for (const std::string_view told : mistake.told) EXPECT_NE(error.find(told), std::string::npos) << error;
   }
