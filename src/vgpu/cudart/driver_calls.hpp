@@ -157,10 +157,16 @@ CUresult cuEventSynchronize(CUevent event);
 CUresult cuEventQuery(CUevent event);
 CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent begin, CUevent end);
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, std::uint64_t flags);
+CUresult cuGraphInstantiateWithParams(CUgraphExec* executable, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* asked);
 CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream);
 CUresult cuGraphUpload(CUgraphExec executable, CUstream stream);
 CUresult cuGraphDestroy(CUgraph graph);
 CUresult cuGraphExecDestroy(CUgraphExec executable);
+CUresult cuUserObjectCreate(CUuserObject* object, void* value, CUhostFn destroy, unsigned references, unsigned flags);
+CUresult cuUserObjectRetain(CUuserObject object, unsigned count);
+CUresult cuUserObjectRelease(CUuserObject object, unsigned count);
+CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count, unsigned flags);
+CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned count);
 CUresult cuGraphCreate(CUgraph* graph, unsigned flags);
 CUresult cuGraphAddKernelNode_v2(void** node, CUgraph graph, void* const* dependencies, std::size_t count,
                                  const CUDA_KERNEL_NODE_PARAMS* what);

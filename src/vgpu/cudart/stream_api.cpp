@@ -44,12 +44,25 @@ VGPU_FORWARD(cudaGraphInstantiate, (CUgraphExec * executable, CUgraph graph, std
              cuGraphInstantiateWithFlags(executable, graph, flags))
 VGPU_FORWARD(cudaGraphInstantiateWithFlags, (CUgraphExec * executable, CUgraph graph, std::uint64_t flags),
              cuGraphInstantiateWithFlags(executable, graph, flags))
+VGPU_FORWARD(cudaGraphInstantiateWithParams,
+             (CUgraphExec * executable, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* asked),
+             cuGraphInstantiateWithParams(executable, graph, asked))
+VGPU_RUNTIME_ALIAS(cudaGraphInstantiateWithParams, cudaGraphInstantiateWithParams_ptsz);
 VGPU_FORWARD(cudaGraphLaunch, (CUgraphExec executable, CUstream stream), cuGraphLaunch(executable, stream))
 VGPU_RUNTIME_ALIAS(cudaGraphLaunch, cudaGraphLaunch_ptsz);
 VGPU_FORWARD(cudaGraphUpload, (CUgraphExec executable, CUstream stream), cuGraphUpload(executable, stream))
 VGPU_RUNTIME_ALIAS(cudaGraphUpload, cudaGraphUpload_ptsz);
 VGPU_FORWARD(cudaGraphDestroy, (CUgraph graph), cuGraphDestroy(graph))
 VGPU_FORWARD(cudaGraphExecDestroy, (CUgraphExec executable), cuGraphExecDestroy(executable))
+VGPU_FORWARD(cudaUserObjectCreate,
+             (CUuserObject * object, void* value, CUhostFn destroy, unsigned references, unsigned flags),
+             cuUserObjectCreate(object, value, destroy, references, flags))
+VGPU_FORWARD(cudaUserObjectRetain, (CUuserObject object, unsigned count), cuUserObjectRetain(object, count))
+VGPU_FORWARD(cudaUserObjectRelease, (CUuserObject object, unsigned count), cuUserObjectRelease(object, count))
+VGPU_FORWARD(cudaGraphRetainUserObject, (CUgraph graph, CUuserObject object, unsigned count, unsigned flags),
+             cuGraphRetainUserObject(graph, object, count, flags))
+VGPU_FORWARD(cudaGraphReleaseUserObject, (CUgraph graph, CUuserObject object, unsigned count),
+             cuGraphReleaseUserObject(graph, object, count))
 VGPU_FORWARD(cudaGraphGetNodes, (CUgraph graph, void** nodes, std::size_t* count), cuGraphGetNodes(graph, nodes, count))
 
 VGPU_FORWARD(cudaEventCreate, (CUevent * event), cuEventCreate(event, 0))

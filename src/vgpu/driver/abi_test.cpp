@@ -53,6 +53,9 @@ TEST(CudaAbi, StructuresLieAlike) {
   EXPECT_EQ(offsetof(ours::CUDA_KERNEL_NODE_PARAMS, kernelParams), offsetof(::CUDA_KERNEL_NODE_PARAMS, kernelParams));
   EXPECT_EQ(sizeof(ours::CUDA_MEMSET_NODE_PARAMS), sizeof(::CUDA_MEMSET_NODE_PARAMS));
   EXPECT_EQ(sizeof(ours::CUDA_HOST_NODE_PARAMS), sizeof(::CUDA_HOST_NODE_PARAMS));
+  EXPECT_EQ(sizeof(ours::CUDA_GRAPH_INSTANTIATE_PARAMS), sizeof(::CUDA_GRAPH_INSTANTIATE_PARAMS));
+  EXPECT_EQ(offsetof(ours::CUDA_GRAPH_INSTANTIATE_PARAMS, result_out),
+            offsetof(::CUDA_GRAPH_INSTANTIATE_PARAMS, result_out));
   EXPECT_EQ(sizeof(ours::CUmemLocation), sizeof(::CUmemLocation));
   EXPECT_EQ(sizeof(ours::CUmemAccessDesc), sizeof(::CUmemAccessDesc));
   EXPECT_EQ(sizeof(ours::CUmemPoolProps), sizeof(::CUmemPoolProps));

@@ -205,6 +205,45 @@ TEST_F(Driver, CallbacksMayWaitForThreadsThatCallTheDriver) {
   EXPECT_EQ(seen, CUDA_SUCCESS);
 }
 
+// CUDA Programming Guide, CUDA User Objects: ended with the last reference, be it the program's, the graph's or that of
+// what was made of it.
+TEST_F(Driver, AUserObjectEndsWithItsLastReference) {
+  int ended = 0;
+  const CUhostFn end = [](void* count) { ++*static_cast<int*>(count); };
+  CUuserObject object = nullptr;
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  EXPECT_EQ(call("cuUserObjectCreate", &object, &ended, end, 1U, 0U), CUDA_ERROR_INVALID_VALUE) << "no flag";
+  EXPECT_EQ(call("cuUserObjectCreate", &object, &ended, end, 0U, 1U), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(call("cuUserObjectCreate", &object, &ended, end, 2U, 1U), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuUserObjectRetain", object, 1U), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuUserObjectRelease", object, 4U), CUDA_ERROR_INVALID_VALUE) << "more than there are";
+  EXPECT_EQ(call("cuUserObjectRelease", object, 2U), CUDA_SUCCESS);
+  EXPECT_EQ(ended, 0);
+  EXPECT_EQ(call("cuUserObjectRelease", object, 1U), CUDA_SUCCESS);
+  EXPECT_EQ(ended, 1);
+  EXPECT_EQ(call("cuUserObjectRelease", object, 1U), CUDA_ERROR_INVALID_VALUE);
+
+  ASSERT_EQ(call("cuGraphCreate", &graph, 0U), CUDA_SUCCESS);
+  for (const unsigned moves : {1U, 0U}) {
+    ASSERT_EQ(call("cuUserObjectCreate", &object, &ended, end, 1U, 1U), CUDA_SUCCESS);
+    ASSERT_EQ(call("cuGraphRetainUserObject", graph, object, 1U, moves), CUDA_SUCCESS);
+    const CUresult mine = moves == 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    EXPECT_EQ(call("cuUserObjectRelease", object, 1U), mine);
+    EXPECT_EQ(ended, 1) << "the graph has it";
+  }
+  ASSERT_EQ(call("cuGraphReleaseUserObject", graph, object, 1U), CUDA_SUCCESS);
+  EXPECT_EQ(ended, 2);
+  CUDA_GRAPH_INSTANTIATE_PARAMS asked{.flags = 0, .hUploadStream = nullptr, .hErrNode_out = &ended, .result_out = -1};
+  ASSERT_EQ(call("cuGraphInstantiateWithParams", &exec, graph, &asked), CUDA_SUCCESS);
+  EXPECT_EQ(asked.hErrNode_out, nullptr);
+  EXPECT_EQ(asked.result_out, CUDA_GRAPH_INSTANTIATE_SUCCESS);
+  ASSERT_EQ(call("cuGraphDestroy", graph), CUDA_SUCCESS);
+  EXPECT_EQ(ended, 2) << "what was made of the graph has it, too";
+  ASSERT_EQ(call("cuGraphExecDestroy", exec), CUDA_SUCCESS);
+  EXPECT_EQ(ended, 3);
+}
+
 TEST_F(Driver, WhatAStreamCapturesIsDoneByTheGraph) {
   const CUfunction fill = function(linked(), "fill");
   CUdeviceptr words = 0;

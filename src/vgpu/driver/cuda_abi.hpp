@@ -34,6 +34,7 @@ using CUlinkState = struct CUlinkState_st*;
 using CUmemoryPool = struct CUmemPoolHandle_st*;
 using CUarray = struct CUarray_st*;
 using CUgraph = struct CUgraph_st*;
+using CUuserObject = struct CUuserObject_st*;
 using CUgraphExec = struct CUgraphExec_st*;
 using CUhostFn = void (*)(void* user);
 using CUstreamCallback = void (*)(CUstream stream, CUresult status, void* user);
@@ -132,6 +133,12 @@ struct CUDA_MEMSET_NODE_PARAMS {
   std::size_t pitch;
   unsigned value, elementSize;
   std::size_t width, height;
+};
+struct CUDA_GRAPH_INSTANTIATE_PARAMS {
+  std::uint64_t flags;
+  CUstream hUploadStream;
+  void* hErrNode_out;
+  int result_out;
 };
 struct CUDA_HOST_NODE_PARAMS {
   CUhostFn fn;

@@ -23,6 +23,7 @@ struct Graph {
   std::deque<StreamWork> nodes{};  // each stays where it is: its address is its name
   // Of nodes made one by one, by their names; a captured one waits for the one before.
   std::map<const void*, std::vector<const void*>> waits_for{};
+  HeldObjects user_objects{};
 };
 
 // Does the work now, or keeps it where the stream is capturing. `work` holds copies of everything it needs.

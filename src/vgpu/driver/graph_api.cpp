@@ -20,6 +20,7 @@ int capture_status(const Stream& stream) {
 std::unique_ptr<Graph> in_order(const Graph& graph) {
   auto made = std::make_unique<Graph>();
   made->context = graph.context;
+  made->user_objects = graph.user_objects;
   std::set<const void*> done;
   const auto is_ready = [&](const StreamWork& node) {
     const auto waits = graph.waits_for.find(&node);
@@ -121,6 +122,14 @@ VGPU_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph hand
     return CUDA_SUCCESS;
   });
 }
+VGPU_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph handle,
+                                                  CUDA_GRAPH_INSTANTIATE_PARAMS* asked) {
+  if (asked == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = cuGraphInstantiateWithFlags(exec, handle, asked->flags);
+  asked->hErrNode_out = nullptr;
+  asked->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
+  return result;
+}
 VGPU_EXPORT CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
   return with_context("cuGraphLaunch", [&](State& all, Context& context) {
     const Graph* const exec = all.graph_execs.find(handle);
@@ -155,14 +164,19 @@ VGPU_EXPORT CUresult cuGraphGetNodes(CUgraph handle, void** nodes, std::size_t* 
     return CUDA_SUCCESS;
   });
 }
+// Graphs end when nobody holds the driver's lock any more, because of the user objects that end with them.
 VGPU_EXPORT CUresult cuGraphDestroy(CUgraph handle) {
+  std::unique_ptr<Graph> last;
   return with_context("cuGraphDestroy", [&](State& all, Context&) {
-    return all.graphs.remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    last = all.graphs.take(handle);
+    return last != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }
 VGPU_EXPORT CUresult cuGraphExecDestroy(CUgraphExec handle) {
+  std::unique_ptr<Graph> last;
   return with_context("cuGraphExecDestroy", [&](State& all, Context&) {
-    return all.graph_execs.remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    last = all.graph_execs.take(handle);
+    return last != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }
 
@@ -171,5 +185,6 @@ VGPU_PER_THREAD(cuStreamEndCapture, cuStreamEndCapture_ptsz);
 VGPU_PER_THREAD(cuStreamIsCapturing, cuStreamIsCapturing_ptsz);
 VGPU_PER_THREAD(cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2_ptsz);
 VGPU_PER_THREAD(cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz);
+VGPU_PER_THREAD(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz);
 VGPU_PER_THREAD(cuGraphLaunch, cuGraphLaunch_ptsz);
 VGPU_PER_THREAD(cuGraphUpload, cuGraphUpload_ptsz);

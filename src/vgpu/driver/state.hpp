@@ -91,7 +91,12 @@ class Handles {
     const auto found = objects_.find(handle);
     return found == objects_.end() ? nullptr : found->second.get();
   }
-  bool remove(const void* handle) { return objects_.erase(handle) != 0; }
+  bool remove(const void* handle) { return take(handle) != nullptr; }
+  // Nobody's any more; nullptr: it was none.
+  std::unique_ptr<T> take(const void* handle) {
+    const auto taken = objects_.extract(handle);
+    return taken.empty() ? nullptr : std::move(taken.mapped());
+  }
   void remove_if(const std::function<bool(const T&)>& doomed) {
     std::erase_if(objects_, [&](const auto& entry) { return doomed(*entry.second); });
   }
@@ -118,6 +123,24 @@ struct Context {
   std::unique_ptr<exec::Heap> heap{};
 };
 
+// What a program lends to graphs: ends with its last reference, the program's own or a graph's.
+class UserObject {
+ public:
+  UserObject(void* value, CUhostFn destroy) : value_(value), destroy_(destroy) {}
+  UserObject(const UserObject&) = delete;
+  UserObject& operator=(const UserObject&) = delete;
+  ~UserObject() { destroy_(value_); }
+
+ private:
+  void* value_;
+  CUhostFn destroy_;
+};
+struct HeldObject {
+  std::shared_ptr<UserObject> object{};
+  unsigned references = 0;
+};
+using HeldObjects = std::map<const void*, HeldObject>;  // by their handles, which are their addresses
+
 struct Link;
 struct Library;
 
@@ -139,6 +162,7 @@ struct State {
   Handles<Stream> streams{};
   Handles<Event> events{};
   Handles<Array> arrays{};
+  HeldObjects user_objects{};  // those that the program itself holds
   Handles<MemoryPool> pools{};
   MemoryPool* default_pool = nullptr;
   MemoryPool* current_pool = nullptr;
