@@ -46,6 +46,9 @@ testing::AttentionCase make_case(const FuzzedProblem& fuzzed) {
   testing::Random random(fuzzed.seed);
   const auto non_finite = [&] { return random.chance(0.5) ? kInfinity * (random.chance(0.5) ? 1 : -1) : std::nan(""); };
   return testing::AttentionCase(fuzzed.problem, fuzzed.indices, [&](testing::Tensor tensor) {
+    if (tensor == testing::Tensor::kMask) {
+      return random.chance(0.6) ? 1.0 : 0.0;
+    }
     const double value = random.normal();
     const bool rare = random.chance(0.003);
     switch (fuzzed.values) {

@@ -61,13 +61,20 @@ std::vector<int32_t> draw_lengths(FuzzedDataProvider& bytes, const fms_attention
 
 // After everything else, so that what older inputs of the corpus mean stays.
 void draw_padding(FuzzedDataProvider& bytes, fms_attention_problem& p, IndexArrays& indices) {
-  constexpr uint32_t features = FMS_KV_STARTS | FMS_Q_LENGTHS | FMS_TOP_LEFT | FMS_PARTIAL;
+  constexpr uint32_t features = FMS_MASK | FMS_KV_STARTS | FMS_Q_LENGTHS | FMS_TOP_LEFT | FMS_PARTIAL;
   p.features |= bytes.ConsumeIntegral<uint16_t>() & features;
   if (has(p, FMS_RAGGED_Q)) {
     p.features &= ~static_cast<uint32_t>(FMS_Q_LENGTHS);
   }
   indices.kv_starts = draw_lengths(bytes, p, FMS_KV_STARTS, p.kv_len);
   indices.q_lengths = draw_lengths(bytes, p, FMS_Q_LENGTHS, p.q_len);
+  const auto broadcast = has(p, FMS_MASK) ? bytes.ConsumeIntegral<uint8_t>() : uint8_t{0};
+  const bool per_row = (broadcast & 1) != 0;
+  p.mask.kv = (broadcast & 8) != 0 ? 3 : 1;
+  p.mask.q = per_row ? p.kv_len * p.mask.kv : 0;
+  p.mask.head = (broadcast & 2) != 0 ? p.kv_len * p.mask.kv * (per_row ? p.q_len : 1) : 0;
+  p.mask.batch = (broadcast & 4) != 0 ? p.kv_len : 0;
+  p.mask.group = (broadcast & 16) != 0 ? 2 : 0;
 }
 
 IndexArrays draw_indices(FuzzedDataProvider& bytes, fms_attention_problem& p) {
@@ -245,7 +252,8 @@ bool is_small(const fms_attention_problem& p) {
   if (has(p, FMS_PAGED_KV) && static_cast<__int128>(p.batch) * p.block_table_stride > kMaxElements) {
     return false;
   }
-  for (const auto& [feature, bias] : {std::pair{FMS_BIAS, p.bias}, std::pair{FMS_BIAS2, p.bias2}}) {
+  for (const auto& [feature, bias] :
+       {std::pair{FMS_BIAS, p.bias}, std::pair{FMS_BIAS2, p.bias2}, std::pair{FMS_MASK, p.mask}}) {
     if (has(p, feature) && !fits({p.batch, p.q_heads, p.q_len, p.kv_len}, {bias.batch, bias.head, bias.q, bias.kv})) {
       return false;
     }

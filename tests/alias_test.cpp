@@ -62,16 +62,17 @@ constexpr int64_t kBatch = 2, kHeads = 2, kLength = 40, kDim = 64, kTensor = kBa
 TEST(Alias, EveryOutputOnEveryInputIsRefused) {
   const Context context = make_context(FMS_ISA_AUTO);
   fms_attention_problem problem = simple_problem(FMS_F32, {kBatch, kHeads, kHeads, kLength, kLength, kDim});
-  problem.features = FMS_LSE | FMS_BIAS | FMS_SINKS | FMS_KV_LENGTHS;
+  problem.features = FMS_LSE | FMS_BIAS | FMS_SINKS | FMS_KV_LENGTHS | FMS_MASK;
   problem.bias_dtype = FMS_F32;
   problem.bias = {0, 0, kLength, 1, 1};
+  problem.mask = {0, 0, 4, 4, 1};  // of bytes, as far apart as floats
   const std::vector<int32_t> lengths(kBatch, kLength);
-  const char* inputs[] = {"args.q", "args.k", "args.v", "args.bias", "args.sinks", "args.kv_lengths"};
+  const char* inputs[] = {"args.q", "args.k", "args.v", "args.bias", "args.sinks", "args.kv_lengths", "args.mask"};
   const char* outputs[] = {"args.o", "args.lse"};
   for (const char* output : outputs) {
     for (const char* input : inputs) {
       for (const int64_t shift : {-1, 1}) {  // one element in common at the input's end, and at its beginning
-        Buffer memory(FMS_F32, 9 * kTensor);
+        Buffer memory(FMS_F32, 10 * kTensor);
         fms_attention_args args{};
         float* place = static_cast<float*>(memory.at(0));
         std::vector<std::pair<std::string, float*>> places;
@@ -85,10 +86,11 @@ TEST(Alias, EveryOutputOnEveryInputIsRefused) {
         args.bias = places[3].second;
         args.sinks = places[4].second;
         args.kv_lengths = reinterpret_cast<const int32_t*>(places[5].second);
+        args.mask = reinterpret_cast<const uint8_t*>(places[6].second);
         ASSERT_EQ(run(context.get(), problem, args).status, FMS_OK);
 
         const bool is_o = output == outputs[0];
-        const int64_t sizes[] = {kTensor, kTensor, kTensor, kLength * kLength, kHeads, kBatch};
+        const int64_t sizes[] = {kTensor, kTensor, kTensor, kLength * kLength, kHeads, kBatch, 2 * kLength - 1};
         for (size_t i = 0; i < std::size(inputs); ++i) {
           if (inputs[i] != input) continue;
           const int64_t output_size = is_o ? kTensor : kTensor / kDim;

@@ -104,6 +104,9 @@ const BadProblem kBadProblems[] = {
     {"problem.bias.group", "-1", "", [](auto& p) { p.bias.group = -1; }, FMS_BIAS},
     {"problem.bias2_dtype", "0", "", [](auto& p) { p.bias2_dtype = static_cast<fms_dtype>(0); }, FMS_BIAS2},
     {"problem.bias2.kv", "-1", "", [](auto& p) { p.bias2.kv = -1; }, FMS_BIAS2},
+    {"problem.mask.q", "-1", "", [](auto& p) { p.mask.q = -1; }, FMS_MASK},
+    {"problem.mask.group", "-1", "", [](auto& p) { p.mask.group = -1; }, FMS_MASK},
+    {"problem.mask", "", "", [](auto& p) { p.mask.batch = int64_t{1} << 57; }, FMS_MASK},
     {"problem.total_q", "-1", "", [](auto& p) { p.total_q = -1; }, FMS_RAGGED_Q},
     {"problem.total_kv", "-1", "", [](auto& p) { p.total_kv = -1; }, FMS_RAGGED_KV},
     {"problem.page_size", "0", "", [](auto& p) { p.page_size = 0; }, FMS_PAGED_KV},
@@ -228,6 +231,7 @@ TEST(AttentionContract, MissingPointersAreRefusedByName) {
       {"args.kv_lengths", FMS_KV_LENGTHS, [](auto& a) { a.kv_lengths = nullptr; }},
       {"args.block_table", FMS_PAGED_KV, [](auto& a) { a.block_table = nullptr; }},
       {"args.kv_starts", FMS_KV_STARTS, [](auto& a) { a.kv_starts = nullptr; }},
+      {"args.mask", FMS_MASK, [](auto& a) { a.mask = nullptr; }},
       {"args.q_lengths", FMS_Q_LENGTHS, [](auto& a) { a.q_lengths = nullptr; }},
       {"args.struct_size", FMS_LSE, [](auto& a) { a.struct_size = 9; }},
   };

@@ -233,6 +233,80 @@ TEST_P(AttentionLaws, KeysOutsideTheWindowAreNotRead) {
   }
 }
 
+// A mask of keys alone hides those at either end as lengths do, to the bit; what they hold is nobody's business.
+TEST_P(AttentionLaws, AMaskThatPadsIsWhatStartsAndLengthsSay) {
+  for (const Shape& shape : kLawShapes) {
+    fms_attention_problem padded = simple_problem(dtype(), shape), masked = padded;
+    padded.features |= FMS_KV_STARTS | FMS_KV_LENGTHS | FMS_TOP_LEFT;
+    masked.features |= FMS_MASK | FMS_TOP_LEFT;
+    padded.window_left = masked.window_left = shape.kv_len / 2;
+    masked.mask = {shape.kv_len, 0, 0, 1, 1};
+    IndexArrays indices;
+    for (int64_t b = 0; b < shape.batch; ++b) {
+      indices.kv_starts.push_back(static_cast<int32_t>(b == 0 ? shape.kv_len / 3 : 0));
+      indices.kv_lengths.push_back(static_cast<int32_t>(b == 0 ? shape.kv_len - 5 : shape.kv_len / 4));
+    }
+    AttentionCase one = normal_case(padded, 1, indices);
+    Random values(2);
+    AttentionCase other(masked, {}, [&](Tensor tensor) { return tensor == Tensor::kMask ? 0.0 : values.normal(); });
+    for (int64_t b = 0; b < shape.batch; ++b) {
+      for (int64_t j = 0; j < shape.kv_len; ++j) {
+        const bool exists = j >= indices.kv_starts[b] && j < indices.kv_lengths[b];
+        other.set(Tensor::kMask, other.mask_offset(b, 0, 0, j), exists ? 255 : 0);
+        for (int64_t g = 0; g < shape.kv_heads; ++g) {
+          for (int64_t d = 0; d < shape.head_dim; ++d) {
+            const double key = exists ? values.normal() : kNaN, value = exists ? values.normal() : kInfinity;
+            other.set(Tensor::kK, other.k_offset(b, g, j) + d, key);
+            other.set(Tensor::kV, other.v_offset(b, g, j) + d, value);
+            if (exists) {
+              one.set(Tensor::kK, one.k_offset(b, g, j) + d, key);
+              one.set(Tensor::kV, one.v_offset(b, g, j) + d, value);
+            }
+          }
+        }
+      }
+    }
+    for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+      for (int64_t d = 0; d < shape.head_dim; ++d) {
+        one.set(Tensor::kQ, one.q_offset(b, h, i) + d, other.q_value(other.q_offset(b, h, i) + d));
+      }
+    });
+    ASSERT_NO_FATAL_FAILURE(run(one));
+    ASSERT_NO_FATAL_FAILURE(run(other));
+    for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+      EXPECT_TRUE(rows_are_identical(one, other, b, h, i)) << "row " << i << ' ' << other.describe();
+    });
+  }
+}
+
+// Rows of one tile that see every other key, none, all of them and those of a few blocks.
+TEST_P(AttentionLaws, AMaskOfRowsHidesKeysFromThemAlone) {
+  for (const Shape& shape : {Shape{1, 2, 1, 70, 700, 64}, Shape{2, 8, 2, 1, 700, 40}, Shape{1, 2, 2, 5, 300, 128}}) {
+    fms_attention_problem problem = simple_problem(dtype(), shape);
+    problem.features |= FMS_MASK;
+    problem.mask = {0, shape.q_len * shape.kv_len, shape.kv_len, 1, 1};
+    AttentionCase one = normal_case(problem);
+    const auto is_shown = [](int64_t h, int64_t i, int64_t j) {
+      const int64_t kind = (h + i) % 4;
+      return kind == 0 ? j % 2 == 0 : kind == 1 ? false : kind == 2 || j / 64 % 3 == 1;
+    };
+    for (int64_t h = 0; h < shape.q_heads; ++h) {
+      for (int64_t i = 0; i < shape.q_len; ++i) {
+        for (int64_t j = 0; j < shape.kv_len; ++j) {
+          one.set(Tensor::kMask, one.mask_offset(0, h, i, j), is_shown(h, i, j) ? 1 : 0);
+        }
+      }
+    }
+    ASSERT_NO_FATAL_FAILURE(run_and_judge(one));
+    for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+      EXPECT_EQ(row_is_empty(one, b, h, i, -kInfinity), (h + i) % 4 == 1) << h << ' ' << i;
+    });
+    one.set(Tensor::kV, one.v_offset(0, 0, 1), kInfinity);  // a key that every fourth row sees
+    one.set(Tensor::kK, one.k_offset(0, 0, 3), kNaN);
+    ASSERT_NO_FATAL_FAILURE(run_and_judge(one));
+  }
+}
+
 TEST_P(AttentionLaws, ARowWithoutKeysIsZeroAndMinusInfinity) {
   for (const bool with_sink : {false, true}) {
     for (const int64_t kv_len : {0, 1, 20}) {

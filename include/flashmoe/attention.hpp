@@ -105,6 +105,11 @@ class Problem {
     problem_.bias2 = strides;
     return with(FMS_BIAS2);
   }
+  // run reads args.mask, bytes: 0 hides the key from the row. Strides as those of a bias.
+  Problem& mask(const fms_bias_strides& strides) {
+    problem_.mask = strides;
+    return with(FMS_MASK);
+  }
   // q and o are (total_q, H, D) packed by args.cu_q, lse is (H, total_q); the shape's q_len is the longest sequence's.
   Problem& ragged_q(std::int64_t total_q) {
     problem_.total_q = total_q;
@@ -223,6 +228,7 @@ struct Args {
   float* lse = nullptr;
   const void* bias = nullptr;
   const void* bias2 = nullptr;
+  const std::uint8_t* mask = nullptr;
   const float* sinks = nullptr;
   const std::int32_t* cu_q = nullptr;
   const std::int32_t* cu_kv = nullptr;
@@ -296,7 +302,7 @@ class Context {
                                     .kv_lengths = args.kv_lengths,
                                     .block_table = args.block_table,
                                     .bias2 = args.bias2,
-                                    .mask = nullptr,
+                                    .mask = args.mask,
                                     .kv_starts = args.kv_starts,
                                     .q_lengths = args.q_lengths,
                                     .k_scales = nullptr,

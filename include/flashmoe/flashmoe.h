@@ -148,6 +148,7 @@ typedef enum fms_feature {
   FMS_BIAS2 = 1u << 7,      /* read args.bias2, a second term: a key mask beside a pair bias, say */
 
   /* On the CPU; a plan for a GPU answers FMS_NOT_SUPPORTED. */
+  FMS_MASK = 1u << 8,       /* read args.mask, bytes: 0 hides the key from the row, as if it did not exist */
   FMS_KV_STARTS = 1u << 9,  /* read args.kv_starts: keys of sequence b before kv_starts[b] do not exist (left padding);
                                positions stay as they are */
   FMS_Q_LENGTHS = 1u << 10, /* read args.q_lengths: only the first q_lengths[b] rows of sequence b exist; not together
@@ -156,7 +157,6 @@ typedef enum fms_feature {
   FMS_PARTIAL = 1u << 13,   /* o is fp32, whatever dtype is: a part that is to be merged */
 
   /* Described, so that structs need not grow again; no device runs them yet, and a plan answers FMS_NOT_SUPPORTED. */
-  FMS_MASK = 1u << 8,      /* read args.mask: bytes, 0 hides the key */
   FMS_KV_SCALES = 1u << 12 /* k and v are kv_dtype times args.k_scales[g], args.v_scales[g] of their kv head */
 } fms_feature;
 

@@ -52,6 +52,7 @@ enum Which {
   v,
   bias,
   bias2,
+  mask,
   sinks,
   cu_q,
   cu_kv,
@@ -62,10 +63,10 @@ enum Which {
   which_count
 };
 constexpr Which first_read = q;
-constexpr const char* names[which_count] = {"args.o",         "args.lse",       "workspace",       "args.q",
-                                            "args.k",         "args.v",         "args.bias",       "args.bias2",
-                                            "args.sinks",     "args.cu_q",      "args.cu_kv",      "args.kv_lengths",
-                                            "args.kv_starts", "args.q_lengths", "args.block_table"};
+constexpr const char* names[which_count] = {"args.o",          "args.lse",       "workspace",      "args.q",
+                                            "args.k",          "args.v",         "args.bias",      "args.bias2",
+                                            "args.mask",       "args.sinks",     "args.cu_q",      "args.cu_kv",
+                                            "args.kv_lengths", "args.kv_starts", "args.q_lengths", "args.block_table"};
 
 class Memory {
  public:
@@ -87,9 +88,13 @@ class Memory {
       case workspace:
         return {address(workspace_), static_cast<int64_t>(plan_.workspace_bytes)};
       case bias:
-        return has(p_, FMS_BIAS) && p_.kv_len > 0 ? bias_values(args_.bias, p_.bias_dtype, p_.bias) : nothing;
+        return has(p_, FMS_BIAS) && p_.kv_len > 0 ? score_terms(args_.bias, element_bytes(p_.bias_dtype), p_.bias)
+                                                  : nothing;
       case bias2:
-        return has(p_, FMS_BIAS2) && p_.kv_len > 0 ? bias_values(args_.bias2, p_.bias2_dtype, p_.bias2) : nothing;
+        return has(p_, FMS_BIAS2) && p_.kv_len > 0 ? score_terms(args_.bias2, element_bytes(p_.bias2_dtype), p_.bias2)
+                                                   : nothing;
+      case mask:
+        return has(p_, FMS_MASK) && p_.kv_len > 0 ? score_terms(args_.mask, 1, p_.mask) : nothing;
       case sinks:
         return has(p_, FMS_SINKS) ? StridedBytes{address(args_.sinks), p_.q_heads * 4} : nothing;
       case cu_q:
@@ -173,8 +178,7 @@ class Memory {
     return false;
   }
 
-  [[nodiscard]] StridedBytes bias_values(const void* base, fms_dtype dtype, const fms_bias_strides& s) const {
-    const int64_t bytes = element_bytes(dtype);
+  [[nodiscard]] StridedBytes score_terms(const void* base, int64_t bytes, const fms_bias_strides& s) const {
     return {address(base),
             bytes,
             {axis_of(plan::bias_entries(p_, s), s.batch, bytes), axis_of(p_.q_heads, s.head, bytes),
@@ -218,7 +222,8 @@ fms_status check_aliases(const fms_attention_plan& plan, const fms_attention_arg
   if (plan::is_empty(plan.problem)) return FMS_OK;
   const Memory memory(plan, args, workspace_address);
   // Without features there are five things, with lse alone six; nobody pays for looking at the others.
-  constexpr uint32_t with_arrays = FMS_BIAS | FMS_BIAS2 | FMS_SINKS | FMS_PAGED_KV | plan::lengths_per_sequence;
+  constexpr uint32_t with_arrays =
+      FMS_BIAS | FMS_BIAS2 | FMS_MASK | FMS_SINKS | FMS_PAGED_KV | plan::lengths_per_sequence;
   const int count = (plan.problem.features & with_arrays) != 0 ? which_count : bias;
   Range ranges[which_count];
   for (int which = 0; which < count; ++which) ranges[which] = Range(memory.described(static_cast<Which>(which)));

@@ -41,6 +41,7 @@ fms_status check_pointers(const fms_attention_problem& p, const fms_attention_ar
   } optional[] = {{has(p, FMS_LSE), "args.lse", args.lse, 4},
                   {has(p, FMS_BIAS) && has_keys, "args.bias", args.bias, element_bytes(p.bias_dtype)},
                   {has(p, FMS_BIAS2) && has_keys, "args.bias2", args.bias2, element_bytes(p.bias2_dtype)},
+                  {has(p, FMS_MASK) && has_keys, "args.mask", args.mask, 1},
                   {has(p, FMS_SINKS), "args.sinks", args.sinks, 4},
                   {has(p, FMS_RAGGED_Q), "args.cu_q", args.cu_q, 4},
                   {has(p, FMS_RAGGED_KV), "args.cu_kv", args.cu_kv, 4},

@@ -150,8 +150,12 @@ fms_attention_problem canonical(const fms_attention_problem& problem) {
   }
   p.bias.group = bias_group(p.bias);
   p.bias2.group = bias_group(p.bias2);
+  if (has(p, FMS_MASK)) {
+    p.mask.group = bias_group(p.mask);
+  } else {
+    p.mask = {};
+  }
   p.kv_dtype = {};
-  p.mask = {};
   if (has(p, FMS_RAGGED_Q)) {
     p.q.batch = p.o.batch = p.lse.batch = 0;
   } else {

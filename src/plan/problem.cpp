@@ -116,7 +116,7 @@ fms_status check_features(const fms_attention_problem& p, fms_error* error) {
                 "problem.features has unknown bits 0x%x; allowed: the fms_feature bits, 0x%x together",
                 p.features & ~known, known);
   }
-  constexpr uint32_t not_yet = FMS_MASK | FMS_KV_SCALES;
+  constexpr uint32_t not_yet = FMS_KV_SCALES;
   if ((p.features & not_yet) != 0) {
     return fail(error, FMS_NOT_SUPPORTED, "problem.features",
                 "problem.features has bits 0x%x, which the header describes and no device runs yet; leave them out",
@@ -175,6 +175,9 @@ fms_status check_scores(const fms_attention_problem& p, fms_error* error) {
   if (has(p, FMS_BIAS2)) {
     if (auto s = check_dtype("problem.bias2_dtype", p.bias2_dtype, error)) return s;
     if (auto s = check_bias("problem.bias2", "problem.bias2.group", p, p.bias2, error)) return s;
+  }
+  if (has(p, FMS_MASK)) {
+    if (auto s = check_bias("problem.mask", "problem.mask.group", p, p.mask, error)) return s;
   }
   return FMS_OK;
 }

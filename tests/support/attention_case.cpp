@@ -89,16 +89,19 @@ AttentionCase::AttentionCase(const fms_attention_problem& problem, IndexArrays i
     const int64_t lse_elements = extent({q_batch, p.q_heads, q_rows}, {p.lse.batch, p.lse.head, p.lse.seq}, 1);
     lse_ = FencedBuffer(lse_elements * sizeof(float), fence, kOutputCanary);
   }
-  const auto bias_buffer = [&](const fms_bias_strides& s, fms_dtype dtype) {
+  const auto term_buffer = [&](const fms_bias_strides& s, size_t bytes) {
     const int64_t group = std::max<int64_t>(s.group, 1), entries = (p.batch + group - 1) / group;
     const int64_t elements = extent({entries, p.q_heads, p.q_len, p.kv_len}, {s.batch, s.head, s.q, s.kv}, 1);
-    return FencedBuffer(elements * element_bytes(dtype), fence, kInputPoison);
+    return FencedBuffer(elements * bytes, fence, kInputPoison);
   };
   if (has(FMS_BIAS)) {
-    bias_ = bias_buffer(p.bias, p.bias_dtype);
+    bias_ = term_buffer(p.bias, element_bytes(p.bias_dtype));
   }
   if (has(FMS_BIAS2)) {
-    bias2_ = bias_buffer(p.bias2, p.bias2_dtype);
+    bias2_ = term_buffer(p.bias2, element_bytes(p.bias2_dtype));
+  }
+  if (has(FMS_MASK)) {
+    mask_ = term_buffer(p.mask, 1);
   }
   if (has(FMS_SINKS)) {
     sinks_ = FencedBuffer(p.q_heads * sizeof(float), fence, kInputPoison);
@@ -129,6 +132,9 @@ void AttentionCase::fill_inputs(const ValueSource& values) {
         for (int64_t j = kv_start(b); has(FMS_BIAS2) && j < kv_length(b); ++j) {
           set(Tensor::kBias2, bias2_offset(b, h, i, j), values(Tensor::kBias2));
         }
+        for (int64_t j = kv_start(b); has(FMS_MASK) && j < kv_length(b); ++j) {
+          set(Tensor::kMask, mask_offset(b, h, i, j), values(Tensor::kMask));
+        }
       });
   for_each_row(
       p.batch, p.kv_heads, [&](int64_t b) { return kv_length(b); },
@@ -154,6 +160,7 @@ fms_attention_args AttentionCase::args() const {
   args.lse = has(FMS_LSE) ? lse_.as<float>() : nullptr;
   args.bias = bias_.data();
   args.bias2 = bias2_.data();
+  args.mask = has(FMS_MASK) ? mask_.as<uint8_t>() : nullptr;
   args.sinks = sinks_.as<float>();
   args.cu_q = has(FMS_RAGGED_Q) ? cu_q_.as<int32_t>() : nullptr;
   args.cu_kv = has(FMS_RAGGED_KV) ? cu_kv_.as<int32_t>() : nullptr;
@@ -194,6 +201,10 @@ bool AttentionCase::is_visible(int64_t b, int64_t i, int64_t j) const {
          (problem_.window_right < 0 || distance <= problem_.window_right);
 }
 
+bool AttentionCase::mask_shows(int64_t b, int64_t h, int64_t i, int64_t j) const {
+  return !has(FMS_MASK) || mask_.as<uint8_t>()[mask_offset(b, h, i, j)] != 0;
+}
+
 int64_t AttentionCase::q_side_offset(const fms_strides& stride, int64_t b, int64_t h, int64_t i) const {
   return has(FMS_RAGGED_Q) ? h * stride.head + (indices_.cu_q[b] + i) * stride.seq
                            : b * stride.batch + h * stride.head + i * stride.seq;
@@ -230,6 +241,9 @@ int64_t AttentionCase::bias_offset(int64_t b, int64_t h, int64_t i, int64_t j) c
 int64_t AttentionCase::bias2_offset(int64_t b, int64_t h, int64_t i, int64_t j) const {
   return term_offset(problem_.bias2, b, h, i, j);
 }
+int64_t AttentionCase::mask_offset(int64_t b, int64_t h, int64_t i, int64_t j) const {
+  return term_offset(problem_.mask, b, h, i, j);
+}
 
 FencedBuffer& AttentionCase::buffer(Tensor tensor) {
   switch (tensor) {
@@ -243,6 +257,8 @@ FencedBuffer& AttentionCase::buffer(Tensor tensor) {
       return bias_;
     case Tensor::kBias2:
       return bias2_;
+    case Tensor::kMask:
+      return mask_;
     case Tensor::kSinks:
       break;
   }
@@ -250,6 +266,10 @@ FencedBuffer& AttentionCase::buffer(Tensor tensor) {
 }
 
 void AttentionCase::set(Tensor tensor, int64_t offset, double value) {
+  if (tensor == Tensor::kMask) {
+    mask_.as<uint8_t>()[offset] = static_cast<uint8_t>(value);
+    return;
+  }
   const fms_dtype dtype = tensor == Tensor::kBias    ? problem_.bias_dtype
                           : tensor == Tensor::kBias2 ? problem_.bias2_dtype
                           : tensor == Tensor::kSinks ? FMS_F32
@@ -298,7 +318,7 @@ std::optional<std::string> AttentionCase::stray_write() const {
     }
     return stray;
   };
-  for (const FencedBuffer* one : {&q_, &k_, &v_, &o_, &lse_, &bias_, &bias2_, &sinks_}) {
+  for (const FencedBuffer* one : {&q_, &k_, &v_, &o_, &lse_, &bias_, &bias2_, &mask_, &sinks_}) {
     if (!one->slack_is_intact()) {
       return "memory before or after a tensor was written";
     }
@@ -320,6 +340,7 @@ std::string AttentionCase::describe() const {
                                                        {FMS_KV_LENGTHS, "KV_LENGTHS"},
                                                        {FMS_PAGED_KV, "PAGED_KV"},
                                                        {FMS_BIAS2, "BIAS2"},
+                                                       {FMS_MASK, "MASK"},
                                                        {FMS_KV_STARTS, "KV_STARTS"},
                                                        {FMS_Q_LENGTHS, "Q_LENGTHS"},
                                                        {FMS_TOP_LEFT, "TOP_LEFT"},
@@ -331,15 +352,19 @@ std::string AttentionCase::describe() const {
       << " kv_len=" << p.kv_len << " head_dim=" << p.head_dim << " value_dim=" << p.value_dim << " q=" << p.q
       << " k=" << p.k << " v=" << p.v << " o=" << p.o << " lse=" << p.lse << " softmax_scale=" << p.softmax_scale
       << " softcap=" << p.softcap << " window_left=" << p.window_left << " window_right=" << p.window_right;
-  const auto describe_bias = [&](const char* name, fms_dtype dtype, const fms_bias_strides& s) {
-    out << ' ' << name << "_dtype=" << dtype_name(dtype) << ' ' << name << "={" << s.batch << ',' << s.head << ','
-        << s.q << ',' << s.kv << ',' << s.group << '}';
+  const auto describe_term = [&](const char* name, const fms_bias_strides& s) {
+    out << ' ' << name << "={" << s.batch << ',' << s.head << ',' << s.q << ',' << s.kv << ',' << s.group << '}';
   };
   if (has(FMS_BIAS)) {
-    describe_bias("bias", p.bias_dtype, p.bias);
+    out << " bias_dtype=" << dtype_name(p.bias_dtype);
+    describe_term("bias", p.bias);
   }
   if (has(FMS_BIAS2)) {
-    describe_bias("bias2", p.bias2_dtype, p.bias2);
+    out << " bias2_dtype=" << dtype_name(p.bias2_dtype);
+    describe_term("bias2", p.bias2);
+  }
+  if (has(FMS_MASK)) {
+    describe_term("mask", p.mask);
   }
   out << " total_q=" << p.total_q << " total_kv=" << p.total_kv << " page_size=" << p.page_size
       << " page_count=" << p.page_count << " block_table_stride=" << p.block_table_stride;

@@ -19,7 +19,7 @@ struct IndexArrays {
   std::vector<int32_t> kv_starts = {}, q_lengths = {};
 };
 
-enum class Tensor { kQ, kK, kV, kBias, kBias2, kSinks };
+enum class Tensor { kQ, kK, kV, kBias, kBias2, kMask, kSinks };  // the mask: 0 to 255
 
 // The next value to store into a tensor; called once per element that exists, rows in order.
 using ValueSource = std::function<double(Tensor)>;
@@ -40,7 +40,8 @@ class AttentionCase {
   int64_t kv_length(int64_t b) const;
   int64_t kv_start(int64_t b) const;
   fms_dtype output_dtype() const { return has(FMS_PARTIAL) ? FMS_F32 : problem_.dtype; }
-  bool is_visible(int64_t b, int64_t i, int64_t j) const;
+  bool is_visible(int64_t b, int64_t i, int64_t j) const;  // where no mask hides it
+  bool mask_shows(int64_t b, int64_t h, int64_t i, int64_t j) const;
 
   // Element offsets into the tensors.
   int64_t q_offset(int64_t b, int64_t h, int64_t i) const;
@@ -50,6 +51,7 @@ class AttentionCase {
   int64_t lse_offset(int64_t b, int64_t h, int64_t i) const;
   int64_t bias_offset(int64_t b, int64_t h, int64_t i, int64_t j) const;
   int64_t bias2_offset(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  int64_t mask_offset(int64_t b, int64_t h, int64_t i, int64_t j) const;
 
   double q_value(int64_t offset) const;
   void set(Tensor tensor, int64_t offset, double value);
@@ -72,7 +74,7 @@ class AttentionCase {
 
   fms_attention_problem problem_;
   IndexArrays indices_;
-  FencedBuffer q_, k_, v_, o_, lse_, bias_, bias2_, sinks_;
+  FencedBuffer q_, k_, v_, o_, lse_, bias_, bias2_, mask_, sinks_;
   FencedBuffer cu_q_, cu_kv_, kv_lengths_, block_table_, kv_starts_, q_lengths_;
 };
 

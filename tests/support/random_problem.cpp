@@ -186,7 +186,7 @@ IndexArrays random_features(Random& random, fms_attention_problem& p) {
   return indices;
 }
 
-// Now and then what pads a batch: first keys, query lengths, rows aligned to the first key; and o as fp32.
+// Now and then what pads a batch: first keys, query lengths, a mask, rows aligned to the first key; and o as fp32.
 void random_cpu_features(Random& random, fms_attention_problem& p, IndexArrays& indices) {
   const auto lengths = [&](int64_t longest) {
     std::vector<int32_t> values;
@@ -208,6 +208,9 @@ void random_cpu_features(Random& random, fms_attention_problem& p, IndexArrays& 
   }
   if (random.chance(0.1)) {
     p.features |= FMS_PARTIAL;
+  }
+  if (random.chance(0.3)) {
+    p.features |= FMS_MASK;
   }
 }
 
@@ -276,7 +279,38 @@ void random_layout(Random& random, fms_attention_problem& p) {
   if ((p.features & FMS_BIAS2) != 0) {
     p.bias2 = random_bias_strides(random, p, random.between(0, 3) == 0 ? 2 : 1);
   }
+  if ((p.features & FMS_MASK) != 0) {
+    p.mask = random_bias_strides(random, p, random.between(0, 3) == 0 ? 2 : 1);
+    if (random.chance(0.3)) {  // of keys alone, as a padded batch has it
+      p.mask.batch = random.chance(0.9) ? p.kv_len : 0;
+      p.mask.head = p.mask.q = 0;
+      p.mask.kv = 1;
+    }
+  }
 }
+
+// Bytes of a mask: runs of keys that are seen and of keys that are not, short ones and such as end no block.
+class RandomMask {
+ public:
+  explicit RandomMask(uint64_t seed)
+      : random_(~seed),
+        shown_(pick(random_, {0.1, 0.5, 0.9, 1.0})),
+        longest_(pick<int64_t>(random_, {1, 4, 70, 300, 1500})) {}
+  double next() {
+    if (left_ == 0) {
+      left_ = random_.between(1, longest_);
+      byte_ = random_.chance(shown_) ? static_cast<double>(pick<int64_t>(random_, {1, 1, 2, 128, 255})) : 0.0;
+    }
+    --left_;
+    return byte_;
+  }
+
+ private:
+  Random random_;
+  double shown_;
+  int64_t longest_, left_ = 0;
+  double byte_ = 1;
+};
 
 // How large the numbers are. The factors multiply N(0,1).
 struct ValueStyle {
@@ -307,6 +341,33 @@ ValueStyle random_style(Random& random, fms_dtype dtype) {
     style.v = 8000;  // large, and the mean stays within fp16
   }
   return style;
+}
+
+// Keys that a mask hides from all rows may hold anything.
+void poison_hidden_keys(AttentionCase& one) {
+  const fms_attention_problem& p = one.problem();
+  const int64_t group = p.q_heads / p.kv_heads;
+  const auto is_hidden = [&](int64_t b, int64_t g, int64_t j) {
+    for (int64_t h = g * group; h < (g + 1) * group; ++h) {
+      for (int64_t i = 0; i < one.q_length(b); ++i) {
+        if (one.mask_shows(b, h, i, j)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  };
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t g = 0; g < p.kv_heads; ++g) {
+      for (int64_t j = one.kv_start(b); j < one.kv_length(b); ++j) {
+        if (!is_hidden(b, g, j)) {
+          continue;
+        }
+        one.set(Tensor::kK, one.k_offset(b, g, j), std::numeric_limits<double>::quiet_NaN());
+        one.set(Tensor::kV, one.v_offset(b, g, j), kInfinity);
+      }
+    }
+  }
 }
 
 void poison_one_value(Random& random, AttentionCase& one) {
@@ -345,6 +406,7 @@ AttentionCase random_case(uint64_t seed, fms_dtype dtype, const RandomProblemLim
   }
   random_layout(random, p);
   const ValueStyle style = random_style(random, dtype);
+  RandomMask mask(seed);
   const auto value = [&](Tensor tensor) {
     switch (tensor) {
       case Tensor::kQ:
@@ -356,6 +418,8 @@ AttentionCase random_case(uint64_t seed, fms_dtype dtype, const RandomProblemLim
       case Tensor::kBias:
       case Tensor::kBias2:
         return random.chance(style.minus_infinity_in_bias) ? -kInfinity : style.bias * random.normal();
+      case Tensor::kMask:
+        return mask.next();
       case Tensor::kSinks:
         break;
     }
@@ -365,6 +429,11 @@ AttentionCase random_case(uint64_t seed, fms_dtype dtype, const RandomProblemLim
   AttentionCase one(p, std::move(indices), value, fence);
   if (limits.non_finite_values && random.chance(0.06)) {
     poison_one_value(random, one);
+  }
+  const auto has_own_rows = [](const fms_strides& s) { return s.batch > 0 && s.head > 0 && s.seq > 0; };
+  const bool is_paged = (p.features & FMS_PAGED_KV) != 0;
+  if (limits.non_finite_values && (p.features & FMS_MASK) != 0 && !is_paged && has_own_rows(p.k) && has_own_rows(p.v)) {
+    poison_hidden_keys(one);
   }
   return one;
 }

@@ -10,7 +10,7 @@ namespace flashmoe::testing {
 struct RandomProblemLimits {
   int64_t max_multiplies = 3'000'000;  // batch * q_heads * q_len * kv_len * the larger of head_dim and value_dim
   bool latent = true;                  // now and then head sizes beyond a GPU's 256
-  bool cpu_features = true;            // now and then what a GPU does not run: starts, query lengths, top left, partial
+  bool cpu_features = true;            // now and then what a GPU does not run: masks, starts, query lengths, ...
   bool non_finite_values = true;       // now and then NaN or infinity in an input
 };
 

@@ -32,7 +32,8 @@ inline fms_attention_problem simple_problem(fms_dtype dtype, const Shape& shape)
 
 inline AttentionCase normal_case(const fms_attention_problem& problem, uint64_t seed = 1, IndexArrays indices = {}) {
   Random random(seed);
-  return AttentionCase(problem, std::move(indices), [&](Tensor) { return random.normal(); });
+  return AttentionCase(problem, std::move(indices),
+                       [&](Tensor tensor) { return tensor == Tensor::kMask ? 1.0 : random.normal(); });
 }
 
 }  // namespace flashmoe::testing

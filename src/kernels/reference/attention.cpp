@@ -92,6 +92,16 @@ double bias_at(const void* bias, fms_dtype dtype, const fms_bias_strides& stride
   return read_element(bias, dtype, entry * stride.batch + h * stride.head + i * stride.q + j * stride.kv);
 }
 
+bool mask_shows(const fms_attention_problem& problem, const fms_attention_args& args, int64_t b, int64_t h, int64_t i,
+                int64_t j) {
+  if (!has(problem, FMS_MASK)) {
+    return true;
+  }
+  const fms_bias_strides& stride = problem.mask;
+  const int64_t entry = stride.group > 0 ? b / stride.group : b;
+  return args.mask[entry * stride.batch + h * stride.head + i * stride.q + j * stride.kv] != 0;
+}
+
 struct VisibleKey {
   int64_t j;
   double score;
@@ -110,7 +120,7 @@ Scores score_row(const fms_attention_problem& problem, const fms_attention_args&
   const Vector q = read_row(args.q, problem.dtype, q_row_offset(problem, args, b, h, i), problem.head_dim);
   Scores scores;
   for (int64_t j = 0; j < kv_len; ++j) {
-    if (j < first_key || !in_window(problem, i_aligned, j)) {
+    if (j < first_key || !in_window(problem, i_aligned, j) || !mask_shows(problem, args, b, h, i, j)) {
       continue;
     }
     double dot = 0;

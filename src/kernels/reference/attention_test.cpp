@@ -114,6 +114,25 @@ TEST(ReferenceAttention, TheSoftcapComesBeforeTheBias) {
   EXPECT_NEAR(c.lse[0], 2 * std::tanh(3.0) + 10, kTiny);
 }
 
+TEST(ReferenceAttention, AMaskHidesKeysWhateverTheyHold) {
+  HandCase c(2, 1, 1, 2, 2, 1);
+  c.problem.features = FMS_MASK;
+  c.problem.mask = {0, 0, 10, 1, 1};  // a row of two keys for each query
+  c.q.assign(4, 1);
+  c.k = {5, kNaN, 7, kNaN};
+  c.v = {3, kInf, 4, kInf};
+  std::vector<uint8_t> mask(12, 255);
+  mask[1] = mask[10] = mask[11] = 0;
+  c.args.mask = mask.data();
+  c.run();
+  for (int64_t b = 0; b < 2; ++b) {
+    EXPECT_EQ(c.lse[b * 2], 5 + 2 * b);
+    EXPECT_EQ(c.o[b * 2], 3 + b);
+    EXPECT_EQ(c.lse[b * 2 + 1], -kInf);
+    EXPECT_EQ(c.o[b * 2 + 1], 0);
+  }
+}
+
 TEST(ReferenceAttention, BiasStridesOfZeroBroadcast) {
   HandCase c(2, 2, 2, 2, 2, 1);
   c.problem.features = FMS_BIAS;

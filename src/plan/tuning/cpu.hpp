@@ -1,6 +1,7 @@
 // CPU tuning policies as data, one per ISA level. `chosen_by` says which run chose the figures.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "flashmoe/flashmoe.h"
@@ -36,6 +37,12 @@ inline constexpr int32_t cpu_bias_kv_tile = 256;
 
 // Opening a parallel region with a warm pool costs one to two microseconds; a thread should bring at least this much.
 inline constexpr float cpu_min_ns_per_thread = 2200.0F;
+
+// Blocks of keys whose masks the kernels have room for.
+inline constexpr int32_t cpu_most_kv_tile = 512;
+static_assert(cpu_bias_kv_tile <= cpu_most_kv_tile);
+static_assert(std::ranges::all_of(cpu_tile_policies,
+                                  [](const CpuTilePolicy& one) { return one.kv_tile <= cpu_most_kv_tile; }));
 
 constexpr const CpuTilePolicy& cpu_tile_policy(fms_cpu_isa isa) {
   return cpu_tile_policies[isa - FMS_ISA_SCALAR];

@@ -408,8 +408,9 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
 
   // ---- weights ----
 
-  void weigh_rows(const Block& block) const {
+  void weigh_rows(const Block& block) {
     const Item& item = *block.item;
+    this->look_at_mask(item.head, item.first_row, block.keys);
     if (modifies_scores(this->plan_.problem)) {
       for (int64_t r = 0; r < this->rows_; ++r) this->modify_row(item.head, item.first_row + r, r, block.keys);
     }
@@ -426,6 +427,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
                   seen_hi = smaller<int64_t>(this->key_hi(r), block.hi) - block.lo;
     for (int64_t j = 0; j < smaller(seen_lo, block_keys); ++j) scores[j] = -__builtin_inff();
     for (int64_t j = larger<int64_t>(seen_hi, 0); j < block_keys; ++j) scores[j] = -__builtin_inff();
+    if (this->mask_hides_) this->hide_masked_keys(r, block_keys);
     F x[vectors];
     for (int i = 0; i < vectors; ++i) x[i] = V::load(scores + i * V::width);
     const F top = V::max(V::max(x[0], x[1]), V::max(x[2], x[3]));
@@ -516,8 +518,9 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
       const auto sum_of = [&](int64_t d, int64_t r) -> float& {
         return sums(d % 2 * this->rows_ + r)[d / 32 * 16 + d % 32 / 2];
       };
-      add_non_finite<V>(v_rows<T>(block.item->head), this->value_dim_, block.keys.lo, block.keys.hi, &this->key_lo(0),
-                        &this->key_hi(0), this->rows_, sum_of);
+      const Item& item = *block.item;
+      add_non_finite<V, T>(item.head, item.first_row, item.first_row + this->rows_, block.keys, &this->key_lo(0),
+                           &this->key_hi(0), sum_of);
     }
   }
 

@@ -180,7 +180,8 @@ class AmxKernel {
   // One subtile's pass over plan.kv_tile keys.
   struct Step {
     Subtile tile;
-    KeyRange keys;  // empty: there is none
+    KeyRange keys;            // empty: there is none
+    bool mask_hides = false;  // one of them from one of the rows
     int64_t first_chunk() const { return keys.lo / chunk_keys; }
     int64_t chunks() const { return (keys.hi + chunk_keys - 1) / chunk_keys - first_chunk(); }
     bool exists() const { return keys.lo < keys.hi; }
@@ -189,16 +190,28 @@ class AmxKernel {
   Step first_step(const Head& h, int64_t first_row, int64_t last_row, int64_t subtile, KeyRange block) const {
     for (; first_row + subtile * lanes < last_row; ++subtile) {
       const Subtile t = make_subtile(h, first_row, last_row, subtile, lanes);
-      const KeyRange keys{larger(block.lo, t.seen.lo), smaller(block.hi, t.seen.hi)};
-      if (keys.lo < keys.hi) return {t, {keys.lo, smaller(end_of_tile(keys.lo), keys.hi)}};
+      const Step step = step_from(h, t, larger(block.lo, t.seen.lo), block);
+      if (step.exists()) return step;
     }
     return {};
   }
 
   Step next_step(const Head& h, int64_t first_row, int64_t last_row, const Step& step, KeyRange block) const {
-    const int64_t hi = smaller(block.hi, step.tile.seen.hi);
-    if (step.keys.hi < hi) return {step.tile, {step.keys.hi, smaller(end_of_tile(step.keys.hi), hi)}};
-    return first_step(h, first_row, last_row, step.tile.index + 1, block);
+    const Step next = step_from(h, step.tile, step.keys.hi, block);
+    return next.exists() ? next : first_step(h, first_row, last_row, step.tile.index + 1, block);
+  }
+
+  // A subtile's first step from a key on, without chunks at its ends that a mask hides altogether.
+  Step step_from(const Head& h, const Subtile& t, int64_t key, KeyRange block) const {
+    for (const int64_t hi = smaller(block.hi, t.seen.hi); key < hi; key = end_of_tile(key)) {
+      const KeyRange keys{key, smaller(end_of_tile(key), hi)};
+      const MaskedKeys masked = masked_keys<V>(h, t.first_row, t.last_row, keys);
+      if (masked.seen.lo >= masked.seen.hi) continue;
+      const int64_t lo = larger(keys.lo, masked.seen.lo / chunk_keys * chunk_keys);
+      const int64_t end = smaller(keys.hi, plan::round_up(masked.seen.hi, chunk_keys));
+      return {t, {lo, end}, masked.hides || lo != masked.seen.lo || end != masked.seen.hi};
+    }
+    return {};
   }
 
   int64_t end_of_tile(int64_t key) const { return (key / plan_.kv_tile + 1) * plan_.kv_tile; }
@@ -256,7 +269,7 @@ class AmxKernel {
         const int64_t key = (step.first_chunk() + c) * chunk_keys;
         const bool all_see_all =
             step.tile.all_see.lo <= key && smaller(key + chunk_keys, h.kv_len) <= step.tile.all_see.hi;
-        if (!all_see_all || !(packed_low_squares_[slot] <= most)) chosen |= uint64_t{1} << c;
+        if (!all_see_all || step.mask_hides || !(packed_low_squares_[slot] <= most)) chosen |= uint64_t{1} << c;
       }
     }
     return chosen;
@@ -291,6 +304,10 @@ class AmxKernel {
       mask_scores<V, vectors>(scores + skip * lanes, first_key + skip, n - skip, key_lo, key_hi);
     }
 
+    if (step.mask_hides) {
+      hide_masked<V, vectors>(h, t.first_row, t.last_row, scores, first_key, smaller(n, h.kv_len - first_key));
+    }
+
     RowState<V, vectors> state = load_state(t.index);
     if (!weigh_under_old_maxima(scores, n, scale, state, weights, beside)) {
       F offset[vectors];
@@ -301,9 +318,9 @@ class AmxKernel {
     store_state(t.index, state);
     for (int64_t c = first_chunk; c < first_chunk + step.chunks(); ++c) {
       if ((packed_flags_[packed_.slot(c)] & values_non_finite) == 0) continue;
-      add_non_finite<V>(v_rows<T>(h), plan_.problem.value_dim, larger(step.keys.lo, c * chunk_keys),
-                        smaller(step.keys.hi, (c + 1) * chunk_keys), key_lo, key_hi, lanes,
-                        [&](int64_t d, int64_t lane) -> float& { return outputs(t.index)[d * lanes + lane]; });
+      const KeyRange keys{larger(step.keys.lo, c * chunk_keys), smaller(step.keys.hi, (c + 1) * chunk_keys)};
+      add_non_finite<V, T>(h, t.first_row, t.last_row, keys, key_lo, key_hi,
+                           [&](int64_t d, int64_t lane) -> float& { return outputs(t.index)[d * lanes + lane]; });
     }
   }
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/cpu/attention/softmax.hpp"
+#include "kernels/cpu/attention/mask.hpp"
 #include "kernels/cpu/attention/work.hpp"
 
 namespace flashmoe::cpu {
@@ -198,17 +198,19 @@ inline void combine_splits(const fms_attention_plan& plan, const fms_attention_a
 
 // A non-finite V of a key that some row of a tile does not see must not reach that row as 0 * inf = NaN. The tile
 // kernels therefore multiply with a copy in which such values are 0, and this adds them to the rows that do see them:
-// o(d, lane) is where a row's result is.
+// o(d, lane) is where the result of row first_row + lane is.
 template <class V, class T, class Output>
-inline void add_non_finite(const KvRows<T>& values, int64_t dim, int64_t first_key, int64_t last_key,
-                           const int32_t* key_lo, const int32_t* key_hi, int64_t lanes, Output&& o) {
-  for (int64_t j = first_key; j < last_key; ++j) {
+inline void add_non_finite(const Head& h, int64_t first_row, int64_t last_row, KeyRange keys, const int32_t* key_lo,
+                           const int32_t* key_hi, Output&& o) {
+  const KvRows<T> values = v_rows<T>(h);
+  const int64_t dim = h.problem->value_dim;
+  for (int64_t j = keys.lo; j < keys.hi; ++j) {
     for (int64_t d = 0; d < dim; ++d) {
       float value[V::width];
       V::store(value, V::load_as(values[j] + d, 1));
       if (std::fabs(value[0]) < __builtin_inff()) continue;
-      for (int64_t lane = 0; lane < lanes; ++lane) {
-        if (key_lo[lane] <= j && j < key_hi[lane]) o(d, lane) += value[0];
+      for (int64_t lane = 0; lane < last_row - first_row; ++lane) {
+        if (key_lo[lane] <= j && j < key_hi[lane] && mask_shows(h, first_row + lane, j)) o(d, lane) += value[0];
       }
     }
   }

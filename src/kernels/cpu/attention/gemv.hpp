@@ -21,6 +21,7 @@ class GemvKernel {
 
  protected:
   static constexpr int64_t block_keys = plan::gemv_kv_tile;
+  static_assert(block_keys == 64, "keys of a block have a bit each");
 
  public:
   GemvKernel(const fms_attention_plan& plan, const plan::CpuLayout& layout, std::byte* workspace, int64_t thread)
@@ -45,6 +46,7 @@ class GemvKernel {
     for (int64_t j = keys.lo; j < keys.hi; j += block_keys) {
       const KeyRange block{j, smaller<int64_t>(j + block_keys, keys.hi)};
       find_block(h, block, keys.hi);
+      if (!look_at_mask(h, first_row, block)) continue;
       score_block(block);
       if (modifies_scores(plan_.problem)) {
         for (int64_t r = 0; r < rows_; ++r) modify_row(h, first_row + r, r, block);
@@ -175,6 +177,29 @@ class GemvKernel {
     });
   }
 
+  // Which keys of a block the mask shows to each row; whether it shows any of them to any row.
+  bool look_at_mask(const Head& h, int64_t first_row, KeyRange block) {
+    mask_hides_ = false;
+    if (!has_mask(h)) return true;
+    const MaskRows mask(h);
+    const int64_t n = block.hi - block.lo;
+    const uint64_t whole = ~uint64_t{0} >> (block_keys - n);
+    uint64_t any = 0;
+    for (int64_t r = 0; r < rows_; ++r) {
+      shown_[r] = mask.template word<V>(first_row + r, block.lo, n);
+      any |= shown_[r];
+      mask_hides_ |= shown_[r] != whole;
+    }
+    return any != 0;
+  }
+  [[nodiscard]] bool is_masked(int64_t r, int64_t j) const { return mask_hides_ && (shown_[r] >> j & 1) == 0; }
+  void hide_masked_keys(int64_t r, int64_t n) const {
+    float* const s = scores(r);
+    for (int64_t j = 0; j < n; j += V::width) {
+      V::store(s + j, V::keep_bits(V::load(s + j), static_cast<uint32_t>(shown_[r] >> j)));
+    }
+  }
+
   // Scores become weights; keys the row does not see become 0 and are also left out of the accumulation's range.
   void softmax_row(int64_t r, KeyRange block) const {
     const float scale = modifies_scores(plan_.problem) ? 1.0F : scale_.to_log2;
@@ -185,6 +210,7 @@ class GemvKernel {
     for (int64_t j = 0; j < seen_lo && j < n; ++j) s[j] = -__builtin_inff();
     for (int64_t j = larger<int64_t>(seen_hi, 0); j < (n + V::width - 1) / V::width * V::width; ++j)
       s[j] = -__builtin_inff();
+    if (mask_hides_) hide_masked_keys(r, n);
     F top = V::set1(-__builtin_inff());
     for (int64_t j = 0; j < n; j += V::width) top = V::max(V::load(s + j), top);
     const float block_max = V::largest(top) * scale;
@@ -245,6 +271,7 @@ class GemvKernel {
       lo = smaller<int64_t>(lo, key_lo(r + k));
       hi = larger<int64_t>(hi, key_hi(r + k));
       same &= key_lo(r + k) == key_lo(r) && key_hi(r + k) == key_hi(r);
+      same &= !mask_hides_ || shown_[r + k] == shown_[r];
     }
     lo = larger(lo, block.lo);
     hi = smaller(hi, block.hi);
@@ -253,6 +280,9 @@ class GemvKernel {
       const float* const weights = scores(r);
       for (int64_t j = lo; j < hi; ++j) {
         if (r == 0 && c == 0 && j - block.lo < next_->count) prefetch_row(next_->keys[j - block.lo], key_dim_);
+        if constexpr (decltype(all_see_all)::value) {
+          if (is_masked(r, j - block.lo)) continue;
+        }
         const T* row = padded(now_->values[j - block.lo], value_dim_) + c * pair;
         F a[Pairs];
         F b[Pairs];
@@ -260,6 +290,7 @@ class GemvKernel {
         for (int k = 0; k < Rows; ++k) {
           if constexpr (!decltype(all_see_all)::value) {
             if (j < key_lo(r + k) || j >= key_hi(r + k)) continue;
+            if (is_masked(r + k, j - block.lo)) continue;
           }
           const F weight = V::set1(weights[k * block_keys + j - block.lo]);
           for (int64_t i = 0; i < Pairs; ++i) {
@@ -320,6 +351,8 @@ class GemvKernel {
   int64_t key_dim_, value_dim_;
   int64_t key_pairs_, value_pairs_;
   int64_t rows_ = 0;
+  bool mask_hides_ = false;             // a key of the block from a row
+  uint64_t shown_[plan::amx_few_rows];  // a bit for each key of the block, where there is a mask
   BlockRows blocks_[2];
   BlockRows* now_ = &blocks_[0];
   BlockRows* next_ = &blocks_[1];

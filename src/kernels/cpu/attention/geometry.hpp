@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "flashmoe/flashmoe.h"
 #include "kernels/cpu/types.hpp"
@@ -48,6 +49,24 @@ struct Head {
   [[nodiscard]] int64_t q_head_of(int64_t row) const { return kv_head * group + row % group; }
 };
 
+// Keys that are left when those that a mask hides from all rows of a sequence are cut off both ends.
+inline KeyRange without_hidden_ends(const fms_attention_problem& p, const fms_attention_args& args, int64_t batch,
+                                    KeyRange keys) {
+  constexpr int64_t step = 8;  // bytes that are looked at together
+  const int64_t stride = p.mask.kv;
+  const uint8_t* const bytes = args.mask + batch / plan::bias_group(p.mask) * p.mask.batch;
+  const auto are_hidden = [&](int64_t first) {
+    uint64_t word = 1;
+    if (stride == 1) std::memcpy(&word, bytes + first, sizeof word);
+    return word == 0;
+  };
+  while (keys.lo + step <= keys.hi && are_hidden(keys.lo)) keys.lo += step;
+  while (keys.lo < keys.hi && bytes[keys.lo * stride] == 0) ++keys.lo;
+  while (keys.lo + step <= keys.hi && are_hidden(keys.hi - step)) keys.hi -= step;
+  while (keys.lo < keys.hi && bytes[(keys.hi - 1) * stride] == 0) --keys.hi;
+  return keys;
+}
+
 inline Head make_head(const fms_attention_problem& p, const fms_attention_args& args, int64_t batch, int64_t kv_head) {
   Head h;
   h.problem = &p;
@@ -61,6 +80,12 @@ inline Head make_head(const fms_attention_problem& p, const fms_attention_args& 
   h.kv_len = kv_rows.count;
   h.first_key = plan::first_key(p, args, batch, h.kv_len);
   h.shift = plan::has(p, FMS_TOP_LEFT) ? 0 : h.kv_len - h.q_len;
+  // Not by the head: all heads of a sequence have to cost the same (for_each_item).
+  if (plan::has(p, FMS_MASK) && (p.mask.q == 0 || p.q_len == 1) && (p.mask.head == 0 || p.q_heads == 1)) {
+    const KeyRange keys = without_hidden_ends(p, args, batch, {h.first_key, h.kv_len});
+    h.first_key = keys.lo;
+    h.kv_len = keys.hi;
+  }
   h.pages = plan::has(p, FMS_PAGED_KV) ? args.block_table + batch * p.block_table_stride : nullptr;
   const int64_t q_batch = plan::has(p, FMS_RAGGED_Q) ? 0 : batch;
   const int64_t kv_batch = plan::has(p, FMS_RAGGED_KV) || h.pages != nullptr ? 0 : batch;

@@ -43,8 +43,11 @@ class TileKernel {
     const int64_t subtiles = (last_row - first_row + lanes - 1) / lanes;
     for (int64_t t = 0; t < subtiles; ++t) begin_subtile(h, first_row + t * lanes, last_row, t);
     for (int64_t step = keys.lo / plan_.kv_tile * plan_.kv_tile; step < keys.hi; step += plan_.kv_tile) {
-      const KeyRange block{larger(step, keys.lo), smaller<int64_t>(step + plan_.kv_tile, keys.hi)};
-      load_block(h, block, first_row, last_row);
+      KeyRange block{larger(step, keys.lo), smaller<int64_t>(step + plan_.kv_tile, keys.hi)};
+      const MaskedKeys masked = masked_keys<V>(h, first_row, last_row, block);
+      if (masked.seen.lo >= masked.seen.hi) continue;
+      block = masked.seen;
+      load_block(h, block, first_row, last_row, masked.hides);
       for (int64_t t = 0; t < subtiles; ++t) {
         const int64_t row = first_row + t * lanes;
         run_subtile(h, row, smaller(row + lanes, last_row), t, block);
@@ -106,9 +109,9 @@ class TileKernel {
   }
 
   // Makes the block's K and V rows available as fp32.
-  void load_block(const Head& h, KeyRange block, int64_t first_row, int64_t last_row) {
+  void load_block(const Head& h, KeyRange block, int64_t first_row, int64_t last_row, bool mask_hides) {
     const KeyRange all_see = seen_by_all(h, first_row, last_row);
-    const bool every_row_sees_all = all_see.lo <= block.lo && block.hi <= all_see.hi;
+    const bool every_row_sees_all = !mask_hides && all_see.lo <= block.lo && block.hi <= all_see.hi;
     values_non_finite_ = false;
     const KvRows<T> keys = k_rows<T>(h);
     const KvRows<T> values = v_rows<T>(h);
@@ -158,7 +161,9 @@ class TileKernel {
 
   void run_subtile(const Head& h, int64_t first_row, int64_t last_row, int64_t t, KeyRange block) {
     const KeyRange seen = visible_hull(h, first_row, last_row);
-    const KeyRange keys{larger(block.lo, seen.lo), smaller(block.hi, seen.hi)};
+    const MaskedKeys masked =
+        masked_keys<V>(h, first_row, last_row, {larger(block.lo, seen.lo), smaller(block.hi, seen.hi)});
+    const KeyRange keys = masked.seen;
     if (keys.lo >= keys.hi) return;
     const int64_t n = keys.hi - keys.lo;
     const int64_t skip = keys.lo - block.lo;
@@ -176,6 +181,7 @@ class TileKernel {
     const KeyRange all_see = seen_by_all(h, first_row, last_row);
     const bool all_see_all = all_see.lo <= keys.lo && keys.hi <= all_see.hi;
     if (!all_see_all) mask_scores<V, vectors>(scores, keys.lo, n, key_lo, key_hi);
+    if (masked.hides) hide_masked<V, vectors>(h, first_row, last_row, scores, keys.lo, n);
 
     RowState<V, vectors> state = load_state(t);
     float* o = outputs(t);
@@ -194,8 +200,8 @@ class TileKernel {
     for (int i = 0; i < vectors; ++i) state.row_sum[i] = V::add(state.row_sum[i], block_sum[i]);
     accumulate(scores, v, n, o);
     if (values_non_finite_) {
-      add_non_finite<V>(v_rows<T>(h), plan_.problem.value_dim, keys.lo, keys.hi, key_lo, key_hi, lanes,
-                        [&](int64_t d, int64_t lane) -> float& { return o[d * lanes + lane]; });
+      add_non_finite<V, T>(h, first_row, last_row, keys, key_lo, key_hi,
+                           [&](int64_t d, int64_t lane) -> float& { return o[d * lanes + lane]; });
     }
     for (int i = 0; i < vectors; ++i) {
       V::store(at<float>(layout_.row_max, t * lanes + i * V::width), state.row_max[i]);

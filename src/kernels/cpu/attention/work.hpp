@@ -46,8 +46,8 @@ inline int64_t head_cost(const Head& h, int64_t q_tile) {
 template <class Body>
 inline void for_each_item(const fms_attention_plan& plan, const fms_attention_args& args, Share share, Body&& body) {
   const fms_attention_problem& p = plan.problem;
-  // Without per-sequence lengths every batch costs the same.
-  const bool uniform = (p.features & plan::lengths_per_sequence) == 0;
+  // Without per-sequence lengths, or a mask's, every batch costs the same.
+  const bool uniform = (p.features & (plan::lengths_per_sequence | FMS_MASK)) == 0;
   int64_t cost_of_head = head_cost(make_head(p, args, 0, 0), plan.q_tile);
   int64_t total = cost_of_head * p.kv_heads * p.batch;
   if (!uniform) {

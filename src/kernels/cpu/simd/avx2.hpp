@@ -53,6 +53,21 @@ struct Avx2 {
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
   }
   static F zero_if_minus_inf(F x) { return _mm256_and_ps(x, _mm256_cmp_ps(x, set1(-__builtin_inff()), _CMP_NEQ_UQ)); }
+  static uint64_t nonzero_bytes(const uint8_t* p) {
+    const auto zeros_of = [](const uint8_t* at) {
+      const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+      return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_setzero_si256())));
+    };
+    return ~(zeros_of(p) | static_cast<uint64_t>(zeros_of(p + 32)) << 32);
+  }
+  static F keep_bits(F x, uint32_t bits) {
+    const __m256i of_lanes = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return keep_if_any(x, _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(bits)), of_lanes));
+  }
+  static F keep_bytes(F x, F bytes, int which) {
+    const __m256i looked_at = _mm256_set1_epi32(static_cast<int>(0xffU << (8 * which)));
+    return keep_if_any(x, _mm256_and_si256(_mm256_castps_si256(bytes), looked_at));
+  }
   static F mask_outside(F x, int32_t j, I lo, I hi) {
     const __m256i key = _mm256_set1_epi32(j);
     const __m256i visible = _mm256_andnot_si256(_mm256_cmpgt_epi32(lo, key), _mm256_cmpgt_epi32(hi, key));
@@ -112,9 +127,7 @@ struct Avx2 {
       b = load_as(p + width);
     }
   }
-  static F load_bits(const Bf16* p) {
-    return _mm256_castsi256_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-  }
+  static F load_bits(const void* p) { return _mm256_castsi256_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p))); }
   static void split_bits(F bits, F& first, F& second) {
     first = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(bits), 16));
     second = _mm256_castsi256_ps(
@@ -159,6 +172,10 @@ struct Avx2 {
   static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
  private:
+  static F keep_if_any(F x, I bits) {
+    const F is_zero = _mm256_castsi256_ps(_mm256_cmpeq_epi32(bits, _mm256_setzero_si256()));
+    return _mm256_blendv_ps(x, set1(-__builtin_inff()), is_zero);
+  }
   static __m128i load_8x16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
   static void store_8x16(void* p, __m128i x) { _mm_storeu_si128(static_cast<__m128i*>(p), x); }
 };

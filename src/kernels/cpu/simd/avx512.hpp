@@ -79,6 +79,19 @@ struct Avx512 {
   static F zero_if_minus_inf(F x) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, set1(-__builtin_inff()), _CMP_NEQ_UQ), x);
   }
+  // Bit i: whether byte i of 64 is not 0.
+  static uint64_t nonzero_bytes(const uint8_t* p) {
+    const __m512i bytes = _mm512_loadu_si512(p);
+    return _mm512_test_epi8_mask(bytes, bytes);
+  }
+  // x where the lane's bit, or byte `which` of its four, is not 0, else -inf.
+  static F keep_bits(F x, uint32_t bits) {
+    return _mm512_mask_mov_ps(set1(-__builtin_inff()), static_cast<__mmask16>(bits), x);
+  }
+  static F keep_bytes(F x, F bytes, int which) {
+    const __m512i looked_at = _mm512_set1_epi32(static_cast<int>(0xffU << (8 * which)));
+    return keep_bits(x, _mm512_test_epi32_mask(_mm512_castps_si512(bytes), looked_at));
+  }
   // x where lo <= j < hi in that lane, else -inf.
   static F mask_outside(F x, int32_t j, I lo, I hi) {
     const __m512i key = _mm512_set1_epi32(j);
@@ -129,7 +142,7 @@ struct Avx512 {
   }
   static void load_pair(const Bf16* p, F& a, F& b) { split_bits(load_bits(p), a, b); }
   // 32 of them as they lie in memory, to be moved about in pairs; and the first and the second of each pair.
-  static F load_bits(const Bf16* p) { return _mm512_castsi512_ps(_mm512_loadu_si512(p)); }
+  static F load_bits(const void* p) { return _mm512_castsi512_ps(_mm512_loadu_si512(p)); }
   static void split_bits(F bits, F& first, F& second) {
     first = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(bits), 16));
     second = _mm512_castsi512_ps(

@@ -89,6 +89,19 @@ struct Scalar {
   static F zero_if_minus_inf(F x) {
     return map([&](int i) { return x.v[i] == -__builtin_inff() ? 0.0F : x.v[i]; });
   }
+  static uint64_t nonzero_bytes(const uint8_t* p) {
+    uint64_t bits = 0;
+    for (int i = 0; i < 64; ++i) bits |= static_cast<uint64_t>(p[i] != 0) << i;
+    return bits;
+  }
+  static F keep_bits(F x, uint32_t bits) {
+    return map([&](int i) { return (bits >> i & 1U) != 0 ? x.v[i] : -__builtin_inff(); });
+  }
+  static F keep_bytes(F x, F bytes, int which) {
+    return map([&](int i) {
+      return (std::bit_cast<uint32_t>(bytes.v[i]) >> (8 * which) & 0xffU) != 0 ? x.v[i] : -__builtin_inff();
+    });
+  }
   static F mask_outside(F x, int32_t j, I lo, I hi) {
     return map([&](int i) { return lo.v[i] <= j && j < hi.v[i] ? x.v[i] : -__builtin_inff(); });
   }
@@ -119,9 +132,9 @@ struct Scalar {
     a = load_as(p);
     b = load_as(p + width);
   }
-  static F load_bits(const Bf16* p) {
+  static F load_bits(const void* p) {
     F bits;
-    std::memcpy(bits.v, static_cast<const void*>(p), sizeof bits.v);
+    std::memcpy(bits.v, p, sizeof bits.v);
     return bits;
   }
   static void split_bits(F bits, F& first, F& second) {
