@@ -183,13 +183,14 @@ class GemvKernel {
     if (!has_mask(h)) return true;
     const MaskRows mask(h);
     const int64_t n = block.hi - block.lo;
-    const uint64_t whole = ~uint64_t{0} >> (block_keys - n);
+    const uint64_t whole = n > 0 ? ~uint64_t{0} >> (block_keys - n) : 0;
     uint64_t any = 0;
-    for (int64_t r = 0; r < rows_; ++r) {
-      shown_[r] = mask.template word<V>(first_row + r, block.lo, n);
-      any |= shown_[r];
-      mask_hides_ |= shown_[r] != whole;
-    }
+    mask.for_each_run(first_row, first_row + rows_, block.lo, [&](const uint8_t* bytes, int64_t row, int64_t end) {
+      const uint64_t word = mask.template word<V>(bytes, n);
+      any |= word;
+      mask_hides_ |= word != whole;
+      for (; row < end; ++row) shown_[row - first_row] = word;
+    });
     return any != 0;
   }
   [[nodiscard]] bool is_masked(int64_t r, int64_t j) const { return mask_hides_ && (shown_[r] >> j & 1) == 0; }

@@ -21,10 +21,28 @@ class MaskRows {
   }
   [[nodiscard]] int64_t key_stride() const { return bytes_.strides.kv; }
 
-  // The next row after this one whose bytes are others.
-  [[nodiscard]] int64_t next_row(int64_t row) const {
-    if (bytes_.strides.head != 0 && head_.group > 1) return row + 1;
-    return bytes_.strides.q == 0 ? head_.rows() : (row / head_.group + 1) * head_.group;
+  // Calls visit(bytes, first, last) for rows [first_row, last_row): those from first to last share their bytes, which
+  // begin with those of `key`. Divides once, not for each row.
+  template <class Visit>
+  void for_each_run(int64_t first_row, int64_t last_row, int64_t key, Visit&& visit) const {
+    const fms_bias_strides& s = bytes_.strides;
+    const bool heads_differ = s.head != 0 && head_.group > 1;
+    int64_t head = first_row % head_.group;
+    const uint8_t* position = at(first_row - head, key);
+    for (int64_t row = first_row; row < last_row;) {
+      const int64_t run = heads_differ ? 1 : (s.q == 0 ? last_row - row : head_.group - head);
+      const int64_t end = smaller(row + run, last_row);
+      visit(heads_differ ? position + head * s.head : position, row, end);
+      row = end;
+      if ((head += run) < head_.group) continue;
+      head = 0;
+      position += s.q;
+    }
+  }
+  [[nodiscard]] bool is_same(int64_t first_row, int64_t last_row) const {
+    const bool heads_differ = bytes_.strides.head != 0 && head_.group > 1;
+    if (heads_differ) return last_row - first_row <= 1;
+    return bytes_.strides.q == 0 || first_row / head_.group == (last_row - 1) / head_.group;
   }
 
   // `count` bytes as neighbours: where they lie, or copied. Those behind the first n are 0.
@@ -35,11 +53,11 @@ class MaskRows {
     return copy;
   }
 
-  // Bit j: whether the row sees key + j, of at most 64 keys.
+  // Bit j: whether byte j is not 0, of the first n and at most 64.
   template <class V>
-  [[nodiscard]] uint64_t word(int64_t row, int64_t key, int64_t n) const {
+  [[nodiscard]] uint64_t word(const uint8_t* from, int64_t n) const {
     uint8_t copy[64];
-    return V::nonzero_bytes(neighbours(at(row, key), n, 64, copy));
+    return V::nonzero_bytes(neighbours(from, n, 64, copy));
   }
 
  private:
@@ -65,20 +83,22 @@ inline constexpr int64_t most_mask_words = plan::cpu_most_kv_tile / 64;
 
 template <class V>
 inline MaskedKeys masked_keys(const Head& h, int64_t first_row, int64_t last_row, KeyRange keys) {
-  if (!has_mask(h)) return {keys, false};
+  if (!has_mask(h) || keys.lo >= keys.hi) return {keys, false};
   const MaskRows mask(h);
+  const int64_t n = keys.hi - keys.lo, words = (n + 63) / 64;
   uint64_t any[most_mask_words];
   uint64_t all[most_mask_words];
-  int64_t words = 0;
-  for (int64_t key = keys.lo; key < keys.hi; key += 64, ++words) {
-    any[words] = 0;
-    all[words] = ~uint64_t{0};
-    for (int64_t row = first_row; row < last_row; row = mask.next_row(row)) {
-      const uint64_t word = mask.template word<V>(row, key, keys.hi - key);
-      any[words] |= word;
-      all[words] &= word;
-    }
+  for (int64_t w = 0; w < words; ++w) {
+    any[w] = 0;
+    all[w] = ~uint64_t{0};
   }
+  mask.for_each_run(first_row, last_row, keys.lo, [&](const uint8_t* bytes, int64_t, int64_t) {
+    for (int64_t w = 0; w < words; ++w) {
+      const uint64_t word = mask.template word<V>(bytes + w * 64 * mask.key_stride(), n - w * 64);
+      any[w] |= word;
+      all[w] &= word;
+    }
+  });
   int64_t first = 0;
   while (first < words && any[first] == 0) ++first;
   if (first == words) return {{0, 0}, true};
@@ -101,7 +121,7 @@ inline void hide_masked(const Head& h, int64_t first_row, int64_t last_row, floa
                         int64_t n) {
   constexpr int64_t lanes = Vectors * V::width;
   const MaskRows mask(h);
-  if (mask.next_row(first_row) >= last_row) {
+  if (mask.is_same(first_row, last_row)) {
     const uint8_t* const byte = mask.at(first_row, first_key);
     for (int64_t j = 0; j < n; ++j) {
       if (byte[j * mask.key_stride()] != 0) continue;
