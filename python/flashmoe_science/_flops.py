@@ -2,7 +2,7 @@
 
 Counted as that module counts: the matrix products, two operations a multiply-add, nothing else. A product counts only
 the pairs of a query and a key that see each other, so that causal masks, windows and lengths make a call smaller; bias,
-softcap and sinks change nothing, and merge_states, which has no product, counts 0.
+mask, softcap and sinks change nothing, and merge_states, which has no product, counts 0.
 """
 
 import itertools
@@ -110,6 +110,7 @@ def attention(
     bias2: Any = None,
     kv_starts: Tensor | None = None,
     q_lengths: Tensor | None = None,
+    mask: Any = None,
     *,
     window_left: int = -1,
     window_right: int = -1,

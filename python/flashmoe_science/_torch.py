@@ -48,6 +48,7 @@ def _attention(
     bias2: Tensor | None = None,
     kv_starts: Tensor | None = None,
     q_lengths: Tensor | None = None,
+    mask: Tensor | None = None,
     max_q: int | None = None,
     max_kv: int | None = None,
     layout: str = "bhsd",
@@ -64,7 +65,7 @@ def _attention(
         dtype = torch.get_autocast_dtype(device)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (q, k, v, bias, sinks, bias2)):
-        bias, bias2 = _one_term(q, cu_q, bias, bias2), None
+        bias, bias2, mask = _one_term(q, cu_q, bias, bias2, mask), None, None
     left, right = window
     result, lse = torch.ops.flashmoe_science.attention(
         q,
@@ -79,6 +80,7 @@ def _attention(
         bias2,
         kv_starts,
         q_lengths,
+        mask,
         scale=scale,
         window_left=left,
         window_right=0 if causal else right,
@@ -101,11 +103,16 @@ def _attention(
     return (result, lse) if return_lse else result
 
 
-def _one_term(q: Tensor, cu_q: Tensor | None, bias: Tensor | None, bias2: Tensor | None) -> Tensor | None:
-    """The sum of both in at most four dimensions: what the gradient is known of. Its own gradient is torch's."""
+def _one_term(
+    q: Tensor, cu_q: Tensor | None, bias: Tensor | None, bias2: Tensor | None, mask: Tensor | None
+) -> Tensor | None:
+    """The sum of all in at most four dimensions: what the gradient is known of. Its own gradient is torch's."""
     batch = q.shape[0] if cu_q is None else cu_q.shape[0] - 1
     total = None
-    for term in (bias, bias2):
+    if mask is not None and mask.dtype != torch.bool:
+        raise ValueError(f"mask is {mask.dtype}; it must be bool, True where a key is seen")
+    hidden = None if mask is None else torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask, -torch.inf)
+    for term in (bias, bias2, hidden):
         if term is None:
             continue
         if term.dim() == 5:
@@ -227,6 +234,7 @@ def _attention_double(
     bias2: Tensor | None = None,
     kv_starts: Tensor | None = None,
     q_lengths: Tensor | None = None,
+    mask: Tensor | None = None,
     max_q: int | None = None,
     max_kv: int | None = None,
     layout: str = "bhsd",
@@ -246,7 +254,7 @@ def _attention_double(
     if k.dtype != torch.float64 or v.dtype != torch.float64:
         raise ValueError(f"k is {k.dtype} and v is {v.dtype}, but q is torch.float64; they must be the same")
     options = _composite.Options(scale, window[0], 0 if causal else window[1], softcap, layout)
-    bias = _one_term(q, cu_q, bias, bias2)
+    bias = _one_term(q, cu_q, bias, bias2, mask)
     result = _DoubleAttention.apply(q, k, v, bias, sinks, _composite.Lengths(cu_q, cu_kv, kv_lengths), options)
     return result if return_lse else result[0]
 
@@ -281,13 +289,13 @@ def _attention_backward(
 
 
 def _save_for_backward(ctx: Any, inputs: Sequence[Any], keyword_only_inputs: dict[str, Any], output: Any) -> None:
-    q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table, bias2, kv_starts, q_lengths = inputs
+    q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table, bias2, kv_starts, q_lengths, mask = inputs
     has_padding = kv_starts is not None or q_lengths is not None
     if has_padding or keyword_only_inputs["top_left"] or keyword_only_inputs["partial"]:
         raise NotImplementedError(
             "there is no gradient with kv_starts, q_lengths, top_left or partial; call under torch.no_grad()"
         )
-    if bias2 is not None or (bias is not None and bias.dim() == 5):
+    if bias2 is not None or mask is not None or (bias is not None and bias.dim() == 5):
         raise NotImplementedError("the operator has a gradient of one bias of four dimensions; call attention()")
     if block_table is not None:
         raise NotImplementedError(
@@ -312,7 +320,7 @@ def _backward(ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None) -> tup
         dv,
         None if bias is None else dbias,
         None if sinks is None else dsinks,
-        *(None,) * 7,
+        *(None,) * 8,
     )
 
 

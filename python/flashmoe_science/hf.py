@@ -5,8 +5,8 @@
 
 What a model masks is described, not materialised: causal, sliding window, and of each sequence the first key and the
 number of keys (left and right padding) go to the library as they are. Any other mask (packed sequences, image blocks,
-one of the caller's, or a padding mask while torch.compile traces its making) becomes a bias of 0 and -inf, once for all
-layers. Attention sinks and softcap are the library's own.
+one of the caller's, or a padding mask while torch.compile traces its making) goes there as the truth values that
+transformers makes; one that is added to the scores, as a bias. Attention sinks and softcap are the library's own.
 
 On the CPU without gradients. Everything else is answered by transformers' own "sdpa", and a warning says so once:
 another device, gradients, dropout while training, and a machine on which the library is not ahead of SDPA (no AMX).
@@ -189,7 +189,7 @@ def _described_attention(
         if padding.shift == 0:
             options["top_left"] = True
         elif has_lengths or kv_length - q_length != padding.shift:
-            return _biased_attention(q, k, v, _as_bias(_as_bool(description, q_length, kv_length), q.dtype), **options)
+            return _masked_attention(q, k, v, _as_bool(description, q_length, kv_length), **options)
     if has_lengths:
         options["kv_lengths"] = torch.tensor(ends, dtype=torch.int32)
     if any(starts):
@@ -202,9 +202,15 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
     return result
 
 
-def _biased_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, **options: Any) -> Tensor:
+def _masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, **options: Any) -> Tensor:
+    """By a mask that says all about which keys are seen: truth values, or what is added to the scores."""
     options.pop("window", None)
-    return _attention(q, k, v, bias=bias[..., : k.shape[2]], **options)
+    mask = mask[..., : k.shape[2]]
+    if mask.dtype == torch.bool:
+        return _attention(q, k, v, mask=mask, **options)
+    if "bias" in options:
+        options["bias2"] = options.pop("bias")
+    return _attention(q, k, v, bias=mask, **options)
 
 
 @torch.library.custom_op("flashmoe_science::described_attention", mutates_args=())
@@ -218,12 +224,6 @@ def _described_operator(
 @_described_operator.register_fake
 def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> Tensor:
     return q.new_empty((q.shape[0], q.shape[2], q.shape[1], v.shape[3]))
-
-
-def _as_bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    if mask.dtype != torch.bool:
-        return mask.to(dtype)
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
 
 
 def _without_description(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
@@ -300,18 +300,17 @@ def attention_forward(
             compute = _described_operator if torch.compiler.is_compiling() else _described_attention
             return compute(query, key, value, attention_mask, s_aux, scaling, softcap or 0.0), None
         attention_mask = _without_description(attention_mask, query, key)
+    if position_bias is not None:
+        common["bias"] = position_bias.to(query.dtype)
     if attention_mask is None:
         # As sdpa has it: without a mask the first query is aligned to the first key, and a single one sees all.
         causal = causal and query.shape[2] > 1
-        if position_bias is not None:
-            common["bias"] = position_bias.to(query.dtype)
         is_square = query.shape[2] == key.shape[2]
         return _attention(query, key, value, causal=causal, top_left=causal and not is_square, **common), None
     mask = attention_mask
-    bias = _once(mask, f"_fms_bias_{query.dtype}", lambda: _as_bias(mask, query.dtype))
-    if position_bias is not None:
-        common["bias2"] = position_bias.to(query.dtype)
-    return _biased_attention(query, key, value, bias, **common), None
+    if mask.dtype != torch.bool:
+        mask = _once(mask, f"_fms_bias_{query.dtype}", lambda: attention_mask.to(query.dtype))
+    return _masked_attention(query, key, value, mask, **common), None
 
 
 AttentionInterface.register(KEY, attention_forward)

@@ -191,20 +191,10 @@ bool describe_keys(const AttentionInputs& in, const AttentionOptions& options, f
   return true;
 }
 
-// A term of the scores. Of five dimensions the first two make up the batch: what has the size 1 in the second is shared
-// by so many neighbours as q.shape[0] has for each of the first.
-bool describe_bias(const char* name, const TensorView& bias, Place where, const fms_attention_problem& problem,
-                   fms_dtype& dtype, fms_bias_strides& strides, Failure& failure) {
-  if (!check_place(name, bias, where, failure)) {
-    return false;
-  }
-  if (!to_fms_dtype(bias.dtype, dtype)) {
-    return fail_value(failure, std::string(name) + " is " + scalar_type_name(bias.dtype) +
-                                   "; it must be float16, bfloat16 or float32 (a mask is a bias of 0 and -inf)");
-  }
-  if (!check_aligned(name, bias, bias.dtype == ScalarType::kF32 ? 4 : 2, failure)) {
-    return false;
-  }
+// Where a term of the scores lies, or a mask. Of five dimensions the first two make up the batch: what has the size 1 in
+// the second is shared by so many neighbours as q.shape[0] has for each of the first.
+bool describe_broadcast(const char* name, const TensorView& bias, const fms_attention_problem& problem,
+                        fms_bias_strides& strides, Failure& failure) {
   const std::array<int64_t, 4> full{problem.batch, problem.q_heads, problem.q_len, problem.kv_len};
   const auto refused = [&] {
     return fail_value(failure, std::string(name) + " has shape " + shape_text(bias) +
@@ -244,7 +234,35 @@ bool describe_bias(const char* name, const TensorView& bias, Place where, const 
   return true;
 }
 
+bool describe_bias(const char* name, const TensorView& bias, Place where, const fms_attention_problem& problem,
+                   fms_dtype& dtype, fms_bias_strides& strides, Failure& failure) {
+  if (!check_place(name, bias, where, failure)) {
+    return false;
+  }
+  if (!to_fms_dtype(bias.dtype, dtype)) {
+    return fail_value(failure, std::string(name) + " is " + scalar_type_name(bias.dtype) +
+                                   "; it must be float16, bfloat16 or float32 (truth values are a mask)");
+  }
+  return check_aligned(name, bias, bias.dtype == ScalarType::kF32 ? 4 : 2, failure) &&
+         describe_broadcast(name, bias, problem, strides, failure);
+}
+
+bool describe_mask(const TensorView& mask, Place where, fms_attention_problem& problem, Failure& failure) {
+  if (!check_place("mask", mask, where, failure)) {
+    return false;
+  }
+  if (mask.dtype != ScalarType::kBool) {
+    return fail_value(failure, std::string("mask is ") + scalar_type_name(mask.dtype) +
+                                   "; it must be bool, True where a key is seen (what is added to scores is a bias)");
+  }
+  problem.features |= FMS_MASK;
+  return describe_broadcast("mask", mask, problem, problem.mask, failure);
+}
+
 bool describe_terms(const AttentionInputs& in, fms_attention_problem& problem, Failure& failure) {
+  if (in.mask != nullptr && !describe_mask(*in.mask, in.q.place, problem, failure)) {
+    return false;
+  }
   if (in.bias != nullptr) {
     problem.features |= FMS_BIAS;
     if (!describe_bias("bias", *in.bias, in.q.place, problem, problem.bias_dtype, problem.bias, failure)) {
@@ -370,6 +388,7 @@ bool describe_attention(const AttentionInputs& in, const AttentionOptions& optio
   call.args.v = address_of<const void>(in.v);
   call.args.bias = in.bias != nullptr ? address_of<const void>(*in.bias) : nullptr;
   call.args.bias2 = in.bias2 != nullptr ? address_of<const void>(*in.bias2) : nullptr;
+  call.args.mask = in.mask != nullptr ? address_of<const uint8_t>(*in.mask) : nullptr;
   call.args.sinks = in.sinks != nullptr ? address_of<const float>(*in.sinks) : nullptr;
   call.args.cu_q = in.cu_q != nullptr ? address_of<const int32_t>(*in.cu_q) : nullptr;
   call.args.cu_kv = in.cu_kv != nullptr ? address_of<const int32_t>(*in.cu_kv) : nullptr;

@@ -54,6 +54,8 @@ constexpr char attention_doc[] =
     "keys from kv_starts[b] up to kv_lengths[b], and the first q_lengths[b] rows; the others come out as 0.\n"
     "bias and bias2 are added to the scores and broadcast to (batch, heads, q_len, kv_len); of five\n"
     "dimensions the first two make up the batch, and (n, 1, ...) is shared by batch / n neighbours each.\n"
+    "mask is bool and broadcasts likewise: where it is False the key does not exist for the row; one of\n"
+    "(batch, keys) is mask[:, None, None, :].\n"
     "Returns the result, contiguous in the same layout, or with return_lse=True the pair of it and the\n"
     "float32 log-sum-exp, (batch, heads, q_len) or packed (heads, total). With partial=True the result is\n"
     "float32, for merge_states. out receives the result and must not share memory with an input.\n"

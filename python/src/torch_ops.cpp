@@ -54,7 +54,8 @@ std::tuple<Tensor, Tensor> attention(const Tensor& q, const Tensor& k, const Ten
                                      const std::optional<Tensor>& cu_q, const std::optional<Tensor>& cu_kv,
                                      const std::optional<Tensor>& kv_lengths, const std::optional<Tensor>& block_table,
                                      const std::optional<Tensor>& bias2, const std::optional<Tensor>& kv_starts,
-                                     const std::optional<Tensor>& q_lengths, std::optional<double> scale,
+                                     const std::optional<Tensor>& q_lengths, const std::optional<Tensor>& mask,
+                                     std::optional<double> scale,
                                      int64_t window_left, int64_t window_right, double softcap,
                                      std::optional<int64_t> max_q, std::optional<int64_t> max_kv,
                                      const std::string& layout, int64_t num_splits, bool top_left, bool partial) {

@@ -45,7 +45,7 @@ struct OperatorCall {
 std::tuple<Tensor, Tensor> call_operator(const OperatorCall& call) {
   using torch::stable::detail::from;
   const std::optional<Tensor> none;
-  std::array<StableIValue, 22> stack{from(call.q),
+  std::array<StableIValue, 23> stack{from(call.q),
                                      from(call.k),
                                      from(call.v),
                                      from(call.bias),
@@ -57,6 +57,7 @@ std::tuple<Tensor, Tensor> call_operator(const OperatorCall& call) {
                                      from(none),  // bias2
                                      from(none),  // kv_starts
                                      from(none),  // q_lengths
+                                     from(none),  // mask
                                      from(call.scale),
                                      from(call.window_left),
                                      from(call.window_right),

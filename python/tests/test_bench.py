@@ -79,6 +79,8 @@ def test_scores_counts_the_visible_pairs(q_len: int, kv_len: int) -> None:
 
 
 SMALL_MODIFIED = [
+    cells.Cell("mask", 2, 2, 2, 40, 40, 32, False, lengths=((40, 40), (40, 17))),
+    cells.Cell("mask", 2, 2, 2, 40, 40, 32, True, lengths=((40, 40), (17, 17))),
     cells.Cell("bias", 2, 4, 2, 9, 9, 64, True, bias_heads=4),
     cells.Cell("bias", 2, 4, 2, 5, 9, 64, False, bias_heads=1),
     cells.Cell("padding", 3, 2, 2, 7, 11, 64, False, lengths=((7, 11), (7, 4), (7, 1))),

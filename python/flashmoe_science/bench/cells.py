@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 DTYPES = ("fp16", "bf16", "fp32")
 GQA_GROUP = 4
-# Against torch: an additive bias; keys beyond each sequence's length hidden; sequences of many lengths, packed by us
-# and padded by torch.
-MODIFIED_KINDS = ("bias", "padding", "lengths")
+# Against torch: an additive bias; keys beyond each sequence's length hidden, by lengths of ours and by the mask that
+# torch takes; sequences of many lengths, packed by us and padded by torch.
+MODIFIED_KINDS = ("bias", "padding", "mask", "lengths")
 # Against vLLM, whose kernel reads keys and values from pages only. One step of a server: decodes alone; beside a
 # prefill; a chunk of a long prompt; whole prompts; few keys in sight.
 PAGED_KINDS = ("paged-decode", "paged-mixed", "paged-chunk", "paged-prefill", "paged-window")
@@ -124,6 +124,8 @@ def modified_cells() -> list[Cell]:
     cells = [Cell("bias", 1, 16, 16, 1024, 1024, 64, False, bias_heads=heads) for heads in (16, 1)]
     cells.append(Cell("bias", 1, 32, 8, 512, 512, 128, True, bias_heads=1))
     cells.append(Cell("padding", 4, 12, 12, 512, 512, 64, False, lengths=padded))
+    cells.append(Cell("mask", 4, 12, 12, 512, 512, 64, False, lengths=padded))
+    cells.append(Cell("mask", 4, 12, 12, 512, 512, 64, True, lengths=tuple((n, n) for _, n in padded)))
     cells.append(Cell("lengths", len(mixed), 12, 12, 512, 512, 64, False, lengths=mixed))
     return cells
 

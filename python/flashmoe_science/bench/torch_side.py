@@ -96,6 +96,11 @@ class Package:
             return self._paged(cell, inputs, arguments)
         if cell.kind == "lengths":
             return self._packed(cell, inputs, arguments)
+        if cell.kind == "mask":
+            arguments.pop("causal", None)
+            arguments["mask"] = TorchSdpa._mask(cell, inputs)
+            call = functools.partial(self._attention, inputs.q, inputs.k, inputs.v, **arguments)
+            return PreparedCall(call, lambda output: without_padding(cell, as_tensor(output)))
         if cell.kind == "padding":
             arguments["kv_lengths"] = torch.tensor([kv_len for _, kv_len in cell.sequences], dtype=torch.int32)
         return PreparedCall(functools.partial(self._attention, inputs.q, inputs.k, inputs.v, **arguments), as_tensor)
