@@ -23,8 +23,8 @@ PACKAGE_NAME = "flashmoe_science"  # other sides (ctypes) are not a Python call 
 
 EPILOG = """\
 --check: the musts are the prefill means, 1.1 in every prefill cell and in every fp16 decode cell, and for biases,
-padding, masks, mixed lengths and the cells against vLLM what was reached before; what is aimed at there, and 1.1 in bf16
-decode cells, are goals: printed, and never in the exit code.
+padding, masks, mixed lengths and the cells against vLLM what was reached before; what is aimed at there, and 1.1 in
+bf16 decode cells, are goals: printed, and never in the exit code.
 exit codes: 0 done (--check: every must holds), 1 a must fails or a result is wrong, 2 usage, 3 inconclusive,
 130 interrupted (what was measured is still reported; with --check: 3).
 cells are named <kind>.b<B>h<H>s<S>d<D>[.causal][.gqa4][.window128][.sinks][.shared]; --list prints them.
