@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "runtime/driver.hpp"
+#include "support/count_or_percent.hpp"
 #include "workflow/verdict/codes.hpp"
 
 namespace flashmoe::workflow {
@@ -45,12 +44,7 @@ Result<Done> check_sample(const ProgramOptions& options) {
   if (options.checks != "none" || options.clock != "lower-bound")
     return refused("checks and predictions need every CTA, not a sample of them",
                    "--check none --sample " + options.sample + ", or no --sample");
-  const bool is_percent = options.sample.ends_with('%');
-  const char* const end = options.sample.data() + options.sample.size() - (is_percent ? 1 : 0);
-  double size = 0;
-  const auto read = std::from_chars(options.sample.data(), end, size);
-  const bool is_whole = is_percent ? size <= 100 : size == std::floor(size);
-  if (read.ec == std::errc{} && read.ptr == end && size > 0 && is_whole) return Done{};
+  if (parse_count_or_percent(options.sample)) return Done{};
   return refused(fmt::format("--sample {} is neither a number of CTAs nor a percentage", options.sample),
                  "--sample 64 or --sample 5%");
 }

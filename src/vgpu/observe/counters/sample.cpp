@@ -1,7 +1,6 @@
 #include "vgpu/observe/counters/sample.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <random>
 #include <utility>
@@ -9,18 +8,12 @@
 namespace flashmoe::vgpu::observe {
 
 std::optional<SampleSize> SampleSize::parse(std::string_view text) {
-  SampleSize size;
-  size.is_percent = text.ends_with('%');
-  if (size.is_percent) text.remove_suffix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size.wanted);
-  const bool is_number = error == std::errc{} && end == text.data() + text.size() && size.wanted > 0;
-  const bool is_whole = size.is_percent || size.wanted == std::floor(size.wanted);
-  if (!is_number || !is_whole || size.wanted > (size.is_percent ? 100 : 1e15)) return std::nullopt;
-  return size;
+  const auto wanted = parse_count_or_percent(text);
+  return wanted ? std::optional(SampleSize{*wanted}) : std::nullopt;
 }
 
 std::uint64_t SampleSize::of(std::uint64_t ctas) const {
-  const double asked = is_percent ? std::ceil(static_cast<double>(ctas) * wanted / 100) : wanted;
+  const double asked = wanted.is_percent ? std::ceil(static_cast<double>(ctas) * wanted.number / 100) : wanted.number;
   const std::uint64_t pairs = (static_cast<std::uint64_t>(asked) + 1) / 2;
   return std::min(ctas, 2 * std::max<std::uint64_t>(pairs, 1));
 }

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/count_or_percent.hpp"
+
 namespace flashmoe::vgpu::observe {
 
 // What one CTA did.
@@ -23,10 +25,9 @@ struct CtaCounts {
   std::uint64_t local_bytes = 0;
 };
 
-// How many CTAs of a grid: "64", or "5%". At least two, for the error.
+// How many CTAs of a grid. At least two, for the error.
 struct SampleSize {
-  double wanted = 0;
-  bool is_percent = false;
+  CountOrPercent wanted{};
 
   [[nodiscard]] static std::optional<SampleSize> parse(std::string_view text);
   [[nodiscard]] std::uint64_t of(std::uint64_t ctas) const;  // even; or all
