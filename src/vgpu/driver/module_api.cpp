@@ -212,7 +212,7 @@ VGPU_EXPORT CUresult cuLinkCreate_v2(unsigned count, int* options, void** values
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const JitOptions logs(count, options, values);
     logs.write({});
-    *out = handle_of<CUlinkState>(all.links.add(std::make_unique<Link>(logs)));
+    *out = handle_of<CUlinkState>(all.links.add(std::make_unique<Link>(Link{.options = logs})));
     return CUDA_SUCCESS;
   });
 }
