@@ -5,8 +5,9 @@ predict_map.py [--build DIR] [--nvdisasm PATH] [--gpus l4,a100,rtx4090] [--lengt
                [--write-docs] [--draw]
 
 Whole kernels with all their launches, fp16, S queries and keys, B x H heads, at the boost clock. A length runs on the
-virtual GPU with one head (ours, with the plan of all heads forced on it) or with as few as a peer's own plan needs to
-be that of all heads; the grid of all heads is predicted from it. Nothing is measured.
+virtual GPU with one head (ours without a mask, with the plan of all heads forced on it) or with as few as a peer's own
+plan needs to be that of all heads; the grid of all heads is predicted from it. Ours with a mask run with all heads: the
+order in which their tiles begin is a matter of all of them. Nothing is measured.
 
 --build DIR       a build tree with peers_host, vgpu, flashmoe_peer and cudadent    (default: build/release)
 --side NAME       ours, FlashInfer or FlashAttention-2, may be given again: only these anew, as after a change of ours
@@ -108,8 +109,13 @@ class Mapper:
 
     def ours(self, problem: Problem, heads: Iterable[int], scratch: Path) -> Iterator[Row]:
         for count in heads:
-            run = self._run(OURS, problem, scratch, plan=f"heads={of_heads(problem, count).heads_q}")
-            yield row_of(self.gpu, problem, count, 1, self.predictor.predict_recorded(run, count))
+            whole = of_heads(problem, count)
+            if problem.causal:
+                run, heads_run = self._run(OURS, whole, scratch), count
+            else:
+                run, heads_run = self._run(OURS, problem, scratch, plan=f"heads={whole.heads_q}"), 1
+            found = self.predictor.predict_recorded(run, count // heads_run)
+            yield row_of(self.gpu, problem, count, heads_run, found)
 
     def peer(self, side: str, problem: Problem, heads: Iterable[int], scratch: Path) -> Iterator[Row]:
         """The first run whose keys no plan would split with more heads either stands for those."""

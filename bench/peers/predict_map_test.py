@@ -65,7 +65,9 @@ class Standing(Mapper):
         self.ran: list[int] = []
         self.predictor = self  # type: ignore[assignment]
 
-    def _peer_run(self, side: str, problem: Problem, scratch: Path) -> int:  # type: ignore[override]
+    def _run(  # type: ignore[override]
+        self, side: str, problem: Problem, scratch: Path, plan: str = "", split: bool = False
+    ) -> int:
         self.ran.append(problem.heads_q)
         return problem.heads_q
 
@@ -81,6 +83,14 @@ class Runs(unittest.TestCase):
         found = list(mapper.peer(FLASHINFER, Problem(1, 1, 2048, 2048, 64), [1, 2, 4, 8, 16, 32], Path()))
         self.assertEqual(mapper.ran, [1, 2, 4, 8])
         self.assertEqual([one.ctas for one in found], [32, 64, 128, 128, 256, 512])
+
+    def test_one_head_of_ours_stands_for_all_unless_tiles_differ(self) -> None:
+        for causal, ran in ((False, [1, 1, 1]), (True, [1, 8, 16])):
+            mapper = Standing()
+            found = list(mapper.ours(Problem(1, 1, 2048, 2048, 64, causal), [1, 8, 16], Path()))
+            self.assertEqual(mapper.ran, ran)
+            self.assertEqual([one.heads_run for one in found], ran)
+            self.assertEqual([one.ctas for one in found], [32, 128, 256])
 
     def test_instances(self) -> None:
         problem = Problem(1, 1, 2048, 2048, 128, True)

@@ -76,8 +76,8 @@ def from_answer(side: str, answer: dict[str, Any]) -> Predicted:
     )
 
 
-# The axis of the grid along which heads lie, where keys are not split.
-HEAD_AXIS = {OURS: 0, FLASHINFER: 2, FLASH_ATTENTION: 2}
+# The axis of the grid along which heads lie: of ours without a mask, of the peers where keys are not split.
+HEAD_AXIS = {OURS: 1, FLASHINFER: 2, FLASH_ATTENTION: 2}
 SM = {"l4": 89, "rtx4090": 89, "a100": 80}
 
 

@@ -15,7 +15,7 @@ import whole_calls
 from comparison import FLASH_ATTENTION, FLASHINFER, OURS
 from executed import launches_of
 from predict_map import DOCS, PAGE, Row, read
-from predicted import Recorded, with_more_heads
+from predicted import HEAD_AXIS, Recorded, with_more_heads
 from problems import Problem
 
 BUILD: Path | None = None
@@ -64,6 +64,7 @@ class Arithmetic(unittest.TestCase):
 
     def test_heads_are_added_along_their_axis(self) -> None:
         # Two tiles of a head, then the second split of both.
+        self.assertEqual(with_more_heads([1, 2, 3, 4], [2, 1, 2], HEAD_AXIS[OURS], 2), [1, 2, 1, 2, 3, 4, 3, 4])
         self.assertEqual(with_more_heads([1, 2, 3, 4], [2, 2, 1], 0, 2), [1, 2, 1, 2, 3, 4, 3, 4])
         self.assertEqual(with_more_heads([1, 2, 3, 4], [2, 2, 1], 2, 2), [1, 2, 3, 4, 1, 2, 3, 4])
 

@@ -150,6 +150,19 @@ WorkListSize work_list_size(const fms_attention_problem& p, int32_t q_tile, int3
   return {tiles + spare, 2 * spare};
 }
 
+bool is_longest_first(const fms_attention_plan& plan, double l2_resident_bytes) {
+  const fms_attention_problem& p = plan.problem;
+  const int64_t heads = p.batch * p.kv_heads, tiles = plan.work_items / plan.kv_splits / heads;
+  // Heads or tiles are on an axis that takes fewer than x does. Both are never too many.
+  if (heads > most_launch_extents.grid[1]) return true;
+  if (tiles == 1 || tiles > most_launch_extents.grid[2]) return false;
+  const double kv_bytes =
+      2.0 * static_cast<double>(heads) * static_cast<double>(p.kv_len) * static_cast<double>(p.head_dim + p.value_dim);
+  // Queries and results pass through L2 as well; and where it has two halves, each keeps its own copy.
+  constexpr double share = 0.75;
+  return (p.window_left >= 0 || p.window_right >= 0) && kv_bytes <= share * l2_resident_bytes;
+}
+
 SplitStates split_states(const fms_attention_plan& plan) {
   if (plan.kv_splits == 1) return {0, 0};
   if (plan.kv_splits > 1) return {plan.work_items, plan.work_items / plan.kv_splits};

@@ -103,6 +103,24 @@ TEST(CudaPlanner, DecodeTakesTheSmallestTileAndFillsTheMachine) {
   }
 }
 
+TEST(CudaPlanner, TheLongestTilesBeginFirstWhereL2HoldsAllKeysAndValues) {
+  const double l2_bytes = planner_figures(driver_answers(*find_gpu("l4"))).l2_resident_bytes;
+  const auto is_so = [&](const Shape& shape, int32_t q_tile) {
+    return is_longest_first(plan_of(shape, 1, q_tile), l2_bytes);
+  };
+  EXPECT_TRUE(is_so({1, 8, 8, 512, 512, 128, true}, 64));
+  EXPECT_FALSE(is_so({1, 8, 8, 512, 512, 128}, 64)) << "all tiles see as many keys";
+  EXPECT_FALSE(is_so({1, 8, 8, 64, 512, 128, true}, 64)) << "one tile";
+  EXPECT_TRUE(is_so({2, 8, 8, 2048, 2048, 128, true}, 64));
+  EXPECT_FALSE(is_so({4, 8, 8, 2048, 2048, 128, true}, 64)) << "34 million bytes of keys and values";
+  fms_attention_problem window = problem_of({1, 8, 8, 512, 512, 128});
+  window.window_left = 100;
+  EXPECT_TRUE(is_longest_first(plan_of(window, 1, 64), l2_bytes));
+  // A grid has at most 65,535 in y and z.
+  EXPECT_TRUE(is_so({70000, 1, 1, 64, 64, 64}, 32));
+  EXPECT_FALSE(is_so({1, 1, 1, int64_t{70000} * 16, 64, 64, true}, 16));
+}
+
 TEST(CudaPlanner, SmallProblemsTakeSmallTiles) {
   EXPECT_EQ(plan_of({1, 1, 1, 16, 16, 64}).q_tile, 16);
   EXPECT_EQ(plan_of({1, 12, 12, 32, 32, 64}).q_tile, 16);

@@ -71,6 +71,11 @@ struct WorkListSize {
 [[nodiscard]] WorkListSize work_list_size(const fms_attention_problem& problem, int32_t q_tile, int32_t kv_tile,
                                           int32_t sm_count);
 
+// The order in which the CTAs of a plan without a list begin: the longest tiles of all heads first, so that the last
+// ones are short and end together. Otherwise head after head, whose tiles then find its keys and values in L2: where
+// all tiles see as many keys, and where L2 would not hold those of all heads.
+[[nodiscard]] bool is_longest_first(const fms_attention_plan& plan, double l2_resident_bytes);
+
 // What splits keep in the workspace: states, and behind them counters.
 struct SplitStates {
   int64_t states, counters;

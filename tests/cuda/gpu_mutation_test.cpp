@@ -39,11 +39,12 @@ nlohmann::json report_of(AttentionCase& one, const fms_plan_options& options, st
   runtime::Buffer workspace =
       must(runtime::Buffer::create(mutation_gpu().device(), std::max<std::size_t>(plan.workspace_bytes, 4)));
   must(workspace.write(std::vector<std::byte>(workspace.bytes())));
+  constexpr double no_l2_bytes = 0;
   cuda::ExtendedParams params =
-      cuda::forward_params(plan, axes, there.args(), reinterpret_cast<std::byte*>(workspace.address()));
+      cuda::forward_params(plan, axes, there.args(), reinterpret_cast<std::byte*>(workspace.address()), no_l2_bytes);
+  const cuda::LaunchGrid grid = cuda::launch_grid(params);
   runtime::Geometry geometry;
-  const auto splits = static_cast<unsigned>(plan.kv_splits);
-  geometry.grid = {static_cast<unsigned>(plan.work_items) / splits, splits, 1};
+  geometry.grid = {grid.x, grid.y, grid.z};
   geometry.block = {static_cast<unsigned>(plan.threads), 1, 1};
   geometry.dynamic_shared_bytes = static_cast<unsigned>(axes.shared_bytes());
   void* arguments[] = {&params};

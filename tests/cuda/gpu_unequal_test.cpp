@@ -15,8 +15,7 @@
 
 #include "cuda/core_set.hpp"
 #include "cuda/gpu_run.hpp"
-#include "cuda/mutated_kernel.hpp"
-#include "kernels/cuda/launch/forward_params.hpp"
+#include "cuda/handed_out_items.hpp"
 #include "plan/planner.hpp"
 #include "support/environment.hpp"
 #include "support/judge.hpp"
@@ -178,29 +177,14 @@ TEST(Unequal, ACapturedLaunchServesLengthsThatChange) {
 
 // ---- the list itself -----------------------------------------------------------------------------------------------
 
-// As in attention/work_list.cuh.
-struct Item {
-  int sequence, kv_head, first_row, split, splits, states, counter;
-};
-
 struct Listed {
   fms_attention_plan plan;
   std::vector<Item> items;  // of every CTA
 };
 
-// The kernel stops when a CTA has found its item, and hands that out instead; beside it one thing may be wrong.
+// Beside the kernel's stop one thing may be wrong.
 Listed listed(const CoreProblem& core, const Mutation& wrong = {"nothing", nullptr, nullptr, nullptr}) {
   Listed made{planned(core), {}};
-  const cuda::InstanceAxes axes = cuda::axes_of(made.plan.instance);
-  const Mutation mutations[] = {
-      wrong,
-      {"items handed out", "attention/forward.cuh", "if (listed.sequence < 0) return;",
-       "if (threadIdx.x == 0) reinterpret_cast<Item*>(params.o)[blockIdx.x] = listed; return;"}};
-  const std::vector<char> image = mutated_kernel(axes, mutations);
-  const auto module = must(runtime::Module::load(unequal_gpu().device(), std::as_bytes(std::span(image))));
-  const runtime::Function kernel = must(module->function(axes.name()));
-  const auto ctas = static_cast<std::size_t>(made.plan.work_items);
-  runtime::Buffer items = must(runtime::Buffer::create(unequal_gpu().device(), ctas * sizeof(Item)));
   std::vector<runtime::Buffer> arrays;
   const auto to_device = [&](const std::vector<int32_t>& values) -> const int32_t* {
     if (values.empty()) return nullptr;
@@ -210,23 +194,10 @@ Listed listed(const CoreProblem& core, const Mutation& wrong = {"nothing", nullp
     return reinterpret_cast<const int32_t*>(arrays.back().address());
   };
   fms_attention_args args{};
-  args.o = reinterpret_cast<void*>(items.address());
   args.cu_q = to_device(core.indices.cu_q);
   args.cu_kv = to_device(core.indices.cu_kv);
   args.kv_lengths = to_device(core.indices.kv_lengths);
-  cuda::ExtendedParams params = cuda::forward_params(made.plan, axes, args, nullptr);
-  runtime::Geometry geometry;
-  geometry.grid = {static_cast<unsigned>(ctas), 1, 1};
-  geometry.block = {static_cast<unsigned>(made.plan.threads), 1, 1};
-  geometry.dynamic_shared_bytes = static_cast<unsigned>(axes.shared_bytes());
-  void* arguments[] = {&params};
-  must(kernel.launch(geometry, arguments));
-  must(unequal_gpu().device()->synchronize());
-  static_cast<void>(unequal_gpu().reports());
-  std::vector<std::byte> bytes(ctas * sizeof(Item));
-  must(items.read(bytes));
-  made.items.resize(ctas);
-  std::memcpy(made.items.data(), bytes.data(), bytes.size());
+  made.items = handed_out_items(unequal_gpu(), made.plan, args, 0, wrong);
   return made;
 }
 

@@ -37,20 +37,22 @@ struct ForwardParams {
   int head_dim;       // at most the instance's; elements beyond it count as zero
   int kv_heads, group;
   int window_left, window_right;  // keys to see before and after the aligned one; unbounded: 2^30 - 1
-  int tiles;                      // row tiles of a head; without a list
-  int splits;                     // 0: with a list
-  int batch;                      // with a list
-  int list_items;                 // CTAs for each kv head
-  int list_slots;                 // states for each kv head
-  int bias_kind;                  // 0: as the inputs, 1: fp16, 2: bf16, 3: fp32
+  // What is read together stands together, at a multiple of 8 bytes: one load.
+  int tiles;             // row tiles of a head; without a list
+  int is_longest_first;  // likewise: the longest tiles of all heads begin first, else head after head
+  int splits;            // 0: with a list
+  int batch;
+  int list_items;  // CTAs for each kv head
+  int list_slots;  // states for each kv head
+  int bias_kind;   // 0: as the inputs, 1: fp16, 2: bf16, 3: fp32
+  int is_aligned;  // rows of q, k, v and o begin at multiples of 16 bytes
   int page_size, block_table_stride;
-  Division by_page_size, by_group, by_kv_heads, by_splits, by_tiles;
+  Division by_page_size, by_group, by_kv_heads, by_splits;
   float scale;                     // of the softmax; modified scores
   float scale_log2;                // |scale| * log2(e); 1 when scores are modified
   float lowest;                    // below every score, yet lowest * scale_log2 is finite
   float softcap, inverse_softcap;  // 0: none
   unsigned int q_sign;             // 0x80008000 for a negative scale of scores that are not modified
-  int is_aligned;                  // rows of q, k, v and o begin at multiples of 16 bytes
 };
 
 // Added to the scores; strides 0 broadcast.

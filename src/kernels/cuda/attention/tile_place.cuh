@@ -1,5 +1,6 @@
-// Which rows and keys a CTA works on, and a thread of it. The grid is (batch x kv heads x row tiles, splits of the
-// keys), or, with a list, as many CTAs as the list may have items.
+// Which rows and keys a CTA works on, and a thread of it. The grid is (row tiles, batch x kv heads, splits of the
+// keys), or, the longest tiles first, (batch x kv heads, splits, row tiles), or, with a list, as many CTAs as the list
+// may have items.
 #pragma once
 
 #include "kernels/cuda/attention/sequence.cuh"

@@ -24,17 +24,16 @@ struct Item {
 };
 static_assert(sizeof(Item) <= list_item_bytes);
 
-// Without a list. Tiles come in the order of falling work: with a causal mask the last rows see the most keys.
+// Without a list: of the grid (tile_place.cuh). Tiles come in the order of falling work, in a head or over all of them:
+// with a causal mask the last rows see the most keys.
 template <class Shape>
 FMS_DEVICE Item item_of_grid(const ForwardParams& p) {
-  const int tile = static_cast<int>(blockIdx.x), head = divide(tile, p.by_tiles), batch = divide(head, p.by_kv_heads);
-  return {batch,
-          head - batch * p.kv_heads,
-          ((head + 1) * p.tiles - 1 - tile) * Shape::rows,
-          static_cast<int>(blockIdx.y),
-          p.splits,
-          tile * p.splits,
-          tile};
+  const int x = static_cast<int>(blockIdx.x), y = static_cast<int>(blockIdx.y), z = static_cast<int>(blockIdx.z);
+  const bool over_all = p.is_longest_first != 0;
+  const int tile = over_all ? z : x, head = over_all ? x : y, split = over_all ? y : z;
+  const int batch = divide(head, p.by_kv_heads), counter = head * p.tiles + tile;
+  return {batch,  head - batch * p.kv_heads, (p.tiles - 1 - tile) * Shape::rows, split, p.splits, counter * p.splits,
+          counter};
 }
 
 template <class Shape>

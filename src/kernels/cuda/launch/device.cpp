@@ -251,9 +251,8 @@ fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args&
   const auto code = static_cast<std::size_t>(plan.instance);
   KernelHandle kernel = kernels_->all[code].kernel.load(std::memory_order_acquire);
   const InstanceAxes axes = axes_of(plan.instance);
-  ExtendedParams params = forward_params(plan, axes, args, workspace);
-  const auto splits = static_cast<unsigned>(std::max(plan.kv_splits, 1));
-  const auto tiles = static_cast<unsigned>(plan.work_items) / splits;
+  ExtendedParams params = forward_params(plan, axes, args, workspace, figures_.l2_resident_bytes);
+  const LaunchGrid grid = launch_grid(params);
   const auto stream_handle = static_cast<runtime::cuda::StreamHandle>(stream);
   const runtime::cuda::Functions& call = driver_->call();
   // The default stream is the current context's. With one GPU that is its own, or there is none and the launch says so.
@@ -266,7 +265,7 @@ fms_status Device::run(const fms_attention_plan& plan, const fms_attention_args&
     if (auto s = failed(cleared, "cuMemsetD32Async", error)) return s;
   }
   void* arguments[] = {&params};
-  const auto launched = call.launch(reinterpret_cast<runtime::cuda::FunctionHandle>(kernel), tiles, splits, 1,
+  const auto launched = call.launch(reinterpret_cast<runtime::cuda::FunctionHandle>(kernel), grid.x, grid.y, grid.z,
                                     static_cast<unsigned>(plan.threads), 1, 1,
                                     static_cast<unsigned>(axes.shared_bytes()), stream_handle, arguments, nullptr);
   if (auto s = failed(launched, "cuLaunchKernel", error)) return s;

@@ -49,7 +49,7 @@ Division division_by(int64_t divisor) {
 }
 
 ExtendedParams forward_params(const fms_attention_plan& plan, const InstanceAxes& axes, const fms_attention_args& args,
-                              std::byte* workspace) {
+                              std::byte* workspace, double l2_resident_bytes) {
   const fms_attention_problem& p = plan.problem;
   ExtendedParams to{};
   to.q = args.q;
@@ -95,14 +95,14 @@ ExtendedParams forward_params(const fms_attention_plan& plan, const InstanceAxes
   to.window_left = p.window_left < 0 ? unbounded : static_cast<int>(std::min<int64_t>(p.window_left, unbounded));
   to.window_right = p.window_right < 0 ? unbounded : static_cast<int>(std::min<int64_t>(p.window_right, unbounded));
   to.splits = plan.kv_splits;
+  to.batch = static_cast<int>(p.batch);
   if (plan.kv_splits == 0) {
     const plan::WorkListSize list = plan::work_list_size(p, plan.q_tile, plan.kv_tile, plan.sm_count);
-    to.batch = static_cast<int>(p.batch);
     to.list_items = static_cast<int>(list.items);
     to.list_slots = static_cast<int>(list.slots);
   } else {
     to.tiles = static_cast<int>(plan.work_items / plan.kv_splits / (p.batch * p.kv_heads));
-    to.by_tiles = division_by(to.tiles);
+    to.is_longest_first = plan::is_longest_first(plan, l2_resident_bytes) ? 1 : 0;
   }
   to.bias_kind = static_cast<int>(p.bias_dtype);
   to.page_size = static_cast<int>(std::min<int64_t>(p.page_size, unbounded));
@@ -125,6 +125,14 @@ ExtendedParams forward_params(const fms_attention_plan& plan, const InstanceAxes
     to.arrived = reinterpret_cast<unsigned int*>(to.partial + kept.states * axes.tile_state_floats());
   }
   return to;
+}
+
+LaunchGrid launch_grid(const ForwardParams& params) {
+  const auto number = [](int64_t count) { return static_cast<unsigned int>(count); };
+  const unsigned int heads = number(int64_t{params.batch} * params.kv_heads);
+  if (params.splits == 0) return {number(int64_t{params.list_items} * params.kv_heads), 1, 1};
+  if (params.is_longest_first != 0) return {heads, number(params.splits), number(params.tiles)};
+  return {number(params.tiles), heads, number(params.splits)};
 }
 
 }  // namespace flashmoe::cuda

@@ -9,8 +9,17 @@
 
 namespace flashmoe::cuda {
 
+// `l2_resident_bytes`: PlannerFigures'.
 [[nodiscard]] ExtendedParams forward_params(const fms_attention_plan& plan, const InstanceAxes& axes,
-                                            const fms_attention_args& args, std::byte* workspace);
+                                            const fms_attention_args& args, std::byte* workspace,
+                                            double l2_resident_bytes);
+
+// CTAs begin along x, then along y, then along z.
+struct LaunchGrid {
+  unsigned int x, y, z;
+};
+// As the kernel takes its place in it (attention/work_list.cuh).
+[[nodiscard]] LaunchGrid launch_grid(const ForwardParams& params);
 
 [[nodiscard]] Division division_by(int64_t divisor);
 

@@ -65,6 +65,8 @@ TEST(Division, IsExactForEveryNumberTheKernelsDivide) {
   }
 }
 
+constexpr double much_l2_bytes = 1e9;
+
 struct Told {
   fms_attention_plan plan{};
   fms_attention_args args{};
@@ -87,7 +89,7 @@ struct Told {
     args.v = reinterpret_cast<const void*>(0x3000);
     args.o = reinterpret_cast<void*>(0x4000);
   }
-  [[nodiscard]] ExtendedParams params() const { return forward_params(plan, axes, args, nullptr); }
+  [[nodiscard]] ExtendedParams params() const { return forward_params(plan, axes, args, nullptr, much_l2_bytes); }
 };
 
 TEST(ForwardParams, RowsAreCopiedInChunksOnlyWhereEachBeginsAtOne) {
@@ -222,7 +224,7 @@ TEST(ForwardParams, CountersStandBehindTheStatesOfAllSplits) {
   told.plan.kv_splits = 3;
   told.plan.work_items = 12;
   auto* const workspace = reinterpret_cast<std::byte*>(0x10000);
-  const ForwardParams params = forward_params(told.plan, told.axes, told.args, workspace);
+  const ForwardParams params = forward_params(told.plan, told.axes, told.args, workspace, much_l2_bytes);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(params.partial), 0x10000U);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(params.arrived), 0x10000U + 12 * 4 * 4 * 16 * (64 + 8));
 }

@@ -1,0 +1,113 @@
+// The order in which CTAs begin, of launches without a list: every tile and split of every head is taken once, its
+// splits share a counter, and with a mask the longest tiles of all heads come first where L2 has room for that.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "cuda/gpu_run.hpp"
+#include "cuda/handed_out_items.hpp"
+#include "support/judge.hpp"
+#include "support/simple_case.hpp"
+
+namespace flashmoe::testing {
+namespace {
+
+const Gpu& order_gpu() {
+  static const Gpu only = [] {
+    setenv("VGPU_PTXAS", "off", 0);  // what an SM holds does not matter here
+    return Gpu();
+  }();
+  return only;
+}
+
+// Two sequences of three kv heads, four tiles each: the last one is not full.
+struct Ordered {
+  static constexpr int heads = 6, tiles = 4;
+  static constexpr double much_l2_bytes = 1e9, no_l2_bytes = 0;
+  fms_attention_problem problem = simple_problem(FMS_F16, {2, 6, 3, 60, 300, 64});
+  int32_t kv_splits;
+
+  Ordered(int64_t window_left, int64_t window_right, int32_t splits) : kv_splits(splits) {
+    problem.window_left = window_left;
+    problem.window_right = window_right;
+  }
+  [[nodiscard]] fms_plan_options options() const { return plan_options(0, kv_splits, 32); }
+  [[nodiscard]] std::vector<Item> items(double l2_resident_bytes) const {
+    const fms_plan_options forced = options();
+    fms_attention_plan plan{};
+    fms_error error{};
+    if (fms_attention_plan_make(order_gpu().context(), &problem, &forced, &plan, &error) != FMS_OK)
+      throw std::runtime_error(to_string(error));
+    return handed_out_items(order_gpu(), plan, {}, l2_resident_bytes);
+  }
+};
+
+int head_of(const Item& item) {
+  return item.sequence * 3 + item.kv_head;
+}
+
+void expect_all_once(const std::vector<Item>& items, int splits) {
+  ASSERT_EQ(items.size(), static_cast<std::size_t>(Ordered::heads * Ordered::tiles * splits));
+  std::set<std::tuple<int, int, int>> places;
+  std::map<int, std::pair<int, int>> owners;  // of counters
+  for (const Item& item : items) {
+    EXPECT_TRUE(item.sequence >= 0 && item.sequence < 2 && item.kv_head >= 0 && item.kv_head < 3);
+    EXPECT_TRUE(item.first_row >= 0 && item.first_row < Ordered::tiles * 32 && item.first_row % 32 == 0)
+        << item.first_row;
+    EXPECT_TRUE(item.split >= 0 && item.split < splits) << item.split;
+    EXPECT_EQ(item.splits, splits);
+    EXPECT_TRUE(places.emplace(head_of(item), item.first_row, item.split).second) << "an item twice";
+    const std::pair owner{head_of(item), item.first_row};
+    EXPECT_EQ(owners.try_emplace(item.counter, owner).first->second, owner) << "a counter of two tiles";
+    EXPECT_TRUE(item.counter >= 0 && item.counter < Ordered::heads * Ordered::tiles) << item.counter;
+    EXPECT_EQ(item.states, item.counter * splits);
+  }
+  EXPECT_EQ(owners.size(), static_cast<std::size_t>(Ordered::heads * Ordered::tiles))
+      << "splits of a tile with different counters";
+}
+
+TEST(Order, WithAMaskTheLongestTilesOfAllHeadsComeFirst) {
+  for (const int splits : {1, 3}) {
+    for (const int64_t window_left : {-1, 100}) {
+      const std::vector<Item> items = Ordered(window_left, 0, splits).items(Ordered::much_l2_bytes);
+      expect_all_once(items, splits);
+      for (std::size_t i = 1; i < items.size(); ++i) EXPECT_LE(items[i].first_row, items[i - 1].first_row) << i;
+    }
+  }
+}
+
+TEST(Order, HeadAfterHeadWithoutAMaskOrWithoutRoomInL2) {
+  const std::pair<Ordered, double> cases[] = {{{-1, -1, 1}, Ordered::much_l2_bytes},
+                                              {{-1, -1, 3}, Ordered::much_l2_bytes},
+                                              {{-1, 0, 1}, Ordered::no_l2_bytes},
+                                              {{-1, 0, 3}, Ordered::no_l2_bytes}};
+  for (const auto& [one, l2_resident_bytes] : cases) {
+    const std::vector<Item> items = one.items(l2_resident_bytes);
+    expect_all_once(items, one.kv_splits);
+    for (std::size_t i = 1; i < items.size(); ++i) {
+      const Item &before = items[i - 1], &now = items[i];
+      EXPECT_LT(std::tuple(before.split, head_of(before), -before.first_row),
+                std::tuple(now.split, head_of(now), -now.first_row));
+    }
+  }
+}
+
+TEST(Order, TheLibraryLaunchesSoAndTheResultIsRight) {
+  for (const int splits : {1, 3}) {
+    const Ordered causal(-1, 0, splits);
+    AttentionCase one = normal_case(causal.problem);
+    const fms_plan_options options = causal.options();
+    ASSERT_EQ(order_gpu().run(one, &options).status, FMS_OK);
+    EXPECT_EQ(judge(one, OracleAnswer(one)).complaint, "") << one.describe();
+    const auto reports = order_gpu().reports();
+    ASSERT_EQ(reports.size(), 1U);
+    const auto report = nlohmann::json::parse(reports.front());
+    EXPECT_EQ(report.at("grid"), (nlohmann::json{Ordered::heads, splits, Ordered::tiles}));
+    EXPECT_TRUE(report.at("findings").empty()) << report.at("findings").dump();
+  }
+}
+
+}  // namespace
+}  // namespace flashmoe::testing
