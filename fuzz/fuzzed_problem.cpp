@@ -61,13 +61,14 @@ std::vector<int32_t> draw_lengths(FuzzedDataProvider& bytes, const fms_attention
 
 // After everything else, so that what older inputs of the corpus mean stays.
 void draw_padding(FuzzedDataProvider& bytes, fms_attention_problem& p, IndexArrays& indices) {
-  constexpr uint32_t features = FMS_MASK | FMS_KV_STARTS | FMS_Q_LENGTHS | FMS_TOP_LEFT | FMS_PARTIAL;
+  constexpr uint32_t features = FMS_MASK | FMS_KV_SCALES | FMS_KV_STARTS | FMS_Q_LENGTHS | FMS_TOP_LEFT | FMS_PARTIAL;
   p.features |= bytes.ConsumeIntegral<uint16_t>() & features;
   if (has(p, FMS_RAGGED_Q)) {
     p.features &= ~static_cast<uint32_t>(FMS_Q_LENGTHS);
   }
   indices.kv_starts = draw_lengths(bytes, p, FMS_KV_STARTS, p.kv_len);
   indices.q_lengths = draw_lengths(bytes, p, FMS_Q_LENGTHS, p.q_len);
+  p.kv_dtype = FMS_KV_F8_E4M3;
   const auto broadcast = has(p, FMS_MASK) ? bytes.ConsumeIntegral<uint8_t>() : uint8_t{0};
   const bool per_row = (broadcast & 1) != 0;
   p.mask.kv = (broadcast & 8) != 0 ? 3 : 1;

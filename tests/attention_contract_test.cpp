@@ -31,6 +31,7 @@ fms_attention_problem good_problem(uint32_t features = FMS_LSE) {
   problem.features = features;
   problem.bias_dtype = FMS_F32;
   problem.bias = {0, 0, 30, 1, 1};
+  problem.kv_dtype = FMS_KV_F8_E4M3;
   if ((features & FMS_RAGGED_Q) != 0) {
     problem.total_q = 10;
     problem.q = problem.o = {0, 10 * 64, 64};
@@ -104,6 +105,7 @@ const BadProblem kBadProblems[] = {
     {"problem.bias.group", "-1", "", [](auto& p) { p.bias.group = -1; }, FMS_BIAS},
     {"problem.bias2_dtype", "0", "", [](auto& p) { p.bias2_dtype = static_cast<fms_dtype>(0); }, FMS_BIAS2},
     {"problem.bias2.kv", "-1", "", [](auto& p) { p.bias2.kv = -1; }, FMS_BIAS2},
+    {"problem.kv_dtype", "7", "1", [](auto& p) { set_raw(p.kv_dtype, 7); }, FMS_KV_SCALES},
     {"problem.mask.q", "-1", "", [](auto& p) { p.mask.q = -1; }, FMS_MASK},
     {"problem.mask.group", "-1", "", [](auto& p) { p.mask.group = -1; }, FMS_MASK},
     {"problem.mask", "", "", [](auto& p) { p.mask.batch = int64_t{1} << 57; }, FMS_MASK},
@@ -232,6 +234,8 @@ TEST(AttentionContract, MissingPointersAreRefusedByName) {
       {"args.block_table", FMS_PAGED_KV, [](auto& a) { a.block_table = nullptr; }},
       {"args.kv_starts", FMS_KV_STARTS, [](auto& a) { a.kv_starts = nullptr; }},
       {"args.mask", FMS_MASK, [](auto& a) { a.mask = nullptr; }},
+      {"args.k_scales", FMS_KV_SCALES, [](auto& a) { a.k_scales = nullptr; }},
+      {"args.v_scales", FMS_KV_SCALES, [](auto& a) { a.v_scales = nullptr; }},
       {"args.q_lengths", FMS_Q_LENGTHS, [](auto& a) { a.q_lengths = nullptr; }},
       {"args.struct_size", FMS_LSE, [](auto& a) { a.struct_size = 9; }},
   };
@@ -243,6 +247,23 @@ TEST(AttentionContract, MissingPointersAreRefusedByName) {
     one.remove(prepared.args);
     EXPECT_EQ(prepared.run(&error), FMS_INVALID_ARGUMENT) << one.argument;
     EXPECT_STREQ(error.argument, one.argument) << error.message;
+  }
+}
+
+TEST(AttentionContract, KeysOfEightBitsHaveScalesAboveZero) {
+  fms_attention_problem integers = good_problem(FMS_KV_SCALES);
+  integers.kv_dtype = FMS_KV_I8;
+  fms_error error{};
+  EXPECT_EQ(fms_attention_problem_check(&integers, &error), FMS_NOT_SUPPORTED);
+  EXPECT_STREQ(error.argument, "problem.kv_dtype");
+  for (const float bad : {0.0f, -1.0f, kInfinity, kNaN, 1e31f}) {
+    for (const bool of_keys : {true, false}) {
+      Prepared prepared(good_problem(FMS_KV_SCALES), {});
+      const float scales[] = {1.0f, bad};
+      (of_keys ? prepared.args.k_scales : prepared.args.v_scales) = scales;
+      error = {};
+      expect_refusal(prepared.run(&error), error, of_keys ? "args.k_scales[1]" : "args.v_scales[1]", "is ", "above 0");
+    }
   }
 }
 

@@ -132,6 +132,11 @@ class Problem {
   Problem& q_lengths() { return with(FMS_Q_LENGTHS); }
   // Windows, and so causal, align the first row to the first key instead of the last to the last.
   Problem& top_left() { return with(FMS_TOP_LEFT); }
+  // k and v are of 8 bits, times args.k_scales and args.v_scales, one per kv head.
+  Problem& kv_scales(fms_kv_dtype dtype = FMS_KV_F8_E4M3) {
+    problem_.kv_dtype = dtype;
+    return with(FMS_KV_SCALES);
+  }
   // o is fp32, a part that is to be merged.
   Problem& partial() { return with(FMS_PARTIAL); }
   // k and v are (page_count, page_size, Hkv, D); args.block_table is (batch, block_table_stride).
@@ -236,6 +241,8 @@ struct Args {
   const std::int32_t* block_table = nullptr;
   const std::int32_t* kv_starts = nullptr;
   const std::int32_t* q_lengths = nullptr;
+  const float* k_scales = nullptr;
+  const float* v_scales = nullptr;
   std::uint32_t flags = 0;  // fms_run_flag bits
 };
 
@@ -305,8 +312,8 @@ class Context {
                                     .mask = args.mask,
                                     .kv_starts = args.kv_starts,
                                     .q_lengths = args.q_lengths,
-                                    .k_scales = nullptr,
-                                    .v_scales = nullptr,
+                                    .k_scales = args.k_scales,
+                                    .v_scales = args.v_scales,
                                     .info = &info};
     call(fms_attention_run, raw(), &plan.raw(), &c_args, workspace, workspace_bytes, stream);
     return info;

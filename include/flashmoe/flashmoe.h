@@ -119,7 +119,7 @@ FMS_API const char* fms_cpu_isa_name(fms_cpu_isa isa);
 
 typedef enum fms_dtype { FMS_F16 = 1, FMS_BF16 = 2, FMS_F32 = 3 } fms_dtype;
 
-/* Of keys and values with FMS_KV_SCALES. */
+/* Of keys and values with FMS_KV_SCALES: e4m3 as torch.float8_e4m3fn has it. No device runs FMS_KV_I8 yet. */
 typedef enum fms_kv_dtype { FMS_KV_F8_E4M3 = 1, FMS_KV_I8 = 2 } fms_kv_dtype;
 
 enum { FMS_MAX_HEAD_DIM = 576 }; /* on a GPU 256 */
@@ -154,15 +154,13 @@ typedef enum fms_feature {
   FMS_Q_LENGTHS = 1u << 10, /* read args.q_lengths: only the first q_lengths[b] rows of sequence b exist; not together
                                with FMS_RAGGED_Q */
   FMS_TOP_LEFT = 1u << 11,  /* windows align the first query row to the first key: i' = i */
-  FMS_PARTIAL = 1u << 13,   /* o is fp32, whatever dtype is: a part that is to be merged */
-
-  /* Described, so that structs need not grow again; no device runs them yet, and a plan answers FMS_NOT_SUPPORTED. */
-  FMS_KV_SCALES = 1u << 12 /* k and v are kv_dtype times args.k_scales[g], args.v_scales[g] of their kv head */
+  FMS_KV_SCALES = 1u << 12, /* k and v are kv_dtype, times args.k_scales[g] and args.v_scales[g] of their kv head */
+  FMS_PARTIAL = 1u << 13    /* o is fp32, whatever dtype is: a part that is to be merged */
 } fms_feature;
 
 typedef struct fms_attention_problem {
   uint32_t struct_size;
-  fms_dtype dtype;   /* of q, k, v and o; with FMS_PARTIAL o is fp32 */
+  fms_dtype dtype;   /* of q, k, v and o; with FMS_PARTIAL o is fp32, with FMS_KV_SCALES k and v are kv_dtype */
   uint32_t features; /* fms_feature bits */
   fms_dtype bias_dtype;
   fms_dtype bias2_dtype;
@@ -315,7 +313,7 @@ typedef struct fms_attention_args {
   const uint8_t* mask;        /* FMS_MASK */
   const int32_t* kv_starts;   /* FMS_KV_STARTS: batch positions */
   const int32_t* q_lengths;   /* FMS_Q_LENGTHS: batch lengths */
-  const float* k_scales;      /* FMS_KV_SCALES: one per kv head */
+  const float* k_scales;      /* FMS_KV_SCALES: one per kv head, above 0 */
   const float* v_scales;      /* likewise */
   fms_run_info* info;         /* may be NULL */
 } fms_attention_args;

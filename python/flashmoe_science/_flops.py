@@ -111,6 +111,8 @@ def attention(
     kv_starts: Tensor | None = None,
     q_lengths: Tensor | None = None,
     mask: Any = None,
+    k_scales: Any = None,
+    v_scales: Any = None,
     *,
     window_left: int = -1,
     window_right: int = -1,

@@ -49,6 +49,8 @@ def _attention(
     kv_starts: Tensor | None = None,
     q_lengths: Tensor | None = None,
     mask: Tensor | None = None,
+    k_scales: Tensor | None = None,
+    v_scales: Tensor | None = None,
     max_q: int | None = None,
     max_kv: int | None = None,
     layout: str = "bhsd",
@@ -63,7 +65,9 @@ def _attention(
     device = _autocast_device(q)
     if torch.is_autocast_enabled(device) and q.dtype in (torch.float32, torch.float16, torch.bfloat16):
         dtype = torch.get_autocast_dtype(device)
-        q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+        q = q.to(dtype)
+        if k_scales is None:
+            k, v = k.to(dtype), v.to(dtype)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (q, k, v, bias, sinks, bias2)):
         bias, bias2, mask = _one_term(q, cu_q, bias, bias2, mask), None, None
     left, right = window
@@ -81,6 +85,8 @@ def _attention(
         kv_starts,
         q_lengths,
         mask,
+        k_scales,
+        v_scales,
         scale=scale,
         window_left=left,
         window_right=0 if causal else right,
@@ -235,6 +241,8 @@ def _attention_double(
     kv_starts: Tensor | None = None,
     q_lengths: Tensor | None = None,
     mask: Tensor | None = None,
+    k_scales: Tensor | None = None,
+    v_scales: Tensor | None = None,
     max_q: int | None = None,
     max_kv: int | None = None,
     layout: str = "bhsd",
@@ -245,11 +253,11 @@ def _attention_double(
     out: Tensor | None = None,
 ) -> Any:
     """For gradcheck: slow, forms the scores. max_q, max_kv and num_splits change nothing here."""
-    others = (block_table, out, kv_starts, q_lengths)
+    others = (block_table, out, kv_starts, q_lengths, k_scales, v_scales)
     if any(other is not None for other in others) or top_left or partial:
         raise NotImplementedError(
             "q is float64, which only a composite for gradcheck takes: "
-            "no block_table, out, kv_starts, q_lengths, top_left, partial"
+            "no block_table, out, kv_starts, q_lengths, k_scales, v_scales, top_left, partial"
         )
     if k.dtype != torch.float64 or v.dtype != torch.float64:
         raise ValueError(f"k is {k.dtype} and v is {v.dtype}, but q is torch.float64; they must be the same")
@@ -289,12 +297,14 @@ def _attention_backward(
 
 
 def _save_for_backward(ctx: Any, inputs: Sequence[Any], keyword_only_inputs: dict[str, Any], output: Any) -> None:
-    q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table, bias2, kv_starts, q_lengths, mask = inputs
+    q, k, v, bias, sinks, cu_q, cu_kv, kv_lengths, block_table, bias2, kv_starts, q_lengths, mask, k_scales, _ = inputs
     has_padding = kv_starts is not None or q_lengths is not None
     if has_padding or keyword_only_inputs["top_left"] or keyword_only_inputs["partial"]:
         raise NotImplementedError(
             "there is no gradient with kv_starts, q_lengths, top_left or partial; call under torch.no_grad()"
         )
+    if k_scales is not None:
+        raise NotImplementedError("k_scales: there is no gradient with keys and values of 8 bits; call under no_grad()")
     if bias2 is not None or mask is not None or (bias is not None and bias.dim() == 5):
         raise NotImplementedError("the operator has a gradient of one bias of four dimensions; call attention()")
     if block_table is not None:
@@ -320,7 +330,7 @@ def _backward(ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None) -> tup
         dv,
         None if bias is None else dbias,
         None if sinks is None else dsinks,
-        *(None,) * 8,
+        *(None,) * 10,
     )
 
 

@@ -191,8 +191,8 @@ bool describe_keys(const AttentionInputs& in, const AttentionOptions& options, f
   return true;
 }
 
-// Where a term of the scores lies, or a mask. Of five dimensions the first two make up the batch: what has the size 1 in
-// the second is shared by so many neighbours as q.shape[0] has for each of the first.
+// Where a term of the scores lies, or a mask. Of five dimensions the first two make up the batch: what has the size 1
+// in the second is shared by so many neighbours as q.shape[0] has for each of the first.
 bool describe_broadcast(const char* name, const TensorView& bias, const fms_attention_problem& problem,
                         fms_bias_strides& strides, Failure& failure) {
   const std::array<int64_t, 4> full{problem.batch, problem.q_heads, problem.q_len, problem.kv_len};
@@ -276,6 +276,47 @@ bool describe_terms(const AttentionInputs& in, fms_attention_problem& problem, F
   return describe_bias("bias2", *in.bias2, in.q.place, problem, problem.bias2_dtype, problem.bias2, failure);
 }
 
+bool check_key_dtypes(const AttentionInputs& in, Failure& failure) {
+  if (in.k_scales == nullptr && in.v_scales == nullptr) {
+    return check_same_dtype("k", in.k, "q", in.q, failure) && check_same_dtype("v", in.v, "q", in.q, failure);
+  }
+  if (in.k_scales == nullptr || in.v_scales == nullptr) {
+    return fail_value(failure, "k_scales and v_scales go together; one of them is missing");
+  }
+  const std::pair<const char*, const TensorView*> arrays[] = {{"k", &in.k}, {"v", &in.v}};
+  for (const auto& [name, array] : arrays) {
+    if (array->dtype != ScalarType::kF8E4M3FN) {
+      return fail_value(failure, std::string(name) + " is " + scalar_type_name(array->dtype) +
+                                     "; with k_scales and v_scales it must be float8_e4m3fn");
+    }
+  }
+  return true;
+}
+
+bool describe_scales(const AttentionInputs& in, fms_attention_problem& problem, Failure& failure) {
+  if (in.k_scales == nullptr) {
+    return true;
+  }
+  problem.features |= FMS_KV_SCALES;
+  problem.kv_dtype = FMS_KV_F8_E4M3;
+  const std::pair<const char*, const TensorView*> arrays[] = {{"k_scales", in.k_scales}, {"v_scales", in.v_scales}};
+  for (const auto& [name, scales] : arrays) {
+    if (!check_place(name, *scales, in.q.place, failure)) {
+      return false;
+    }
+    if (scales->dtype != ScalarType::kF32 || scales->ndim != 1 || scales->shape[0] != problem.kv_heads ||
+        !is_contiguous(*scales)) {
+      return fail_value(failure, std::string(name) + " is " + scalar_type_name(scales->dtype) + " of shape " +
+                                     shape_text(*scales) + "; expected a contiguous float32 (" +
+                                     std::to_string(problem.kv_heads) + ",), one per head of k");
+    }
+    if (!check_aligned(name, *scales, 4, failure)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool describe_sinks(const TensorView& sinks, Place where, fms_attention_problem& problem, Failure& failure) {
   if (!check_place("sinks", sinks, where, failure)) {
     return false;
@@ -351,7 +392,7 @@ bool describe_attention(const AttentionInputs& in, const AttentionOptions& optio
   if (!to_fms_dtype(in.q.dtype, dtype)) {
     return fail_dtype("q", in.q.dtype, failure);
   }
-  if (!check_same_dtype("k", in.k, "q", in.q, failure) || !check_same_dtype("v", in.v, "q", in.q, failure)) {
+  if (!check_key_dtypes(in, failure)) {
     return false;
   }
   fms_attention_problem& problem = call.problem;
@@ -359,7 +400,7 @@ bool describe_attention(const AttentionInputs& in, const AttentionOptions& optio
   problem.struct_size = sizeof problem;
   problem.dtype = dtype;
   if (!describe_queries(in, options, problem, failure) || !describe_keys(in, options, problem, failure) ||
-      !describe_terms(in, problem, failure) ||
+      !describe_scales(in, problem, failure) || !describe_terms(in, problem, failure) ||
       (in.sinks != nullptr && !describe_sinks(*in.sinks, in.q.place, problem, failure)) ||
       !describe_outputs(in, options, out, lse, call, failure)) {
     return false;
@@ -388,6 +429,8 @@ bool describe_attention(const AttentionInputs& in, const AttentionOptions& optio
   call.args.v = address_of<const void>(in.v);
   call.args.bias = in.bias != nullptr ? address_of<const void>(*in.bias) : nullptr;
   call.args.bias2 = in.bias2 != nullptr ? address_of<const void>(*in.bias2) : nullptr;
+  call.args.k_scales = in.k_scales != nullptr ? address_of<const float>(*in.k_scales) : nullptr;
+  call.args.v_scales = in.v_scales != nullptr ? address_of<const float>(*in.v_scales) : nullptr;
   call.args.mask = in.mask != nullptr ? address_of<const uint8_t>(*in.mask) : nullptr;
   call.args.sinks = in.sinks != nullptr ? address_of<const float>(*in.sinks) : nullptr;
   call.args.cu_q = in.cu_q != nullptr ? address_of<const int32_t>(*in.cu_q) : nullptr;

@@ -124,7 +124,7 @@ bool check_data(const char* name, const TensorView& view, Place where, int ndim,
     return fail_value(failure, std::string(name) + " has stride " + std::to_string(view.strides[last]) +
                                    " in its last dimension; it must be 1 (make it contiguous)");
   }
-  return check_aligned(name, view, view.dtype == ScalarType::kF32 ? 4 : 2, failure);
+  return check_aligned(name, view, is_float8(view.dtype) ? 1 : (view.dtype == ScalarType::kF32 ? 4 : 2), failure);
 }
 
 bool check_same_dtype(const char* name, const TensorView& view, const char* other_name, const TensorView& other,

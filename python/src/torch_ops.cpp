@@ -55,9 +55,9 @@ std::tuple<Tensor, Tensor> attention(const Tensor& q, const Tensor& k, const Ten
                                      const std::optional<Tensor>& kv_lengths, const std::optional<Tensor>& block_table,
                                      const std::optional<Tensor>& bias2, const std::optional<Tensor>& kv_starts,
                                      const std::optional<Tensor>& q_lengths, const std::optional<Tensor>& mask,
-                                     std::optional<double> scale,
-                                     int64_t window_left, int64_t window_right, double softcap,
-                                     std::optional<int64_t> max_q, std::optional<int64_t> max_kv,
+                                     const std::optional<Tensor>& k_scales, const std::optional<Tensor>& v_scales,
+                                     std::optional<double> scale, int64_t window_left, int64_t window_right,
+                                     double softcap, std::optional<int64_t> max_q, std::optional<int64_t> max_kv,
                                      const std::string& layout, int64_t num_splits, bool top_left, bool partial) {
 #define FMS_FLOATS(slot, name, dtype) const OptionalView name##_view(#name, name);
 #define FMS_INDICES(slot, name) const OptionalView name##_view(#name, name);

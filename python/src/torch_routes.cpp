@@ -45,7 +45,7 @@ struct OperatorCall {
 std::tuple<Tensor, Tensor> call_operator(const OperatorCall& call) {
   using torch::stable::detail::from;
   const std::optional<Tensor> none;
-  std::array<StableIValue, 23> stack{from(call.q),
+  std::array<StableIValue, 25> stack{from(call.q),
                                      from(call.k),
                                      from(call.v),
                                      from(call.bias),
@@ -58,6 +58,8 @@ std::tuple<Tensor, Tensor> call_operator(const OperatorCall& call) {
                                      from(none),  // kv_starts
                                      from(none),  // q_lengths
                                      from(none),  // mask
+                                     from(none),  // k_scales
+                                     from(none),  // v_scales
                                      from(call.scale),
                                      from(call.window_left),
                                      from(call.window_right),

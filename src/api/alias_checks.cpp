@@ -53,6 +53,8 @@ enum Which {
   bias,
   bias2,
   mask,
+  k_scales,
+  v_scales,
   sinks,
   cu_q,
   cu_kv,
@@ -63,10 +65,10 @@ enum Which {
   which_count
 };
 constexpr Which first_read = q;
-constexpr const char* names[which_count] = {"args.o",          "args.lse",       "workspace",      "args.q",
-                                            "args.k",          "args.v",         "args.bias",      "args.bias2",
-                                            "args.mask",       "args.sinks",     "args.cu_q",      "args.cu_kv",
-                                            "args.kv_lengths", "args.kv_starts", "args.q_lengths", "args.block_table"};
+constexpr const char* names[which_count] = {
+    "args.o",    "args.lse",   "workspace",       "args.q",         "args.k",         "args.v",
+    "args.bias", "args.bias2", "args.mask",       "args.k_scales",  "args.v_scales",  "args.sinks",
+    "args.cu_q", "args.cu_kv", "args.kv_lengths", "args.kv_starts", "args.q_lengths", "args.block_table"};
 
 class Memory {
  public:
@@ -95,6 +97,10 @@ class Memory {
                                                    : nothing;
       case mask:
         return has(p_, FMS_MASK) && p_.kv_len > 0 ? score_terms(args_.mask, 1, p_.mask) : nothing;
+      case k_scales:
+        return has(p_, FMS_KV_SCALES) ? StridedBytes{address(args_.k_scales), p_.kv_heads * 4} : nothing;
+      case v_scales:
+        return has(p_, FMS_KV_SCALES) ? StridedBytes{address(args_.v_scales), p_.kv_heads * 4} : nothing;
       case sinks:
         return has(p_, FMS_SINKS) ? StridedBytes{address(args_.sinks), p_.q_heads * 4} : nothing;
       case cu_q:
@@ -150,7 +156,7 @@ class Memory {
 
   [[nodiscard]] StridedBytes key_rows(Which which, int64_t first_batch, int64_t batch, plan::RowRange rows) const {
     const fms_strides& s = which == k ? p_.k : p_.v;
-    const int64_t bytes = element_bytes(p_.dtype);
+    const int64_t bytes = plan::kv_element_bytes(p_);
     StridedBytes keys = which == k ? rows_of(args_.k, bytes, p_.head_dim, s, batch, p_.kv_heads, rows)
                                    : rows_of(args_.v, bytes, p_.value_dim, s, batch, p_.kv_heads, rows);
     keys.base += offset(first_batch, s.batch, bytes);
@@ -223,7 +229,7 @@ fms_status check_aliases(const fms_attention_plan& plan, const fms_attention_arg
   const Memory memory(plan, args, workspace_address);
   // Without features there are five things, with lse alone six; nobody pays for looking at the others.
   constexpr uint32_t with_arrays =
-      FMS_BIAS | FMS_BIAS2 | FMS_MASK | FMS_SINKS | FMS_PAGED_KV | plan::lengths_per_sequence;
+      FMS_BIAS | FMS_BIAS2 | FMS_MASK | FMS_KV_SCALES | FMS_SINKS | FMS_PAGED_KV | plan::lengths_per_sequence;
   const int count = (plan.problem.features & with_arrays) != 0 ? which_count : bias;
   Range ranges[which_count];
   for (int which = 0; which < count; ++which) ranges[which] = Range(memory.described(static_cast<Which>(which)));

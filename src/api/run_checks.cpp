@@ -1,6 +1,7 @@
 #include "api/run_checks.hpp"
 
 #include <cinttypes>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 
@@ -30,8 +31,8 @@ fms_status check_pointers(const fms_attention_problem& p, const fms_attention_ar
   if (auto s = check_pointer("args.o", args.o, element_bytes(plan::output_dtype(p)), error)) return s;
   const bool has_keys = p.kv_len > 0;
   if (has_keys) {
-    if (auto s = check_pointer("args.k", args.k, bytes, error)) return s;
-    if (auto s = check_pointer("args.v", args.v, bytes, error)) return s;
+    if (auto s = check_pointer("args.k", args.k, plan::kv_element_bytes(p), error)) return s;
+    if (auto s = check_pointer("args.v", args.v, plan::kv_element_bytes(p), error)) return s;
   }
   const struct {
     bool needed;
@@ -42,6 +43,8 @@ fms_status check_pointers(const fms_attention_problem& p, const fms_attention_ar
                   {has(p, FMS_BIAS) && has_keys, "args.bias", args.bias, element_bytes(p.bias_dtype)},
                   {has(p, FMS_BIAS2) && has_keys, "args.bias2", args.bias2, element_bytes(p.bias2_dtype)},
                   {has(p, FMS_MASK) && has_keys, "args.mask", args.mask, 1},
+                  {has(p, FMS_KV_SCALES), "args.k_scales", args.k_scales, 4},
+                  {has(p, FMS_KV_SCALES), "args.v_scales", args.v_scales, 4},
                   {has(p, FMS_SINKS), "args.sinks", args.sinks, 4},
                   {has(p, FMS_RAGGED_Q), "args.cu_q", args.cu_q, 4},
                   {has(p, FMS_RAGGED_KV), "args.cu_kv", args.cu_kv, 4},
@@ -72,6 +75,22 @@ fms_status check_offsets(const char* name, const int32_t* offsets, int64_t batch
     const int64_t high = low + longest < total ? low + longest : total, offset = plan::read_index(offsets + b);
     if (offset < low || offset > high) return fail_at(name, b, offset, low, high, error);
     low = offset;
+  }
+  return FMS_OK;
+}
+
+// Each is a factor of scores or results. Of the former the scale is one too, and both together have its bounds.
+fms_status check_scales(const char* name, const float* scales, int64_t count, float beside, fms_error* error) {
+  constexpr float most = 1e30F;
+  for (int64_t g = 0; g < count; ++g) {
+    const float together = std::fabs(scales[g] * beside);
+    const bool fits = scales[g] > 0 && scales[g] <= most && together <= most && (together > 0 || beside == 0);
+    if (fits) continue;
+    char argument[48];
+    std::snprintf(argument, sizeof argument, "%s[%" PRId64 "]", name, g);
+    return fail(error, FMS_INVALID_ARGUMENT, argument,
+                "%s is %g; allowed: above 0 and at most 1e30, times softmax_scale as well", argument,
+                static_cast<double>(scales[g]));
   }
   return FMS_OK;
 }
@@ -145,6 +164,10 @@ fms_status check_args(const fms_attention_plan& plan, const fms_attention_args& 
   }
   if (has(p, FMS_KV_STARTS)) {
     if (auto s = check_lengths("args.kv_starts", args.kv_starts, p.batch, p.kv_len, error)) return s;
+  }
+  if (has(p, FMS_KV_SCALES)) {
+    if (auto s = check_scales("args.k_scales", args.k_scales, p.kv_heads, p.softmax_scale, error)) return s;
+    if (auto s = check_scales("args.v_scales", args.v_scales, p.kv_heads, 1.0F, error)) return s;
   }
   if (has(p, FMS_Q_LENGTHS)) {
     if (auto s = check_lengths("args.q_lengths", args.q_lengths, p.batch, p.q_len, error)) return s;

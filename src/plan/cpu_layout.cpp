@@ -110,6 +110,10 @@ CpuLayout cpu_layout(const fms_attention_plan& plan) {
     layout.pack_flags = thread.take(layout.pack_chunks, 1);
     layout.pack_low_squares = thread.take(layout.pack_chunks, sizeof(float));
   }
+  if (has(p, FMS_KV_SCALES)) {
+    const __int128 elements = static_cast<__int128>(p.kv_len) * (p.head_dim + p.value_dim);
+    layout.widened = thread.take(elements, static_cast<std::size_t>(element_bytes(p.dtype)));
+  }
   if (has_few_rows_beside(plan)) {
     layout.few_rows = thread.end();
     CpuLayout few;

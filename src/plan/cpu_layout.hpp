@@ -61,6 +61,7 @@ struct CpuLayout {
   std::size_t tile_sums = 0;    // ... outputs as tiles sum them
   std::size_t row_sums = 0;     // ... a row's sum, in parts
   std::size_t pack = 0;         // AMX: packed keys and values, then what is known of each chunk
+  std::size_t widened = 0;      // a head's keys and then its values in the type of the queries (FMS_KV_SCALES)
   std::size_t few_rows = 0;     // AMX: where few_rows_layout() begins
   std::size_t thread_bytes = 0;
 

@@ -25,7 +25,7 @@ int64_t divide_up(int64_t a, int64_t b) {
 }
 
 fms_status check_limits(const fms_attention_problem& p, const CudaWork& work, fms_error* error) {
-  constexpr uint32_t cpu_only = FMS_MASK | FMS_KV_STARTS | FMS_Q_LENGTHS | FMS_TOP_LEFT | FMS_PARTIAL;
+  constexpr uint32_t cpu_only = FMS_MASK | FMS_KV_STARTS | FMS_Q_LENGTHS | FMS_TOP_LEFT | FMS_KV_SCALES | FMS_PARTIAL;
   if ((p.features & cpu_only) != 0) {
     return fail(error, FMS_NOT_SUPPORTED, "problem.features",
                 "problem.features has bits 0x%x, which run on the CPU only; allowed on a GPU: those without them",

@@ -243,8 +243,9 @@ TEST(CudaPlanner, WhatNoGpuCanRunIsRefusedByName) {
   EXPECT_STREQ(error.argument, "problem.value_dim");
   EXPECT_STREQ(error.message, "problem.value_dim is 512; allowed on a GPU: 1 to 256");
 
-  for (const fms_feature feature : {FMS_MASK, FMS_KV_STARTS, FMS_Q_LENGTHS, FMS_TOP_LEFT, FMS_PARTIAL}) {
+  for (const fms_feature feature : {FMS_MASK, FMS_KV_STARTS, FMS_Q_LENGTHS, FMS_TOP_LEFT, FMS_KV_SCALES, FMS_PARTIAL}) {
     p = problem_of({1, 1, 1, 8, 8, 64});
+    p.kv_dtype = FMS_KV_F8_E4M3;
     p.features = feature;
     EXPECT_EQ(try_plan(p, plan, error), FMS_NOT_SUPPORTED) << feature;
     EXPECT_STREQ(error.argument, "problem.features");

@@ -155,7 +155,7 @@ fms_attention_problem canonical(const fms_attention_problem& problem) {
   } else {
     p.mask = {};
   }
-  p.kv_dtype = {};
+  if (!has(p, FMS_KV_SCALES)) p.kv_dtype = {};
   if (has(p, FMS_RAGGED_Q)) {
     p.q.batch = p.o.batch = p.lse.batch = 0;
   } else {

@@ -116,11 +116,16 @@ fms_status check_features(const fms_attention_problem& p, fms_error* error) {
                 "problem.features has unknown bits 0x%x; allowed: the fms_feature bits, 0x%x together",
                 p.features & ~known, known);
   }
-  constexpr uint32_t not_yet = FMS_KV_SCALES;
-  if ((p.features & not_yet) != 0) {
-    return fail(error, FMS_NOT_SUPPORTED, "problem.features",
-                "problem.features has bits 0x%x, which the header describes and no device runs yet; leave them out",
-                p.features & not_yet);
+  if (has(p, FMS_KV_SCALES)) {
+    const int kv_dtype = raw_value(p.kv_dtype);
+    if (kv_dtype == FMS_KV_I8) {
+      return fail(error, FMS_NOT_SUPPORTED, "problem.kv_dtype",
+                  "problem.kv_dtype is FMS_KV_I8, which no device runs yet; allowed: FMS_KV_F8_E4M3 (1)");
+    }
+    if (kv_dtype != FMS_KV_F8_E4M3) {
+      return fail(error, FMS_INVALID_ARGUMENT, "problem.kv_dtype",
+                  "problem.kv_dtype is %d; allowed: FMS_KV_F8_E4M3 (1)", kv_dtype);
+    }
   }
   const bool ragged_kv = has(p, FMS_RAGGED_KV);
   if (ragged_kv && (has(p, FMS_PAGED_KV) || has(p, FMS_KV_LENGTHS))) {

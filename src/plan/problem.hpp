@@ -20,6 +20,11 @@ inline int64_t element_bytes(fms_dtype dtype) {
   return dtype == FMS_F32 ? 4 : 2;
 }
 
+// Of an element of k and v.
+inline int64_t kv_element_bytes(const fms_attention_problem& problem) {
+  return has(problem, FMS_KV_SCALES) ? 1 : element_bytes(problem.dtype);
+}
+
 // The type of o.
 inline fms_dtype output_dtype(const fms_attention_problem& problem) {
   return has(problem, FMS_PARTIAL) ? FMS_F32 : problem.dtype;

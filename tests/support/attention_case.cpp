@@ -1,6 +1,7 @@
 #include "support/attention_case.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <initializer_list>
 #include <sstream>
@@ -57,6 +58,18 @@ void print_indices(std::ostream& out, const char* name, const std::vector<int32_
   out << '}';
 }
 
+// The nearest; what is not finite is NaN.
+uint8_t to_e4m3(double value) {
+  const uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  if (!std::isfinite(value)) {
+    return sign | 0x7f;
+  }
+  const double magnitude = std::min(std::abs(value), 448.0);
+  const int exponent = std::max(magnitude > 0 ? std::ilogb(magnitude) : -6, -6);
+  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 3 - exponent)));  // of 1/8, up to 16
+  return sign | static_cast<uint8_t>(((exponent + 6) << 3) + steps);
+}
+
 int64_t term_offset(const fms_bias_strides& stride, int64_t b, int64_t h, int64_t i, int64_t j) {
   return b / std::max<int64_t>(stride.group, 1) * stride.batch + h * stride.head + i * stride.q + j * stride.kv;
 }
@@ -82,8 +95,17 @@ AttentionCase::AttentionCase(const fms_attention_problem& problem, IndexArrays i
   const int64_t v_elements = extent({kv_batch, p.kv_heads, kv_rows}, {p.v.batch, p.v.head, p.v.seq}, p.value_dim);
   const size_t width = element_bytes(p.dtype);
   q_ = FencedBuffer(q_elements * width, fence, kInputPoison);
-  k_ = FencedBuffer(k_elements * width, fence, kInputPoison);
-  v_ = FencedBuffer(v_elements * width, fence, kInputPoison);
+  const size_t kv_width = has(FMS_KV_SCALES) ? 1 : width;
+  k_ = FencedBuffer(k_elements * kv_width, fence, kInputPoison);
+  v_ = FencedBuffer(v_elements * kv_width, fence, kInputPoison);
+  if (has(FMS_KV_SCALES)) {
+    k_scales_ = FencedBuffer(p.kv_heads * sizeof(float), fence, kInputPoison);
+    v_scales_ = FencedBuffer(p.kv_heads * sizeof(float), fence, kInputPoison);
+    for (int64_t g = 0; g < p.kv_heads; ++g) {
+      k_scales_.as<float>()[g] = 0.7f + 0.3f * static_cast<float>(g);
+      v_scales_.as<float>()[g] = 1.3f / static_cast<float>(g + 1);
+    }
+  }
   o_ = FencedBuffer(o_elements * element_bytes(output_dtype()), fence, kOutputCanary);
   if (has(FMS_LSE)) {
     const int64_t lse_elements = extent({q_batch, p.q_heads, q_rows}, {p.lse.batch, p.lse.head, p.lse.seq}, 1);
@@ -160,6 +182,8 @@ fms_attention_args AttentionCase::args() const {
   args.lse = has(FMS_LSE) ? lse_.as<float>() : nullptr;
   args.bias = bias_.data();
   args.bias2 = bias2_.data();
+  args.k_scales = has(FMS_KV_SCALES) ? k_scales_.as<float>() : nullptr;
+  args.v_scales = has(FMS_KV_SCALES) ? v_scales_.as<float>() : nullptr;
   args.mask = has(FMS_MASK) ? mask_.as<uint8_t>() : nullptr;
   args.sinks = sinks_.as<float>();
   args.cu_q = has(FMS_RAGGED_Q) ? cu_q_.as<int32_t>() : nullptr;
@@ -270,6 +294,10 @@ void AttentionCase::set(Tensor tensor, int64_t offset, double value) {
     mask_.as<uint8_t>()[offset] = static_cast<uint8_t>(value);
     return;
   }
+  if (has(FMS_KV_SCALES) && (tensor == Tensor::kK || tensor == Tensor::kV)) {
+    buffer(tensor).as<uint8_t>()[offset] = to_e4m3(value);
+    return;
+  }
   const fms_dtype dtype = tensor == Tensor::kBias    ? problem_.bias_dtype
                           : tensor == Tensor::kBias2 ? problem_.bias2_dtype
                           : tensor == Tensor::kSinks ? FMS_F32
@@ -318,7 +346,8 @@ std::optional<std::string> AttentionCase::stray_write() const {
     }
     return stray;
   };
-  for (const FencedBuffer* one : {&q_, &k_, &v_, &o_, &lse_, &bias_, &bias2_, &mask_, &sinks_}) {
+  for (const FencedBuffer* one :
+       {&q_, &k_, &v_, &o_, &lse_, &bias_, &bias2_, &mask_, &sinks_, &k_scales_, &v_scales_}) {
     if (!one->slack_is_intact()) {
       return "memory before or after a tensor was written";
     }
@@ -344,6 +373,7 @@ std::string AttentionCase::describe() const {
                                                        {FMS_KV_STARTS, "KV_STARTS"},
                                                        {FMS_Q_LENGTHS, "Q_LENGTHS"},
                                                        {FMS_TOP_LEFT, "TOP_LEFT"},
+                                                       {FMS_KV_SCALES, "KV_SCALES"},
                                                        {FMS_PARTIAL, "PARTIAL"}};
   for (const auto& [feature, name] : names) {
     out << (has(feature) ? name : "") << (has(feature) ? "|" : "");

@@ -74,7 +74,7 @@ class AttentionCase {
 
   fms_attention_problem problem_;
   IndexArrays indices_;
-  FencedBuffer q_, k_, v_, o_, lse_, bias_, bias2_, mask_, sinks_;
+  FencedBuffer q_, k_, v_, o_, lse_, bias_, bias2_, mask_, sinks_, k_scales_, v_scales_;
   FencedBuffer cu_q_, cu_kv_, kv_lengths_, block_table_, kv_starts_, q_lengths_;
 };
 

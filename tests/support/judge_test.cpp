@@ -139,7 +139,7 @@ TEST(RandomProblem, DrawsEveryFeatureAndEveryKindOfShape) {
     const AttentionCase one = random_case(seed, FMS_F32, {.max_multiplies = 100'000});
     const fms_attention_problem& p = one.problem();
     for (uint32_t bit = 1; bit <= FMS_PARTIAL; bit <<= 1) {
-      if (bit != FMS_KV_SCALES) seen["feature " + std::to_string(bit)] += (p.features & bit) != 0;
+      seen["feature " + std::to_string(bit)] += (p.features & bit) != 0;
     }
     seen["softcap"] += p.softcap > 0;
     seen["causal"] += p.window_right == 0;

@@ -212,6 +212,10 @@ void random_cpu_features(Random& random, fms_attention_problem& p, IndexArrays& 
   if (random.chance(0.3)) {
     p.features |= FMS_MASK;
   }
+  if (random.chance(0.15)) {
+    p.features |= FMS_KV_SCALES;
+    p.kv_dtype = FMS_KV_F8_E4M3;
+  }
 }
 
 // Strides of axes nested in any order, with padding now and then. `broadcast`: axes may get stride 0.

@@ -15,6 +15,11 @@ struct Bf16 {
   uint16_t bits;
 };
 
+// Of keys and values alone: 1 sign, 4 exponent (bias 7), 3 fraction bits; no infinity, and one NaN of either sign.
+struct E4m3 {
+  uint8_t bits;
+};
+
 // Calls visit(T{}) with the storage type of `dtype`. The problem was checked, so there is no fourth case.
 template <class Visitor>
 inline __attribute__((always_inline)) void visit_dtype(fms_dtype dtype, Visitor&& visit) {

@@ -64,12 +64,23 @@ Vector read_row(const void* array, fms_dtype dtype, int64_t offset, int64_t dim)
   return row;
 }
 
+Vector read_scaled_row(const void* array, double scale, int64_t offset, int64_t dim) {
+  Vector row(static_cast<size_t>(dim));
+  for (int64_t d = 0; d < dim; ++d) {
+    row[d] = scale * decode_e4m3(static_cast<const uint8_t*>(array)[offset + d]);
+  }
+  return row;
+}
+
 // All rows of one kv head of one sequence. A row that no query sees is decoded and then never used.
 std::vector<Vector> read_kv_head(const fms_attention_problem& problem, const fms_attention_args& args,
-                                 const void* array, const fms_strides& stride, int64_t dim, int64_t b, int64_t g) {
+                                 const void* array, const float* scales, const fms_strides& stride, int64_t dim,
+                                 int64_t b, int64_t g) {
   std::vector<Vector> rows;
   for (int64_t j = 0; j < kv_length(problem, args, b); ++j) {
-    rows.push_back(read_row(array, problem.dtype, kv_row_offset(problem, args, stride, b, g, j), dim));
+    const int64_t offset = kv_row_offset(problem, args, stride, b, g, j);
+    rows.push_back(has(problem, FMS_KV_SCALES) ? read_scaled_row(array, scales[g], offset, dim)
+                                               : read_row(array, problem.dtype, offset, dim));
   }
   return rows;
 }
@@ -222,8 +233,10 @@ void attention(const fms_attention_problem& problem, const fms_attention_args& a
   const int64_t group_size = problem.q_heads / problem.kv_heads;
   for (int64_t b = 0; b < problem.batch; ++b) {
     for (int64_t g = 0; g < problem.kv_heads; ++g) {
-      const std::vector<Vector> k_rows = read_kv_head(problem, args, args.k, problem.k, problem.head_dim, b, g);
-      const std::vector<Vector> v_rows = read_kv_head(problem, args, args.v, problem.v, problem.value_dim, b, g);
+      const std::vector<Vector> k_rows =
+          read_kv_head(problem, args, args.k, args.k_scales, problem.k, problem.head_dim, b, g);
+      const std::vector<Vector> v_rows =
+          read_kv_head(problem, args, args.v, args.v_scales, problem.v, problem.value_dim, b, g);
       for (int64_t h = g * group_size; h < (g + 1) * group_size; ++h) {
         const double sink_value = has(problem, FMS_SINKS) ? args.sinks[h] : 0.0;
         const double* sink = has(problem, FMS_SINKS) ? &sink_value : nullptr;

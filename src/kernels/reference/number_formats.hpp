@@ -1,4 +1,4 @@
-// Exact decoding of the three storage formats. Written from the format definitions and shared with nobody: a helper
+// Exact decoding of the storage formats. Written from the format definitions and shared with nobody: a helper
 // used by both the judge and the judged would let one bug cancel out.
 #pragma once
 
@@ -34,6 +34,20 @@ inline double decode_f32(uint32_t bits) {
 // bfloat16 is the upper half of a binary32.
 inline double decode_bf16(uint16_t bits) {
   return decode_f32(static_cast<uint32_t>(bits) << 16);
+}
+
+// 1 sign, 4 exponent (bias 7), 3 fraction bits; all of exponent and fraction set is NaN, and there is no infinity.
+inline double decode_e4m3(uint8_t bits) {
+  const double sign = (bits & 0x80u) != 0 ? -1.0 : 1.0;
+  const int exponent = (bits >> 3) & 0xf;
+  const int fraction = bits & 0x7;
+  if (exponent == 0xf && fraction == 0x7) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  if (exponent == 0) {
+    return sign * fraction * 0x1p-9;  // subnormal: fraction * 2^-3 * 2^-6
+  }
+  return sign * std::ldexp(8 + fraction, exponent - 10);  // (1 + fraction / 2^3) * 2^(exponent - 7)
 }
 
 // Element `index` of an array of `dtype`; the array needs no alignment.

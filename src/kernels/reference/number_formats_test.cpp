@@ -39,6 +39,17 @@ TEST(NumberFormats, Bf16IsTheUpperHalfOfAFloat) {
   EXPECT_TRUE(std::isnan(decode_bf16(0x7fc0)));
 }
 
+TEST(NumberFormats, E4m3HasOneNaNAndNoInfinity) {
+  EXPECT_EQ(decode_e4m3(0x00), 0.0);
+  EXPECT_EQ(decode_e4m3(0x01), 0x1p-9);
+  EXPECT_EQ(decode_e4m3(0x07), 7 * 0x1p-9);
+  EXPECT_EQ(decode_e4m3(0x08), 0x1p-6);
+  EXPECT_EQ(decode_e4m3(0x38), 1.0);
+  EXPECT_EQ(decode_e4m3(0x7e), 448.0);
+  EXPECT_EQ(decode_e4m3(0xb9), -1.125);
+  EXPECT_TRUE(std::isnan(decode_e4m3(0x7f)) && std::isnan(decode_e4m3(0xff)));
+}
+
 TEST(NumberFormats, ReadElementTakesUnalignedArrays) {
   char bytes[9] = {};
   const float value = 1.5f;

@@ -27,14 +27,15 @@ class AmxMixedKernel {
       are_tiles_whole_ = false;
       return few_rows_.run_item(h, first_row, last_row, split);
     }
-    if (!are_tiles_whole_) {
-      few_rows_.forget_tiles();
-      load_tile_config(TileConfig{});
-      are_tiles_whole_ = true;
-    }
+    finish();
     many_rows_.run_item(h, first_row, last_row, split);
   }
-  void finish() { few_rows_.finish(); }
+  void finish() {
+    if (are_tiles_whole_) return;
+    few_rows_.forget_tiles();
+    load_tile_config(TileConfig{});
+    are_tiles_whole_ = true;
+  }
 
  private:
   bool has_few_rows_, are_tiles_whole_ = true;

@@ -212,7 +212,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   // As end_row, for whole rows that nobody asks more of: even and odd dims beside each other are the row.
   void store_rows(const Item& item) const {
     alignas(64) float factors[most_rows];
-    V::store(factors, factors_of(item));
+    V::store(factors, V::mul(factors_of(item), V::set1(value_scale(item.head))));
     for (int64_t r = 0; r < this->rows_; ++r) {
       const F factor = V::set1(factors[r]);
       const bool is_empty = this->row_sum(r) == 0.0F;
@@ -224,7 +224,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
       }
     }
   }
-  // finish_row's, of all rows at once.
+  // finish_row's, of all rows at once, without the scale of the values.
   F factors_of(const Item& item) const {
     const auto rows = static_cast<__mmask16>((1U << this->rows_) - 1);
     const F one = V::set1(1.0F), sum = _mm512_mask_loadu_ps(one, rows, &this->row_sum(0));

@@ -1,8 +1,11 @@
 // What each ISA's translation unit exports: the kernels of its policy behind the registry's signatures.
 #pragma once
 
+#include <optional>
+
 #include "kernels/cpu/attention/gemv.hpp"
 #include "kernels/cpu/attention/tile.hpp"
+#include "kernels/cpu/attention/widened_keys.hpp"
 #include "kernels/cpu/merge.hpp"
 #include "kernels/cpu/registry.hpp"
 
@@ -11,18 +14,47 @@ namespace {
 
 struct NoScope {};
 
+// Kernels that end an item with the next one have a last one to end.
+template <class Kernel>
+inline void finish(Kernel& kernel) {
+  if constexpr (requires { kernel.finish(); }) kernel.finish();
+}
+
+// A kernel for each head: what its keys are scaled by is part of the scale that a kernel begins with.
+template <class V, class T, class Kernel>
+inline void run_widened_items(const fms_attention_plan& plan, const fms_attention_args& args,
+                              const plan::CpuLayout& layout, std::byte* workspace, Share share) {
+  std::byte* const mine = workspace + static_cast<std::size_t>(share.thread) * layout.thread_bytes;
+  WidenedKeys<V, T> keys(plan, args, mine + layout.widened);
+  std::optional<Kernel> kernel;
+  for_each_item(plan, args, share, [&](const Head& head, int64_t first_row, int64_t last_row, int64_t split) {
+    if (!keys.is_of(head)) {
+      if (kernel) finish(*kernel);  // before its keys are overwritten
+      keys.begin(head);
+      kernel.emplace(keys.plan(), layout, workspace, share.thread);
+    }
+    const KeyRange seen = split_keys(visible_hull(head, first_row, last_row), split, plan.kv_splits);
+    kernel->run_item(keys.widened(head, seen), first_row, last_row, split);
+  });
+  if (kernel) finish(*kernel);
+}
+
 // `Scope` lives while a thread computes its items: the AMX kernel's holds the tile configuration.
 template <class V, class T, class Kernel, class Scope = NoScope>
 inline int run_items(const fms_attention_plan& plan, const fms_attention_args& args, std::byte* workspace) {
   const plan::CpuLayout layout = plan::cpu_layout(plan);
   return run_team(plan, [&](Share share) {
-    Kernel kernel(plan, layout, workspace, share.thread);
     {
       [[maybe_unused]] const Scope scope{};
-      for_each_item(plan, args, share, [&](const Head& head, int64_t first_row, int64_t last_row, int64_t split) {
-        kernel.run_item(head, first_row, last_row, split);
-      });
-      if constexpr (requires { kernel.finish(); }) kernel.finish();  // of those that end an item with the next one
+      if (plan::has(plan.problem, FMS_KV_SCALES)) {
+        run_widened_items<V, T, Kernel>(plan, args, layout, workspace, share);
+      } else {
+        Kernel kernel(plan, layout, workspace, share.thread);
+        for_each_item(plan, args, share, [&](const Head& head, int64_t first_row, int64_t last_row, int64_t split) {
+          kernel.run_item(head, first_row, last_row, split);
+        });
+        finish(kernel);
+      }
     }
     if (plan.kv_splits == 1) return;
     team_barrier(share);

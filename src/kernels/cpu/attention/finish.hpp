@@ -24,20 +24,25 @@ inline float sink_of(const Head& h, int64_t row) {
   return (sink < -largest_bias && sink > -__builtin_inff() ? -largest_bias : sink) * log2_e;
 }
 
+// What a head's values are scaled by.
+inline float value_scale(const Head& h) {
+  return plan::has(*h.problem, FMS_KV_SCALES) ? h.args->v_scales[h.kv_head] : 1.0F;
+}
+
 inline RowResult finish_row(const Head& h, int64_t row, float row_max, float row_sum) {
   const auto lse_of = [&](float top, float total) {
     return plan::has(*h.problem, FMS_LSE) ? (top + std::log2(total)) * ln_2 : 0.0F;
   };
   const float sink = sink_of(h, row);
   if (row_sum == 0.0F && sink == -__builtin_inff()) return {0.0F, -__builtin_inff()};
-  if (sink == -__builtin_inff()) return {1.0F / row_sum, lse_of(row_max, row_sum)};
+  if (sink == -__builtin_inff()) return {value_scale(h) / row_sum, lse_of(row_max, row_sum)};
   // NaN sinks must survive, so the comparison is false for them; and 2^(x - x) is 1, or NaN where x is not finite.
   const bool sink_is_lower = row_max >= sink;
   const float top = sink_is_lower ? row_max : sink;
   const float of_top = top - top + 1.0F, of_other = std::exp2(sink_is_lower ? sink - top : row_max - top);
   const float own = row_sum == 0.0F ? 0.0F : (sink_is_lower ? of_top : of_other);
   const float total = row_sum * own + (sink_is_lower ? of_other : of_top);
-  return {own / total, lse_of(top, total)};
+  return {own / total * value_scale(h), lse_of(top, total)};
 }
 
 // A row without weight is 0, also where a weight of 0 met an infinite value.
@@ -104,7 +109,7 @@ inline void store_lanes(const Head& h, int64_t first_row, int64_t last_row, cons
   float row_sum[lanes];
   for (int v = 0; v < Vectors; ++v) {
     V::store(row_sum + v * V::width, state.row_sum[v]);
-    V::store(factor + v * V::width, V::div(V::set1(1.0F), state.row_sum[v]));
+    V::store(factor + v * V::width, V::div(V::set1(value_scale(h)), state.row_sum[v]));
   }
   if ((p.features & (FMS_LSE | FMS_SINKS)) != 0) {
     float row_max[lanes];

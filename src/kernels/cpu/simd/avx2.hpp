@@ -92,6 +92,17 @@ struct Avx2 {
   static F load_as(const Bf16* p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_8x16(p)), 16));
   }
+  static F load_as(const E4m3* p) {  // see Avx512
+    const __m256i wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    const __m256i magnitude = _mm256_and_si256(wide, _mm256_set1_epi32(0x7f));
+    const __m256i is_denormal = _mm256_cmpgt_epi32(_mm256_set1_epi32(8), magnitude);
+    const __m256i bits = _mm256_add_epi32(_mm256_slli_epi32(magnitude, 20), _mm256_set1_epi32(120 << 23));
+    const __m256i raised = _mm256_add_epi32(bits, _mm256_and_si256(is_denormal, _mm256_set1_epi32(1 << 23)));
+    const F x = sub(_mm256_castsi256_ps(raised), _mm256_and_ps(_mm256_castsi256_ps(is_denormal), set1(0x1p-6F)));
+    const F is_nan = _mm256_castsi256_ps(_mm256_cmpeq_epi32(magnitude, _mm256_set1_epi32(0x7f)));
+    return copysign(_mm256_blendv_ps(x, set1(__builtin_nanf("")), is_nan),
+                    _mm256_castsi256_ps(_mm256_slli_epi32(wide, 24)));
+  }
   template <class T>
   static F load_as(const T* p, int n) {
     T padded[width] = {};

@@ -112,6 +112,8 @@ struct Avx512 {
   static F load_as(const float* p) { return load(p); }
   static F load_as(const Half* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
   static F load_as(const Bf16* p) { return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+  static F load_as(const E4m3* p) { return widen_e4m3(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+  static F load_as(const E4m3* p, int n) { return widen_e4m3(_mm_maskz_loadu_epi8(first(n), p)); }
   // The first n < 16 elements, the rest 0; memory behind them is not touched.
   static F load_as(const float* p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
   static F load_as(const Half* p, int n) { return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(n), p)); }
@@ -197,6 +199,19 @@ struct Avx512 {
  private:
   static __mmask16 first(int n) { return static_cast<__mmask16>((1U << n) - 1U); }
   static F widen(__m256i x) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16)); }
+  // Denormals, which have the exponent of the smallest normal numbers, get a leading 1 that is taken off again: to
+  // multiply denormals of fp32 would take a hundred times as long.
+  static F widen_e4m3(__m128i bytes) {
+    const __m512i wide = _mm512_cvtepu8_epi32(bytes);
+    const __m512i magnitude = _mm512_and_si512(wide, _mm512_set1_epi32(0x7f));
+    const __mmask16 is_denormal = _mm512_cmplt_epi32_mask(magnitude, _mm512_set1_epi32(8));
+    const __m512i bits = _mm512_add_epi32(_mm512_slli_epi32(magnitude, 20), _mm512_set1_epi32(120 << 23));
+    F x = _mm512_castsi512_ps(_mm512_mask_add_epi32(bits, is_denormal, bits, _mm512_set1_epi32(1 << 23)));
+    x = _mm512_mask_sub_ps(x, is_denormal, x, set1(0x1p-6F));
+    const __mmask16 is_nan = _mm512_cmpeq_epi32_mask(magnitude, _mm512_set1_epi32(0x7f));
+    x = _mm512_mask_mov_ps(x, is_nan, set1(__builtin_nanf("")));
+    return copysign(x, _mm512_castsi512_ps(_mm512_slli_epi32(wide, 24)));
+  }
   static void store_words(void* p, __m512i even, __m512i odd) {
     _mm512_storeu_si512(p, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
   }

@@ -180,6 +180,12 @@ struct Scalar {
 
   static float to_float(float x) { return x; }
   static float to_float(Bf16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
+  static float to_float(E4m3 x) {
+    const uint32_t magnitude = x.bits & 0x7fU;
+    const float value =
+        magnitude == 0x7fU ? __builtin_nanf("") : std::bit_cast<float>(magnitude << 20) * 0x1p120F;  // as for Half
+    return std::copysign(value, x.bits >= 0x80U ? -1.0F : 1.0F);
+  }
   static float to_float(Half x) {
     const uint32_t sign = (x.bits & 0x8000U) << 16;
     const uint32_t magnitude = x.bits & 0x7fffU;
