@@ -267,12 +267,11 @@ class GemvKernel {
     // Only keys that some of these rows see: a value hidden from all of them may be NaN.
     int64_t lo = block.hi;
     int64_t hi = block.lo;
-    bool same = true;
+    bool same = !mask_hides_;
     for (int k = 0; k < Rows; ++k) {
       lo = smaller<int64_t>(lo, key_lo(r + k));
       hi = larger<int64_t>(hi, key_hi(r + k));
       same &= key_lo(r + k) == key_lo(r) && key_hi(r + k) == key_hi(r);
-      same &= !mask_hides_ || shown_[r + k] == shown_[r];
     }
     lo = larger(lo, block.lo);
     hi = smaller(hi, block.hi);
@@ -281,9 +280,6 @@ class GemvKernel {
       const float* const weights = scores(r);
       for (int64_t j = lo; j < hi; ++j) {
         if (r == 0 && c == 0 && j - block.lo < next_->count) prefetch_row(next_->keys[j - block.lo], key_dim_);
-        if constexpr (decltype(all_see_all)::value) {
-          if (is_masked(r, j - block.lo)) continue;
-        }
         const T* row = padded(now_->values[j - block.lo], value_dim_) + c * pair;
         F a[Pairs];
         F b[Pairs];
