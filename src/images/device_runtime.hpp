@@ -2,7 +2,13 @@
 // cooperative_groups.h (numba-cuda). Declared in cuda_device_runtime_api.h.
 #pragma once
 
+#include <string_view>
+
 namespace flashmoe {
+
+[[nodiscard]] inline bool is_device_runtime(std::string_view library) {
+  return library.ends_with("libcudadevrt.a");
+}
 
 // A handle is the address of the launch's workspace (%envreg1 and 2; 0 unless the launch is cooperative), whose second
 // word counts arrivals: the first block adds what the others leave of 2^31, so the top bit turns when all are there.

@@ -163,11 +163,9 @@ int run(Flags flags) {
   if (!device) return fail("run", flags.json, device.error());
   const auto environment = workflow::program_environment(flags.options);
   if (!environment) return fail("run", flags.json, environment.error());
-  std::error_code none_yet;
-  const auto before = std::filesystem::file_size(flags.options.report, none_yet);
+  std::uint64_t from = workflow::end_of_report(flags.options.report);
   const auto code = wait_for(flags.program, *environment, !flags.json);
   if (!code) return fail("run", flags.json, code.error());
-  std::uint64_t from = none_yet ? 0 : before;  // a report goes on where an earlier run ended
   auto launches = workflow::read_launches(flags.options.report, from);
   const auto found = workflow::virtual_findings(launches);
   std::vector<workflow::Finding> findings = found.findings;

@@ -235,7 +235,7 @@ CUresult launch(State& all, Context& current, Function& function, const LaunchRe
   const bool has_counted_bytes = machine.watching.counts() && !machine.watching.sample;
   const exec::CountTouched touched(has_counted_bytes ? nullptr : footprint(*machine.memory));
   WatchedRun done;
-  if (machine.watching.observed() || machine.watching.tells())
+  if (machine.watching.notices())
     done = run_watched(run, function);
   else
     done.outcome = exec::run(run, *machine.memory);

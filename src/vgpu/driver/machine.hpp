@@ -35,6 +35,7 @@ struct Watching {
   [[nodiscard]] bool observed() const { return checks() || counts(); }
   [[nodiscard]] bool counts() const { return predicted_clock || (tells() && (counters || paths || sample)); }
   [[nodiscard]] bool tells() const { return !report.empty(); }  // of fast runs: that they were
+  [[nodiscard]] bool notices() const { return observed() || tells(); }
 };
 
 struct Machine {

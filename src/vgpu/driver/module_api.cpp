@@ -230,7 +230,7 @@ CUresult add_input(State& all, CUlinkState handle, int type, const void* data, s
     log_line(told);
     return result;
   };
-  if (type == CU_JIT_INPUT_LIBRARY && called.ends_with("libcudadevrt.a")) {
+  if (type == CU_JIT_INPUT_LIBRARY && is_device_runtime(called)) {
     link->texts.emplace_back(device_runtime_ptx);
     return CUDA_SUCCESS;
   }

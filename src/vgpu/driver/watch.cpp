@@ -24,7 +24,7 @@ class Observation {
  public:
   static Observation* get() {
     const auto made = machine();
-    if (!made || !((*made)->watching.observed() || (*made)->watching.tells())) return nullptr;
+    if (!made || !(*made)->watching.notices()) return nullptr;
     static auto* const one = new Observation(**made);
     return one;
   }

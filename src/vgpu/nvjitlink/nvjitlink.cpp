@@ -56,7 +56,7 @@ Answer answered(Link* link, const Body& body) {
 
 Answer add(Link& link, int type, std::span<const std::byte> bytes, const char* name) {
   const std::string called = name == nullptr ? "an input" : name;
-  if (type == library && called.ends_with("libcudadevrt.a")) {
+  if (type == library && is_device_runtime(called)) {
     link.texts.emplace_back(device_runtime_ptx);
     return success;
   }

@@ -119,6 +119,12 @@ std::vector<LaunchReport> read_launches(const std::string& path) {
   return read_launches(path, from_the_first);
 }
 
+std::uint64_t end_of_report(const std::string& path) {
+  std::error_code none_yet;
+  const auto bytes = std::filesystem::file_size(path, none_yet);
+  return none_yet ? 0 : bytes;
+}
+
 std::vector<LaunchReport> read_launches(const std::string& path, std::uint64_t& from) {
   std::vector<LaunchReport> launches;
   std::ifstream file(path);

@@ -93,6 +93,8 @@ struct LaunchReport {
 [[nodiscard]] LaunchReport read_launch(const std::string& json);
 // The launches in the order they were made; lines that do not read are left out.
 [[nodiscard]] std::vector<LaunchReport> read_launches(const std::string& path);
+// Behind the last of those that are there, for the next call: a report goes on where an earlier run ended.
+[[nodiscard]] std::uint64_t end_of_report(const std::string& path);
 // Those behind `from`, which is moved behind the last.
 [[nodiscard]] std::vector<LaunchReport> read_launches(const std::string& path, std::uint64_t& from);
 

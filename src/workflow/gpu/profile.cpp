@@ -53,9 +53,7 @@ Result<Workload> profiled_workload(const Project& project, const std::string& na
 }
 
 Result<ProfileRun> count_call(const Project& project, const DeviceSelector& device, const CountedCall& call) {
-  std::error_code none_yet;
-  const auto before = std::filesystem::file_size(call.report, none_yet);
-  std::uint64_t from = none_yet ? 0 : before;
+  std::uint64_t from = end_of_report(call.report);
   Session session;
   if (const RunError error = session.start(project, call.kernel, true); error.failure != Failure::none)
     return could_not_profile(error);

@@ -16,9 +16,9 @@
 namespace flashmoe::workflow {
 namespace {
 
-std::string before(const std::string& first, const char* variable) {
+std::string before(const std::string& first, const char* variable, char separator = ':') {
   const char* rest = std::getenv(variable);
-  return fmt::format("{}={}{}", variable, first, rest && *rest ? fmt::format(":{}", rest) : "");
+  return fmt::format("{}={}{}", variable, first, rest && *rest ? fmt::format("{}{}", separator, rest) : "");
 }
 
 // What the driver understands (VGPU_CHECK), so that a typing error is said before the program has run for an hour.
@@ -88,9 +88,7 @@ Result<std::vector<std::string>> program_environment(const ProgramOptions& optio
   }
   if (!first.empty()) environment.push_back(before(first, "LD_PRELOAD"));
   // PyCUDA compiles to cubins: without this they hold no PTX.
-  const char* const flags = std::getenv("PYCUDA_DEFAULT_NVCC_FLAGS");
-  environment.push_back(fmt::format("PYCUDA_DEFAULT_NVCC_FLAGS={}-lineinfo",
-                                    flags != nullptr && *flags != '\0' ? flags + std::string(" ") : ""));
+  environment.push_back(before("-lineinfo", "PYCUDA_DEFAULT_NVCC_FLAGS", ' '));
   if (!options.report.empty())
     environment.push_back("VGPU_REPORT=" + std::filesystem::absolute(options.report).string());
   if (!options.counters) environment.emplace_back("VGPU_COUNTERS=0");

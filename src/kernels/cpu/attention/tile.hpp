@@ -44,11 +44,15 @@ class TileKernel {
     for (int64_t t = 0; t < subtiles; ++t) begin_subtile(h, first_row + t * lanes, last_row, t);
     for (int64_t step = keys.lo / plan_.kv_tile * plan_.kv_tile; step < keys.hi; step += plan_.kv_tile) {
       const KeyRange block{larger(step, keys.lo), smaller<int64_t>(step + plan_.kv_tile, keys.hi)};
-      is_loaded_ = false;
+      bool is_loaded = false;
       for (int64_t t = 0; t < subtiles; ++t) {
-        const int64_t row = first_row + t * lanes;
-        run_subtile(h, row, smaller(row + lanes, last_row), t, block,
-                    [&] { load_block(h, block, first_row, last_row); });
+        const int64_t row = first_row + t * lanes, end = smaller(row + lanes, last_row);
+        const KeyRange seen = visible_hull(h, row, end);
+        const MaskedKeys masked = masked_keys<V>(h, row, end, {larger(block.lo, seen.lo), smaller(block.hi, seen.hi)});
+        if (masked.seen.lo >= masked.seen.hi) continue;
+        if (!is_loaded) load_block(h, block, first_row, last_row);
+        is_loaded = true;
+        run_subtile(h, row, end, t, block, masked);
       }
     }
     for (int64_t t = 0; t < subtiles; ++t) {
@@ -108,8 +112,6 @@ class TileKernel {
 
   // Makes the block's K and V rows available as fp32, for all subtiles.
   void load_block(const Head& h, KeyRange block, int64_t first_row, int64_t last_row) {
-    if (is_loaded_) return;
-    is_loaded_ = true;
     const KeyRange all_see = seen_by_all(h, first_row, last_row);
     const bool every_row_sees_all = !has_mask(h) && all_see.lo <= block.lo && block.hi <= all_see.hi;
     values_non_finite_ = false;
@@ -159,14 +161,9 @@ class TileKernel {
     return look && V::sum(zeros_or_nan) != 0.0F;
   }
 
-  template <class Load>
-  void run_subtile(const Head& h, int64_t first_row, int64_t last_row, int64_t t, KeyRange block, Load&& load) {
-    const KeyRange seen = visible_hull(h, first_row, last_row);
-    const MaskedKeys masked =
-        masked_keys<V>(h, first_row, last_row, {larger(block.lo, seen.lo), smaller(block.hi, seen.hi)});
+  void run_subtile(const Head& h, int64_t first_row, int64_t last_row, int64_t t, KeyRange block,
+                   const MaskedKeys& masked) {
     const KeyRange keys = masked.seen;
-    if (keys.lo >= keys.hi) return;
-    load();
     const int64_t n = keys.hi - keys.lo;
     const int64_t skip = keys.lo - block.lo;
     const FloatRows k{k_block_[skip], k_block_.stride};
@@ -294,7 +291,6 @@ class TileKernel {
   ScoreScale scale_;
   FloatRows k_block_{};
   FloatRows v_block_{};
-  bool is_loaded_ = false;
   bool values_non_finite_ = false;
 };
 
