@@ -570,8 +570,11 @@ def test_a_must_that_fails_is_the_exit_code(capsys: Capture) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--cells", "nonesuch"], ["--impl", "ctypes:/no/such.so"], ["--impl", "what"], ["--limits", "/no/such.so"]],
-)
+    [
+        ["--cells", "nonesuch"], ["--impl", "ctypes:/no/such.so"], ["--impl", "what"], ["--limits", "/no/such.so"],
+        ["--before", "/no/such.so"],
+    ],
+)  # fmt: skip
 def test_usage_errors_are_named(arguments: list[str], capsys: Capture) -> None:
     assert cli.main(["--impl", "torch", *arguments]) == 2
     assert capsys.readouterr().err != ""
@@ -591,6 +594,21 @@ def test_the_folder_runs_without_the_package() -> None:
         [sys.executable, str(BENCH_FOLDER), "--list"], capture_output=True, text=True, timeout=600, check=False
     )
     assert result.returncode == 0 and "decode.b1h32s1x4096d128" in result.stdout
+
+
+def test_a_build_of_the_library_is_compared_with_another(tmp_path: Path, capsys: Capture) -> None:
+    package = importlib.util.find_spec("flashmoe_science")
+    library = Path(package.origin).parent / "libflashmoe.so.0" if package and package.origin else None
+    if library is None or not library.exists():
+        pytest.skip("only with the package")
+    before = tmp_path / "libflashmoe.so.0"
+    before.write_bytes(library.read_bytes())
+    patterns = "prefill.b1h1s64d64,decode.*gqa4,paged-decode.b1h8*,paged-window.b4*sinks"
+    arguments = ["--impl", f"ctypes:{library}", "--before", str(before), "--quick", "--threads", "1"]
+    assert cli.main([*arguments, "--dtypes", "bf16", "--cells", patterns, "--json", "-"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["cell"].split(".")[0] for row in rows} == {"prefill", "decode", "paged-decode", "paged-window"}
+    assert all(row["peer"] == "before" and row["ratio"] > 0 for row in rows), rows
 
 
 def test_the_mirrored_structs_have_the_header_s_layout(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ import sys
 from collections.abc import Callable, Sequence
 
 from .cells import DTYPES, all_cells, select
+from .ctypes_side import CLibrary
 from .implementation import Implementation, NotAvailable
 from .intervals import FULL_LOOKS, QUICK_LOOKS
 from .limits import SHARED_TILES, find_meter
-from .peers import PEER_NAMES, make_peer
+from .peers import BEFORE, PEER_NAMES, make_peer
 from .runner import Job, Row, Runner, make_jobs
 from .sampling import SamplingPolicy
 from .targets import EXIT_CODES, EXIT_USAGE, THREADS, Outcome, goal_verdicts, must_verdicts, overall
@@ -80,6 +81,8 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--impl", default="package", metavar="package|ctypes:PATH|torch",
                         help="our side: the installed package, a libflashmoe.so by itself, or torch again (an A/A test "
                         "of this program: every ratio should be 1)")
+    result.add_argument("--before", metavar="PATH", help="another build of libflashmoe.so as the peer: what a change "
+                        "costs or gains; our side best --impl ctypes:PATH, then nothing but the library differs")
     result.add_argument("--seconds", type=float, default=4.0, metavar="S",
                         help="begin no further look at a cell after this long; default: %(default)s")
     result.add_argument("--precision", type=float, metavar="P",
@@ -97,7 +100,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def make_ours(spec: str) -> Implementation:
-    from .ctypes_side import CLibrary
     from .torch_side import Package, TorchSdpa
 
     if spec == "package":
@@ -132,12 +134,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     try:
         ours = make_ours(options.impl)
-        peers = [make_peer(name, options.onednn) for name in options.peers or ["torch"]]
+        peers = [make_peer(name, options.onednn) for name in options.peers or ([] if options.before else ["torch"])]
+        if options.before:
+            peers.append(CLibrary(options.before, name=BEFORE))
     except NotAvailable as error:
         print(error, file=sys.stderr)
         return EXIT_USAGE
     absent = []
-    if options.peers is None:
+    if options.peers is None and not options.before:
         try:
             peers.append(make_peer("vllm"))
         except NotAvailable as error:

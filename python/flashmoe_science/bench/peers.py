@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .implementation import Implementation
 
+BEFORE = "before"  # another build of our library, by its path
 PEER_NAMES = ("torch", "onnxruntime", "openvino", "onednn", "vllm")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 from .cells import Cell
@@ -30,8 +32,12 @@ def padded_rows(cell: Cell, packed: torch.Tensor) -> torch.Tensor:
     return result
 
 
+@functools.lru_cache(maxsize=1)
 def paged(cell: Cell, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Keys and values as (pages, heads, PAGE_SIZE, dim), and the block table. Pages lie in a random order."""
+    """Keys and values as (pages, heads, PAGE_SIZE, dim), and the block table. Pages lie in a random order.
+
+    Sides that read the same form read the same memory: where pages lie makes a tenth of a call's time.
+    """
     counts = [-(-kv_len // PAGE_SIZE) for _, kv_len in cell.sequences]
     order = torch.randperm(sum(counts), generator=torch.Generator().manual_seed(7)).int()
     table = torch.zeros(cell.batch, max(counts), dtype=torch.int32)

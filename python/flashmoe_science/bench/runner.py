@@ -16,6 +16,7 @@ from .contention import Neighbours, is_disturbed
 from .implementation import Implementation, Inputs, NotAvailable, PreparedCall, make_inputs
 from .intervals import Interval
 from .limits import LimitMeter, Limits, TileRates, roofline_seconds
+from .peers import BEFORE
 from .sampling import PairSampler, PairTimes, SamplingPolicy, processors_used
 from .targets import Measured, cell_threshold
 from .torch_side import TorchSdpa
@@ -226,6 +227,8 @@ def wanted(job: Job) -> bool:
         return job.cell.kind == "decode"
     if job.peer.name == "vllm":
         return job.cell.kind in PAGED_KINDS and job.dtype != "fp32"
+    if job.peer.name == BEFORE:
+        return job.cell.is_plain or job.cell.kind in PAGED_KINDS
     return job.cell.is_plain or (job.cell.kind in MODIFIED_KINDS and job.peer.name == "torch")
 
 
