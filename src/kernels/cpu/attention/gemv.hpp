@@ -131,36 +131,65 @@ class GemvKernel {
     for (; r < rows_; ++r) score_rows<1>(block, r);
   }
 
-  // Scores of `Rows` query rows from row r on. Keys go in groups that fill one vector with width / Rows keys x Rows
-  // rows.
+  // Scores of `Rows` query rows from row r on. Keys go in groups that fill one vector with Rows x width / Rows sums; of
+  // many rows two keys share what is loaded of the queries. (More at once, fewer rows or fp32 are no faster: memory
+  // keeps up worse with many rows of keys than with one after the other.)
   template <int Rows>
   void score_rows(KeyRange block, int64_t r) const {
     constexpr int group = V::width / Rows;
+    constexpr int at_once = Rows == most_rows && group > 1 && !std::is_same_v<T, float> ? 2 : 1;
     for (int64_t j = 0; j < block.hi - block.lo; j += group) {
-      F sum[V::width];  // [key * Rows + row]
       const auto n = static_cast<int>(smaller<int64_t>(group, block.hi - block.lo - j));
-      for (int i = 0; i < group; ++i) {
-        for (int k = 0; k < Rows; ++k) sum[i * Rows + k] = V::zero();
-        if (i >= n) continue;
-        if (r == 0) prefetch_row(now_->values[j + i], value_dim_);
-        const T* row = padded(now_->keys[j + i], key_dim_);
-        for (int64_t c = 0; c < key_pairs_; ++c) {
-          F a;
-          F b;
-          V::load_pair(row + c * pair, a, b);
-          const float* queries = query(r, c);
-          for (int k = 0; k < Rows; ++k) {
-            const float* q = queries + k * pair;
-            sum[i * Rows + k] = V::fma(a, V::load(q), sum[i * Rows + k]);
-            sum[i * Rows + k] = V::fma(b, V::load(q + V::width), sum[i * Rows + k]);
-          }
+      F sum[V::width];  // [row * group + key]
+      for (int i = 0; i < group; i += at_once) {
+        const T* keys[at_once];
+        for (int l = 0; l < at_once; ++l) {
+          const bool is_there = i + l < n;
+          keys[l] = now_->keys[is_there ? j + i + l : j];  // else any key, whose scores nobody looks at
+          if (is_there && r == 0) prefetch_row(now_->values[j + i + l], value_dim_);
+        }
+        F part[Rows * at_once];
+        score_keys<Rows, at_once>(keys, r, part);
+        for (int k = 0; k < Rows; ++k) {
+          for (int l = 0; l < at_once; ++l) sum[k * group + i + l] = part[k * at_once + l];
         }
       }
       float total[V::width];
       V::store(total, V::sums(sum));
-      for (int i = 0; i < n; ++i) {
-        for (int k = 0; k < Rows; ++k) scores(r + k)[j + i] = total[i * Rows + k];
+      for (int k = 0; k < Rows; ++k) {
+        if (n == group) {
+          std::memcpy(scores(r + k) + j, total + k * group, group * sizeof(float));
+        } else {
+          for (int i = 0; i < n; ++i) scores(r + k)[j + i] = total[k * group + i];
+        }
       }
+    }
+  }
+
+  template <int Rows, int Keys>
+  __attribute__((always_inline)) void score_keys(const T* const (&keys)[Keys], int64_t r, F (&sum)[Rows * Keys]) const {
+    for (F& x : sum) x = V::zero();
+    const auto add_pair = [&](const float* queries, const auto& pair_of) __attribute__((always_inline)) {
+      F a[Keys];
+      F b[Keys];
+      for (int i = 0; i < Keys; ++i) V::load_pair(pair_of(i), a[i], b[i]);
+      for (int k = 0; k < Rows; ++k) {
+        const F first = V::load(queries + k * pair), second = V::load(queries + k * pair + V::width);
+        for (int i = 0; i < Keys; ++i) {
+          F& s = sum[k * Keys + i];
+          s = V::fma(b[i], second, V::fma(a[i], first, s));
+        }
+      }
+    };
+    const int64_t whole_pairs = key_dim_ / pair, rest = key_dim_ % pair;
+    for (int64_t c = 0; c < whole_pairs; ++c) {
+      add_pair(query(r, c), [&](int i) { return keys[i] + c * pair; });
+    }
+    if (rest > 0) {
+      T ends[Keys][pair] = {};
+      for (int i = 0; i < Keys; ++i)
+        std::memcpy(ends[i], keys[i] + whole_pairs * pair, static_cast<std::size_t>(rest) * sizeof(T));
+      add_pair(query(r, whole_pairs), [&](int i) { return ends[i]; });
     }
   }
 
