@@ -40,6 +40,16 @@ def test_dense(dtype: Any, q_len: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dim", [256, 248])  # 248: the last values are fewer than what is widened at a time
+def test_every_value(dtype: Any, dim: int) -> None:
+    one = torch.ones(1)
+    v = torch.arange(256, dtype=torch.int32).to(torch.uint8).view(torch.float8_e4m3fn)[-dim:].view(1, 1, 1, dim)
+    q, k = random(1, 1, 1, dim, dtype=dtype), torch.zeros(1, 1, 1, dim).to(torch.float8_e4m3fn)
+    out = fs.attention(q, k, v, k_scales=one, v_scales=one)
+    assert torch.equal(out.nan_to_num(1e3), v.to(dtype).nan_to_num(1e3))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("q_len", [1, 40])
 def test_pages(dtype: Any, q_len: int) -> None:
     page, lengths = 16, torch.tensor([KEYS, 117], dtype=torch.int32)

@@ -60,6 +60,9 @@ class WidenedKeys {
   void widen(const E4m3* from, int64_t dim, T* rows) const {
     T* const to = rows + done_.hi * dim;
     int64_t d = 0;
+    if constexpr (requires { V::widen32(from, to); } && sizeof(T) == 2) {
+      for (; d + 32 <= dim; d += 32) V::widen32(from + d, to + d);
+    }
     for (; d + V::width <= dim; d += V::width) V::store_as(to + d, V::load_as(from + d));
     if (d == dim) return;
     const auto n = static_cast<int>(dim - d);
