@@ -367,6 +367,42 @@ TEST_F(Driver, EventTimesAreNoLessThanTheBytesNeed) {
   EXPECT_NEAR(gb_per_s(into_pinned), 31.5, 0.1);
 }
 
+TEST_F(Driver, KernelsReachHostMemoryThatWasRegistered) {
+  std::vector<unsigned> own(96, 5);
+  void* const host = own.data();
+  const std::size_t bytes = own.size() * sizeof(unsigned);
+  CUdeviceptr device = 0;
+  EXPECT_EQ(call("cuMemHostGetDevicePointer", &device, host, 0U), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(call("cuMemHostRegister", host, bytes, 2U), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuMemHostRegister", host, bytes, 2U), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+  ASSERT_EQ(call("cuMemHostGetDevicePointer", &device, static_cast<void*>(&own[32]), 0U), CUDA_SUCCESS);
+  void* behind = nullptr;
+  ASSERT_EQ(call("cuPointerGetAttribute", static_cast<void*>(&behind), CU_POINTER_ATTRIBUTE_HOST_POINTER, device),
+            CUDA_SUCCESS);
+  EXPECT_EQ(behind, &own[32]);
+
+  unsigned value = 7;
+  void* parameters[] = {&device, &value};
+  ASSERT_EQ(launch(function(linked(), "fill_all"), 1, 32, 0, parameters), CUDA_SUCCESS);
+  std::vector<unsigned> expected(96, 5);
+  std::fill_n(expected.begin() + 32, 32, 7);
+  EXPECT_EQ(own, expected);
+
+  // Copies and fills see what the host wrote meanwhile, and the host what they did.
+  own[33] = 8;
+  unsigned read[2] = {};
+  ASSERT_EQ(call("cuMemcpyDtoH", static_cast<void*>(read), device, sizeof read), CUDA_SUCCESS);
+  EXPECT_EQ(read[0], 7U);
+  EXPECT_EQ(read[1], 8U);
+  ASSERT_EQ(call("cuMemsetD32", device, 9U, std::size_t{1}), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuMemcpyHtoD", device + 8, static_cast<const void*>(read), sizeof read), CUDA_SUCCESS);
+  EXPECT_EQ(std::vector<unsigned>(own.begin() + 32, own.begin() + 36), (std::vector<unsigned>{9, 8, 7, 8}));
+
+  EXPECT_EQ(call("cuMemHostUnregister", host), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuMemHostUnregister", host), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  EXPECT_EQ(call("cuMemcpyDtoH", static_cast<void*>(read), device, sizeof read), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(Driver, TheGlobalTimerGoesOnFromLaunchToLaunch) {
   const CUfunction times = function(linked(), "times");
   CUdeviceptr out = 0;

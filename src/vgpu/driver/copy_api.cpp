@@ -6,6 +6,7 @@
 #include "vgpu/driver/graph.hpp"
 #include "vgpu/driver/launch_time.hpp"
 #include "vgpu/driver/log.hpp"
+#include "vgpu/driver/registered.hpp"
 #include "vgpu/driver/watch.hpp"
 
 namespace flashmoe::vgpu::driver {
@@ -29,7 +30,8 @@ bool is_valid(const State& all, Side side, std::uint64_t address, std::size_t by
 CUresult copy(State& all, Side to_side, std::uint64_t to, Side from_side, std::uint64_t from, std::size_t bytes) {
   if (bytes == 0) return CUDA_SUCCESS;
   if (!is_valid(all, to_side, to, bytes) || !is_valid(all, from_side, from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  std::memmove(reinterpret_cast<void*>(behind_mirror(all, to)), reinterpret_cast<const void*>(behind_mirror(all, from)),
+               bytes);
   copied(*all.machine->memory, to, from, bytes);
   const bool to_host = to_side == Side::host || !all.machine->memory->is_mapped(to, 1);
   if (to_host) copied_to_host(*all.machine->memory, from, bytes);
@@ -196,7 +198,8 @@ CUresult fill_now(State& all, CUdeviceptr to, std::size_t pitch, T value, std::s
     const CUdeviceptr at = to + row * pitch;
     if (width == 0) continue;
     if (!is_device_range(all, at, width * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
-    for (std::size_t i = 0; i < width; ++i) std::memcpy(reinterpret_cast<void*>(at + i * sizeof(T)), &value, sizeof(T));
+    auto* const own = reinterpret_cast<std::uint8_t*>(behind_mirror(all, at));
+    for (std::size_t i = 0; i < width; ++i) std::memcpy(own + i * sizeof(T), &value, sizeof(T));
     host_wrote(at, width * sizeof(T));
   }
   return CUDA_SUCCESS;

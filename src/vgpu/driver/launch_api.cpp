@@ -10,6 +10,7 @@
 #include "vgpu/driver/launch.hpp"
 #include "vgpu/driver/launch_time.hpp"
 #include "vgpu/driver/log.hpp"
+#include "vgpu/driver/registered.hpp"
 #include "vgpu/driver/watch.hpp"
 #include "vgpu/exec/touched.hpp"
 
@@ -231,6 +232,7 @@ CUresult launch(State& all, Context& current, Function& function, const LaunchRe
   }
 
   launched_any = true;
+  const Mirrors mirrors(all);
   // Where counters count the bytes of every CTA, nobody asks for these.
   const bool has_counted_bytes = machine.watching.counts() && !machine.watching.sample;
   const exec::CountTouched touched(has_counted_bytes ? nullptr : footprint(*machine.memory));

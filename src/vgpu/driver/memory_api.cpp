@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "vgpu/driver/allocate.hpp"
-#include "vgpu/driver/log.hpp"
+#include "vgpu/driver/registered.hpp"
 #include "vgpu/driver/watch.hpp"
 
 using namespace flashmoe::vgpu::driver;
@@ -107,16 +107,15 @@ VGPU_EXPORT CUresult cuMemFreeHost(void* address) {
 }
 
 VGPU_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* host, unsigned flags) {
-  return with_context("cuMemHostGetDevicePointer", [&](State& all, Context&) {
+  return with_context("cuMemHostGetDevicePointer", [&](State& all, Context& context) {
     if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
     const auto* const owner = owner_of(all, reinterpret_cast<CUdeviceptr>(host));
     if (owner != nullptr) {
       *out = reinterpret_cast<CUdeviceptr>(host);
       return CUDA_SUCCESS;
     }
-    if (all.registered.contains(host))
-      log_once("memory of cuMemHostRegister cannot be reached from kernels here; use cuMemHostAlloc");
-    return CUDA_ERROR_INVALID_VALUE;
+    *out = mirror_of(all, context, host);
+    return *out != 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }
 
@@ -132,12 +131,17 @@ VGPU_EXPORT CUresult cuMemHostGetFlags(unsigned* flags, void* host) {
 VGPU_EXPORT CUresult cuMemHostRegister_v2(void* host, std::size_t bytes, unsigned /*flags*/) {
   return with_context("cuMemHostRegister", [&](State& all, Context&) {
     if (host == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    return all.registered.emplace(host, bytes).second ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    return all.registered.emplace(host, Registered{.bytes = bytes}).second ? CUDA_SUCCESS
+                                                                           : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   });
 }
 VGPU_EXPORT CUresult cuMemHostUnregister(void* host) {
   return with_context("cuMemHostUnregister", [&](State& all, Context&) {
-    return all.registered.erase(host) != 0 ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    const auto found = all.registered.find(host);
+    if (found == all.registered.end()) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    static_cast<void>(release(all, found->second.mirror));  // if there is one
+    all.registered.erase(found);
+    return CUDA_SUCCESS;
   });
 }
 
@@ -182,7 +186,7 @@ CUresult pointer_attribute(State& all, void* data, int attribute, CUdeviceptr ad
       return answer(data, address), CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (is_device) return CUDA_ERROR_INVALID_VALUE;
-      return answer(data, address), CUDA_SUCCESS;
+      return answer(data, behind_mirror(all, address)), CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:

@@ -68,6 +68,12 @@ struct Owned {
   std::uint64_t id = 0;
 };
 
+// Of the host (registered.hpp).
+struct Registered {
+  std::size_t bytes = 0;
+  CUdeviceptr mirror = 0;  // 0: nobody asked
+};
+
 // A CUarray: rows one behind the other in memory that nobody else knows the address of.
 struct Array {
   Context* context = nullptr;
@@ -172,8 +178,8 @@ struct State {
   Handles<Link> links;
   Handles<Graph> graphs;
   Handles<Graph> graph_execs;
-  std::map<std::uint64_t, Owned> allocations{};     // by address
-  std::map<const void*, std::size_t> registered{};  // host memory
+  std::map<std::uint64_t, Owned> allocations{};    // by address
+  std::map<const void*, Registered> registered{};  // host memory, by address
 
   // The stream behind a handle (0 and the two special values included); nullptr: no such stream.
   [[nodiscard]] Stream* stream(CUstream handle, Context& context);
