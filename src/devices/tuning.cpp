@@ -13,20 +13,20 @@ constexpr std::string_view walked =
     "static tensor use of this architecture's loops (bench/peers/loop_shares.py); the rest as on sm_89; not measured";
 
 constexpr std::array policies{
-    TuningPolicy{.architecture = "sm_80", .loop_share = {0.52, 0.71, 0.82, 0.79}, .source = walked},
+    TuningPolicy{.architecture = "sm_80", .loop_share = {0.52, 0.71, 0.82, 0.79, 0.83}, .source = walked},
     // The same pipes as sm_89.
-    TuningPolicy{.architecture = "sm_86", .loop_share = {0.66, 0.80, 0.93, 0.88}, .source = on_l4},
+    TuningPolicy{.architecture = "sm_86", .loop_share = {0.66, 0.80, 0.93, 0.88, 0.94}, .source = on_l4},
     // Of an L40 14.7 bytes are published; an L4 has 24 slices of L2 for 58 SMs, an L40 48 for 142: at most 18.
     TuningPolicy{.architecture = "sm_89",
-                 .loop_share = {0.66, 0.80, 0.93, 0.88},
+                 .loop_share = {0.66, 0.80, 0.93, 0.88, 0.94},
                  .equal_l2_bytes_per_clock = 16,
                  .equal_wave_share = 0.15,
                  .source = on_l4},
-    TuningPolicy{.architecture = "sm_90", .loop_share = {0.53, 0.70, 0.81, 0.77}, .source = walked},
-    TuningPolicy{.architecture = "sm_100", .loop_share = {0.64, 0.83, 0.88, 0.84}, .source = walked},
+    TuningPolicy{.architecture = "sm_90", .loop_share = {0.53, 0.70, 0.81, 0.77, 0.72}, .source = walked},
+    TuningPolicy{.architecture = "sm_100", .loop_share = {0.64, 0.83, 0.88, 0.84, 0.88}, .source = walked},
     // The walk gives 0.96 to 0.99 at half the tensor rate. The smallest tiles would then win wherever tensor work
     // dominates; that they ask L2 for more than it has for all SMs together is not in the planner's model.
-    TuningPolicy{.architecture = "sm_120", .loop_share = {0.66, 0.80, 0.93, 0.88}, .source = on_l4},
+    TuningPolicy{.architecture = "sm_120", .loop_share = {0.66, 0.80, 0.93, 0.88, 0.94}, .source = on_l4},
 };
 
 constexpr std::string_view virtual_suffix = " (virtual)";

@@ -14,8 +14,8 @@ namespace flashmoe {
 struct TuningPolicy {
   std::string_view architecture;
   // Static tensor use of the main loops for tiles of 16, 32, 64 and 128 rows: the smaller a tile, the more instructions
-  // beside each product.
-  double loop_share[4];
+  // beside each product. The last one is of 128 rows where each warp has 32.
+  double loop_share[5];
   // What warps reach of the second of these while nobody else is on their SM, whatever their tile: barriers and the
   // softmax's own chain show.
   double alone_share = 0.85;

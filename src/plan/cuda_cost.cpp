@@ -29,12 +29,14 @@ double rounds(double parts, double round_share) {
 
 CudaWork::CudaWork(const fms_attention_problem& p)
     : rows(group_size(p) * p.q_len),
+      group(group_size(p)),
       heads(p.batch * p.kv_heads),
       batch(p.batch),
       head_dim(p.head_dim),
       value_dim(p.value_dim),
       most_keys(p.kv_len),
       keys(visible_keys_per_row(p)),
+      is_masked(p.window_left >= 0 || p.window_right >= 0),
       total_rows(has(p, FMS_RAGGED_Q) ? group_size(p) * p.total_q : 0),
       io_bytes(2.0 * static_cast<double>(heads) * static_cast<double>(rows + p.kv_len) *
                static_cast<double>(p.head_dim + p.value_dim)) {
@@ -56,15 +58,22 @@ CudaCost::CudaCost(const CudaKernel& kernel, const CudaWork& work, const Planner
   const double tiles_of_head = (static_cast<double>(tiles_) + full_tiles_) / (2 * static_cast<double>(work.heads));
   least_share_ = 2 * tiles_of_head * static_cast<double>(kernel.split_bytes) /
                  (policy_.workspace_share * 2.0 * static_cast<double>(work.head_dim + work.value_dim));
-  const int warps = kernel.threads / 32, row_warps = kernel.q_tile / 16;
+  const int warps = kernel.threads / 32, row_tiles = kernel.q_tile / 16;  // a warp has one of these or two
   const int value_dim = kernel.value_dim != 0 ? kernel.value_dim : kernel.head_dim;
   const int key_tiles = kernel.kv_tile / 8, dim_steps = (kernel.head_dim + value_dim) / 16;
-  const double products = 1.0 * row_warps * key_tiles * dim_steps;
+  const double products = 1.0 * row_tiles * key_tiles * dim_steps;
   const double bytes = 2.0 * kernel.kv_tile * static_cast<double>(work.head_dim + work.value_dim);
-  const double clocks = gpu.product_clocks / policy_.loop_share[std::bit_width(static_cast<unsigned>(row_warps)) - 1];
-  key_warps_ = std::max(warps / row_warps, 1);
+  const int share = warps < row_tiles ? 4 : std::bit_width(static_cast<unsigned>(row_tiles)) - 1;
+  const double clocks = gpu.product_clocks / policy_.loop_share[share];
+  key_warps_ = std::max(warps / row_tiles, 1);
   block_alone_ =
       products / std::min(warps, gpu.pipes_per_sm) * gpu.product_clocks / (policy_.alone_share * policy_.loop_share[1]);
+  // A tile computes for all its rows what any of them sees. What that is for 64 rows is in the figures that costs were
+  // set by.
+  constexpr int64_t usual_rows = 64;
+  hidden_keys_ = work.is_masked ? static_cast<double>(std::max<int64_t>(kernel.q_tile - usual_rows, 0)) /
+                                      (2.0 * static_cast<double>(work.group))
+                                : 0;
   // So few rows read keys once: memory bounds them, and the CTAs that are left over draw all of its bandwidth.
   constexpr int64_t few_rows = 16;
   const double unequal = work.rows <= few_rows
@@ -78,7 +87,7 @@ CudaCost::CudaCost(const CudaKernel& kernel, const CudaWork& work, const Planner
 double CudaCost::clocks(int64_t splits) const {
   const auto ways = static_cast<double>(splits), sms = static_cast<double>(gpu_.sm_count);
   const double ctas = full_tiles_ * ways, kv_tile = kernel_.kv_tile;
-  double keys = work_.keys, most_keys = static_cast<double>(work_.most_keys);
+  double keys = work_.keys + hidden_keys_, most_keys = static_cast<double>(work_.most_keys);
   double state_bytes = 0, state_clocks = 0, merging = 0;
   if (splits > 1) {
     keys = std::max(keys / ways, least_share_);

@@ -12,11 +12,13 @@ namespace flashmoe::plan {
 // A problem in the words of the estimate.
 struct CudaWork {
   int64_t rows;   // packed query rows of a kv head
+  int64_t group;  // of them, those of a query: they see the same keys
   int64_t heads;  // batch x kv heads
   int64_t batch;
   int64_t head_dim, value_dim;
   int64_t most_keys;   // that a row sees
   double keys;         // that an average row sees
+  bool is_masked;      // rows see different keys
   int64_t total_rows;  // ragged: of all sequences together, for one kv head; else 0
   double io_bytes;     // of queries, keys, values and results
 
@@ -42,6 +44,7 @@ class CudaCost {
   int64_t tiles_;
   int key_warps_;
   double full_tiles_, least_share_;
+  double hidden_keys_;
   double wave_share_;
   double block_alone_, block_busy_;
 };

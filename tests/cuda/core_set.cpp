@@ -80,6 +80,13 @@ std::vector<CoreProblem> core_set() {
   add("decode, d 192", FMS_BF16, {1, 1, 1, 3, 100, 192}, 16, 1);
   add("wide, d 64, causal", FMS_F16, {1, 1, 1, 200, 520, 64}, 128, 1).problem.window_right = 0;
   add("wide, d 128", FMS_BF16, {1, 1, 1, 60, 300, 128}, 128, 1);
+  add("wide, d 128, GQA, causal", FMS_F16, {1, 2, 1, 80, 200, 128}, 128, 1).problem.window_right = 0;
+  {
+    CoreProblem& one = add("wide, d 64, GQA, window, sinks", FMS_BF16, {1, 4, 2, 70, 300, 64}, 128, 1);
+    one.problem.window_left = 37;
+    one.problem.window_right = 5;
+    one.problem.features |= FMS_SINKS;
+  }
   add("head size 37, copied by elements", FMS_F16, {1, 1, 1, 40, 100, 37}, 64, 1);
   add("head size 72 in the kernel of 80", FMS_F16, {1, 1, 1, 40, 100, 72}, 64, 1);
   {
@@ -114,6 +121,7 @@ std::vector<CoreProblem> core_set() {
   }
   make_paged(add("decode, paged, 7 splits", FMS_F16, {2, 8, 2, 1, 500, 64}, 16, 7), 32, {500, 90});
   add("wide, 2 splits", FMS_F16, {1, 1, 1, 130, 300, 64}, 128, 2);
+  add("wide, d 128, causal, 3 splits", FMS_BF16, {1, 1, 1, 40, 150, 128}, 128, 3).problem.window_right = 0;
   add("decode, more splits than keys", FMS_BF16, {1, 2, 1, 2, 20, 64}, 16, 9);
   {
     CoreProblem& one = add("small, ragged, causal, 5 splits", FMS_F16, {3, 2, 1, 1, 1, 64}, 32, 5);

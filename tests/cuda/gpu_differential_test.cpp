@@ -41,7 +41,8 @@ uint64_t problem_count() {
 }
 
 // `problems` of the random ones that `is_wanted` takes.
-void run_random(fms_dtype dtype, uint64_t problems, bool (*is_wanted)(const fms_attention_problem&)) {
+void run_random(fms_dtype dtype, uint64_t problems, bool (*is_wanted)(const fms_attention_problem&),
+                int32_t q_tile = 0) {
   const uint64_t first_seed = from_environment("FMS_GPU_SEED", 1);
   Judgement total;
   uint64_t failures = 0, taken = 0;
@@ -50,7 +51,8 @@ void run_random(fms_dtype dtype, uint64_t problems, bool (*is_wanted)(const fms_
     if (!is_wanted(one.problem())) continue;
     ++taken;
     const OracleAnswer oracle(one);
-    const fms_plan_options options = random_options(seed, one.problem());
+    fms_plan_options options = random_options(seed, one.problem());
+    if (q_tile != 0) options.q_tile = q_tile;
     one.reset_outputs();
     const RunResult result = differential_gpu().run(one, &options);
     const std::string name = "seed " + std::to_string(seed) + " kv_splits=" + std::to_string(options.kv_splits) +
@@ -93,6 +95,19 @@ TEST_P(GpuDifferential, TwoBiasesAndBiasesOfGroups) {
   run_random(GetParam(), (problem_count() + 2) / 3, [](const fms_attention_problem& p) {
     return p.head_dim == p.value_dim && ((p.features & FMS_BIAS2) != 0 || p.bias.group > 1);
   });
+}
+
+// Few of these are so large that the planner would take them.
+TEST_P(GpuDifferential, WarpsOfTwoRowTiles) {
+  constexpr int32_t q_tile = 128;
+  run_random(
+      GetParam(), (problem_count() + 2) / 3,
+      [](const fms_attention_problem& p) {
+        constexpr uint32_t others = FMS_PAGED_KV | FMS_BIAS | FMS_BIAS2;
+        return (p.features & others) == 0 && p.softcap == 0 && p.softmax_scale != 0 && p.head_dim <= 128 &&
+               p.value_dim == p.head_dim;
+      },
+      q_tile);
 }
 
 INSTANTIATE_TEST_SUITE_P(HalfTypes, GpuDifferential, ::testing::Values(FMS_F16, FMS_BF16),

@@ -106,6 +106,19 @@ TEST(Mutations, WrongRulesGiveWrongResults) {
   for (const Mutation& mutation : rules) EXPECT_TRUE(noticed(mutation).wrong) << mutation.name;
 }
 
+// Where a warp has two tiles of rows.
+TEST(Mutations, WrongSecondRowTilesAreNoticed) {
+  constexpr Mutation second[] = {
+      {"its queries", "attention/walk.cuh", "load_matrices<m.value * 16 * Rows::row_bytes>(", "load_matrices<0>("},
+      {"its scores", "attention/walk.cuh", "mma_16x8x16<T>(second, q.of[m], b[2], b[3], second);",
+       "mma_16x8x16<T>(second, q.of[0], b[2], b[3], second);"},
+      {"its weights", "attention/walk.cuh", "weigh_16(state, d, m, a[m], b);", "weigh_16(state, d, m, a[0], b);"},
+      {"its rows", "attention/tile_place.cuh", "lane / 4 + 8 * h", "lane / 4 + 8 * (h % 2)"},
+  };
+  EXPECT_FALSE(noticed({"nothing", nullptr, nullptr, nullptr}, 64, 128).wrong);
+  for (const Mutation& mutation : second) EXPECT_TRUE(noticed(mutation, 64, 128).wrong) << mutation.name;
+}
+
 // What only some kernels have: values of another size, a second bias and biases of groups. Kernels without them are
 // not compiled anew. None of these leaves its tensors: a fault would end the process's other tests.
 TEST(Mutations, WrongTermsAndSizesAreNoticed) {

@@ -21,8 +21,8 @@ constexpr bool takes_list(TileClass tile_class) {
   return tile_class != TileClass::wide;
 }
 
-// The shape of a CTA. A warp owns 16 query rows. With several key warps each takes its share of every block of keys,
-// and they combine at the end.
+// The shape of a CTA. A warp owns one or two tiles of 16 query rows; two share every fragment of keys and values. With
+// several key warps each takes its share of every block of keys, and they combine at the end.
 struct Tile {
   int row_warps, key_warps;
   int keys;                // of a block, all key warps together
@@ -30,8 +30,9 @@ struct Tile {
   bool looks_ahead;        // the next block is scored before this block's softmax: registers hold the scores of both
   bool queries_in_shared;  // not in registers
   int places = 2;          // in shared memory for blocks of keys, and as many for blocks of values
+  int row_tiles = 1;       // of a warp
 
-  [[nodiscard]] constexpr int rows() const { return 16 * row_warps; }
+  [[nodiscard]] constexpr int rows() const { return 16 * row_tiles * row_warps; }
   [[nodiscard]] constexpr int threads() const { return 32 * row_warps * key_warps; }
 };
 
@@ -46,7 +47,8 @@ constexpr Tile tile_of(TileClass tile_class, int dim, bool is_paged, bool is_mod
   const bool is_long = dim > 128;
   switch (tile_class) {
     case TileClass::wide:
-      return {8, 1, dim <= 64 ? 128 : 64, 1, false, is_long};
+      if (dim <= 64) return {4, 1, 32, 2, true, true, 2, 2};
+      return {8, 1, 64, 1, false, is_long};
     case TileClass::small:
       return {2, 2, dim <= 64 ? 64 : 32, 2, true, is_long};
     case TileClass::decode:
@@ -77,7 +79,7 @@ constexpr int shared_bytes(const Tile& tile, int dim, int value_dim) {
   const int keys = held * shared_row_bytes(dim), blocks = keys + held * shared_row_bytes(value_dim);
   const int queries = tile.rows() * shared_row_bytes(dim);
   const int rows = tile.rows() * shared_row_bytes(longest(dim, value_dim));
-  const int states = (tile.key_warps - 1) * tile.row_warps * state_floats(value_dim) * 4;
+  const int states = (tile.key_warps - 1) * tile.rows() / 16 * state_floats(value_dim) * 4;
   const int used = tile.queries_in_shared ? blocks + queries : longest(blocks, keys + queries);
   const int rest = rows > states ? rows : states;
   return (used > rest ? used : rest) + list_item_bytes;

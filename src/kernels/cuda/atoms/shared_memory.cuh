@@ -40,8 +40,8 @@ struct SharedRows {
     }
   }
 
-  // An even number of chunks on, from the first or second chunk of a row. `at` is a shared address, and the rows begin
-  // at a multiple of 16 * Chunks bytes.
+  // So many chunks on from the first chunk of a row, an even number from the second. `at` is a shared address, and the
+  // rows begin at a multiple of 16 * Chunks bytes.
   FMS_DEVICE static uint32 move_on(uint32 at, int chunks) {
     if constexpr (is_swizzled) {
       // Only the lowest three bits of a chunk's place are exchanged; the rest is an offset that costs no register.
@@ -53,17 +53,20 @@ struct SharedRows {
 };
 
 // Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8. Lane (g, t) receives
-// elements 2t, 2t + 1 of row g of each matrix; transposed: element g of rows 2t and 2t + 1.
+// elements 2t, 2t + 1 of row g of each matrix; transposed: element g of rows 2t and 2t + 1. The offset is a constant,
+// so that it costs no instruction.
+template <int Offset = 0>
 FMS_DEVICE void load_matrices(uint32 (&to)[4], uint32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4+%5];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
+               : "r"(address), "n"(Offset)
                : "memory");
 }
+template <int Offset = 0>
 FMS_DEVICE void load_matrices_transposed(uint32 (&to)[4], uint32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4+%5];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
+               : "r"(address), "n"(Offset)
                : "memory");
 }
 

@@ -23,6 +23,25 @@ FMS_DEVICE uint32 thread_index_anew() {
   return index;
 }
 
+// The compiler does not merge a branch in which this stands with what is before it: what it sets is set there alone.
+FMS_DEVICE void branch_of_its_own() {
+  asm volatile("");
+}
+
+// f(Constant<0>), f(Constant<2>) ... below End: what f makes of the number is a constant too, as the offset of an
+// address has to be.
+template <int Value>
+struct Constant {
+  static constexpr int value = Value;
+};
+template <int End, int Step, int Begin = 0, class F>
+FMS_DEVICE void unrolled(const F& f) {
+  if constexpr (Begin < End) {
+    f(Constant<Begin>{});
+    unrolled<End, Step, Begin + Step>(f);
+  }
+}
+
 inline constexpr int warp_lanes = 32;
 inline constexpr uint32 all_lanes = 0xffffffffu;
 

@@ -35,19 +35,25 @@ class Finish {
   FMS_DEVICE bool is_row(int h) const {
     return tile_.first_row + tile_.row(h) < tile_.row_count;
   }
+  FMS_DEVICE typename RowState<Shape>::RowsThere rows_there() const {
+    typename RowState<Shape>::RowsThere rows;
+#pragma unroll
+    for (int h = 0; h < Shape::row_halves; ++h) rows.are[h] = is_row(h);
+    return rows;
+  }
 
   // The first key warp gathers what the others found, in their order. All threads come here.
   FMS_DEVICE void merge_key_warps(RowState<Shape>& state) const {
     if constexpr (Shape::key_warps > 1) {
-      const bool is_there[2] = {is_row(0), is_row(1)};
+      const auto rows = rows_there();
       auto* const states = reinterpret_cast<float*>(shared_memory_) + tile_.row_warp() * Shape::state_floats;
       constexpr int stride = Shape::row_warps * Shape::state_floats;
-      if (tile_.key_warp() > 0) state.store(states + (tile_.key_warp() - 1) * stride, tile_.lane, is_there);
+      if (tile_.key_warp() > 0) state.store(states + (tile_.key_warp() - 1) * stride, tile_.lane, rows);
       __syncthreads();
       if (tile_.key_warp() == 0) {
 #pragma unroll 1
         for (int i = 0; i < Shape::key_warps - 1; ++i)
-          state.merge(states + i * stride, tile_.lane, is_there, p_.scale_log2);
+          state.merge(states + i * stride, tile_.lane, rows, p_.scale_log2);
       }
       __syncthreads();
     }
@@ -56,12 +62,12 @@ class Finish {
   // Every split leaves its state; in the last CTA of a tile to do so each key warp gathers its share of them, in their
   // order. Returns whether this is that CTA. All threads come here.
   FMS_DEVICE bool gather_splits(RowState<Shape>& state) const {
-    const bool is_there[2] = {is_row(0), is_row(1)};
+    const auto rows = rows_there();
     constexpr int stride = Shape::row_warps * Shape::state_floats;
     float* const states =
         p_.partial + static_cast<long long>(tile_.states) * stride + tile_.row_warp() * Shape::state_floats;
     if (tile_.key_warp() == 0) {
-      state.store(states + static_cast<long long>(tile_.split) * stride, tile_.lane, is_there);
+      state.store(states + static_cast<long long>(tile_.split) * stride, tile_.lane, rows);
     }
     __syncthreads();
     // One thread speaks for the CTA: its fences order what the barriers gather and hand on.
@@ -78,14 +84,15 @@ class Finish {
     const int end = (tile_.key_warp() + 1) * tile_.splits / Shape::key_warps;
 #pragma unroll 1
     for (int split = begin; split < end; ++split)
-      state.merge(states + static_cast<long long>(split) * stride, tile_.lane, is_there, p_.scale_log2);
+      state.merge(states + static_cast<long long>(split) * stride, tile_.lane, rows, p_.scale_log2);
     return true;
   }
 
   // Results go through shared memory, so that a warp stores whole rows.
   FMS_DEVICE void store(const RowState<Shape>& state) const {
+    const uint32 at = shared_ + Rows::offset(tile_.row(0), 0) + tile_.lane % 4 * 4;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < Shape::row_halves; ++h) {
       const int row = tile_.first_row + tile_.row(h), head = tile_.head(p_, row);
       const bool sees_nothing = state.sum[h] == 0.0f;
       float total = state.sum[h], level = state.top[h] * p_.scale_log2, fade = 1.0f;
@@ -99,10 +106,11 @@ class Finish {
         }
       }
       const float factor = fade * reciprocal(total);
+      const uint32 kept = sees_nothing ? 0u : ~0u;
 #pragma unroll
       for (int d = 0; d < Shape::dim_tiles; ++d) {
-        const uint32 pair = sees_nothing ? 0u : pack<T>(state.o[d][2 * h] * factor, state.o[d][2 * h + 1] * factor);
-        store_shared(shared_ + Rows::offset(tile_.row(h), d) + tile_.lane % 4 * 4, pair);
+        const uint32 pair = pack<T>(state.o[d].at(h, 0) * factor, state.o[d].at(h, 1) * factor) & kept;
+        store_shared(Rows::move_on(at, d) + 8 * h * Rows::row_bytes, pair);
       }
       if (p_.lse != nullptr && tile_.lane % 4 == 0 && is_row(h)) {
         const float lse = total == 0.0f ? minus_infinity() : (level + log2_fast(total)) * log_of_2;

@@ -10,33 +10,36 @@ namespace flashmoe::cuda {
 
 template <class Shape>
 struct RowState {
-  float o[Shape::dim_tiles][4];  // (16, value dim), not yet divided by the sum
-  float top[2];                  // largest score, before the scale
-  float sum[2];                  // of weights; each lane its own share until add_up()
+  static constexpr int row_halves = Shape::row_halves;
+
+  typename Shape::RowFragments o[Shape::dim_tiles];  // (warp_rows, value dim), not yet divided by the sum
+  float top[row_halves];                             // largest score, before the scale
+  float sum[row_halves];                             // of weights; each lane its own share until add_up()
 
   // `lowest` is below every score, yet its product with the scale is finite: a row that sees nothing needs no case of
   // its own.
   FMS_DEVICE void clear(float lowest) {
-    top[0] = top[1] = lowest;
-    sum[0] = sum[1] = 0.0f;
 #pragma unroll
-    for (int d = 0; d < Shape::dim_tiles; ++d)
+    for (int h = 0; h < row_halves; ++h) {
+      top[h] = lowest;
+      sum[h] = 0.0f;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) o[d][i] = 0.0f;
+      for (int d = 0; d < Shape::dim_tiles; ++d) o[d].at(h, 0) = o[d].at(h, 1) = 0.0f;
+    }
   }
 
   // The largest score of each row, those met before included.
   struct Tops {
-    float of[2];
+    float of[row_halves];
   };
   FMS_DEVICE Tops tops_with(const typename Shape::Scores& scores) const {
     Tops tops;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < row_halves; ++h) {
       tops.of[h] = top[h];
 #pragma unroll
       for (int n = 0; n < Shape::key_tiles; ++n)
-        tops.of[h] = fmaxf(tops.of[h], fmaxf(scores.s[n][2 * h], scores.s[n][2 * h + 1]));
+        tops.of[h] = fmaxf(tops.of[h], fmaxf(scores.s[n].at(h, 0), scores.s[n].at(h, 1)));
       tops.of[h] = quad_max(tops.of[h]);
     }
     return tops;
@@ -45,7 +48,7 @@ struct RowState {
   // Scores become weights; what was there fades as the largest score grows.
   FMS_DEVICE void weigh_scores(typename Shape::Scores& scores, const Tops& tops, float scale_log2) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < row_halves; ++h) {
       const float offset = tops.of[h] * scale_log2;
       scale_row(h, exp2_fast(top[h] * scale_log2 - offset));
       top[h] = tops.of[h];
@@ -54,8 +57,9 @@ struct RowState {
       for (int n = 0; n < Shape::key_tiles; ++n)
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          float& s = scores.s[n][2 * h + j];
-          s = exp2_fast(Shape::is_modified ? s - offset : s * scale_log2 - offset);  // modified: the scale is 1
+          float& s = scores.s[n].at(h, j);
+          s = exp2_fast(Shape::is_modified ? s - offset
+                                           : __fmaf_rn(s, scale_log2, -offset));  // modified: the scale is 1
           block_sum += s;
         }
       sum[h] += block_sum;
@@ -64,28 +68,31 @@ struct RowState {
 
   FMS_DEVICE void add_up() {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) sum[h] = quad_sum(sum[h]);
+    for (int h = 0; h < row_halves; ++h) sum[h] = quad_sum(sum[h]);
   }
 
-  // `to` and `from` hold Shape::state_floats: o, then (top, sum), the same for each lane of a quad. Only halves h with
-  // is_there[h] are stored, merged.
-  FMS_DEVICE void store(float* to, int lane, const bool (&is_there)[2]) const {
+  struct RowsThere {
+    bool are[row_halves];
+  };
+  // `to` and `from` hold Shape::state_floats: o, then (top, sum), the same for each lane of a quad. Only rows that
+  // are there are stored, merged.
+  FMS_DEVICE void store(float* to, int lane, const RowsThere& rows) const {
     auto* const pairs = reinterpret_cast<float2*>(to);
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      if (!is_there[h]) continue;
+    for (int h = 0; h < row_halves; ++h) {
+      if (!rows.are[h]) continue;
 #pragma unroll
       for (int d = 0; d < Shape::dim_tiles; ++d)
-        pairs[(2 * d + h) * warp_lanes + lane] = {o[d][2 * h], o[d][2 * h + 1]};
-      pairs[(2 * Shape::dim_tiles + h) * warp_lanes + lane] = {top[h], sum[h]};
+        pairs[(row_halves * d + h) * warp_lanes + lane] = {o[d].at(h, 0), o[d].at(h, 1)};
+      pairs[(row_halves * Shape::dim_tiles + h) * warp_lanes + lane] = {top[h], sum[h]};
     }
   }
-  FMS_DEVICE void merge(const float* from, int lane, const bool (&is_there)[2], float scale_log2) {
+  FMS_DEVICE void merge(const float* from, int lane, const RowsThere& rows, float scale_log2) {
     const auto* const pairs = reinterpret_cast<const float2*>(from);
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      if (!is_there[h]) continue;
-      const float2 other = pairs[(2 * Shape::dim_tiles + h) * warp_lanes + lane];
+    for (int h = 0; h < row_halves; ++h) {
+      if (!rows.are[h]) continue;
+      const float2 other = pairs[(row_halves * Shape::dim_tiles + h) * warp_lanes + lane];
       const float both_top = fmaxf(top[h], other.x);
       const float fade = exp2_fast(other.x * scale_log2 - both_top * scale_log2);
       scale_row(h, exp2_fast(top[h] * scale_log2 - both_top * scale_log2));
@@ -93,9 +100,9 @@ struct RowState {
       sum[h] += other.y * fade;
 #pragma unroll
       for (int d = 0; d < Shape::dim_tiles; ++d) {
-        const float2 pair = pairs[(2 * d + h) * warp_lanes + lane];
-        o[d][2 * h] += pair.x * fade;
-        o[d][2 * h + 1] += pair.y * fade;
+        const float2 pair = pairs[(row_halves * d + h) * warp_lanes + lane];
+        o[d].at(h, 0) += pair.x * fade;
+        o[d].at(h, 1) += pair.y * fade;
       }
     }
   }
@@ -105,8 +112,8 @@ struct RowState {
     sum[h] *= factor;
 #pragma unroll
     for (int d = 0; d < Shape::dim_tiles; ++d) {
-      o[d][2 * h] *= factor;
-      o[d][2 * h + 1] *= factor;
+      o[d].at(h, 0) *= factor;
+      o[d].at(h, 1) *= factor;
     }
   }
 };

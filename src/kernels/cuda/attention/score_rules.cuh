@@ -21,7 +21,7 @@ class ScoreRules {
   FMS_DEVICE ScoreRules(const typename Shape::Params& params, const TilePlace<Shape>& tile, KeyRange mine)
       : p_(params), tile_(tile) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < Shape::row_halves; ++h) {
       const int row = min(tile.first_row + tile.row(h), tile.last_row()), query = tile.query(p_, row);
       seen_[h] = {max(tile.sequence.first_key(p_, query), mine.lo), min(tile.sequence.last_key(p_, query), mine.hi)};
     }
@@ -43,11 +43,11 @@ class ScoreRules {
   template <bool Whole>
   FMS_DEVICE void modify(Scores& scores, int first_key) const {
     if (p_.softcap > 0.0f) {
-      for_each(scores, [&](float& s, int, int) {
+      for_each(scores, [&](float& s, int, int, int) {
         s = p_.softcap * log2_of_e * hyperbolic_tangent(s * (p_.scale * p_.inverse_softcap));
       });
     } else {
-      for_each(scores, [&](float& s, int, int) { s *= p_.scale * log2_of_e; });
+      for_each(scores, [&](float& s, int, int, int) { s *= p_.scale * log2_of_e; });
     }
     // One piece of code for both terms: they are seldom there together, and the code is large.
 #pragma unroll 1
@@ -67,15 +67,15 @@ class ScoreRules {
   FMS_DEVICE void hide(Scores& scores, int first_key, IsHidden is_hidden) const {
     // Of tiles, whose keys lie differently.
     constexpr int kinds = Shape::is_modified ? 2 : 1;
-    KeyRange seen[kinds][2];
+    KeyRange seen[kinds][Shape::row_halves];
 #pragma unroll
     for (int kind = 0; kind < kinds; ++kind) {
       const int key = first_key + tile_.key(kind, 0);
 #pragma unroll
-      for (int h = 0; h < 2; ++h) seen[kind][h] = {seen_[h].lo - key, seen_[h].hi - key};
+      for (int h = 0; h < Shape::row_halves; ++h) seen[kind][h] = {seen_[h].lo - key, seen_[h].hi - key};
     }
-    for_each(scores, [&](float& s, int n, int i) {
-      if (is_hidden(n / kinds * kinds * 8 + i % 2, seen[n % kinds][i / 2])) s = minus_infinity();
+    for_each(scores, [&](float& s, int n, int h, int j) {
+      if (is_hidden(n / kinds * kinds * 8 + j, seen[n % kinds][h])) s = minus_infinity();
     });
   }
 
@@ -84,7 +84,9 @@ class ScoreRules {
 #pragma unroll
     for (int n = 0; n < Shape::key_tiles; ++n)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) f(scores.s[n][i], n, i);
+      for (int h = 0; h < Shape::row_halves; ++h)
+#pragma unroll
+        for (int j = 0; j < 2; ++j) f(scores.s[n].at(h, j), n, h, j);
   }
 
   FMS_DEVICE BiasTerm term(int i) const {
@@ -94,28 +96,29 @@ class ScoreRules {
 
   template <bool Whole, class Stored>
   FMS_DEVICE void add(Scores& scores, int first_key, const BiasTerm& bias) const {
-    const auto row_of = [&](int h) {
+    const Stored* rows[Shape::row_halves];
+#pragma unroll
+    for (int h = 0; h < Shape::row_halves; ++h) {
       const int row = min(tile_.first_row + tile_.row(h), tile_.last_row());
-      return static_cast<const Stored*>(bias.values) + divide(tile_.sequence.batch, bias.by_group) * bias.batch +
-             tile_.head(p_, row) * bias.head + tile_.query(p_, row) * bias.q;
-    };
-    const Stored* const rows[2] = {row_of(0), row_of(1)};
+      rows[h] = static_cast<const Stored*>(bias.values) + divide(tile_.sequence.batch, bias.by_group) * bias.batch +
+                tile_.head(p_, row) * bias.head + tile_.query(p_, row) * bias.q;
+      // The first of four.
+      if (Whole) rows[h] += first_key + tile_.key_warp() * Shape::warp_keys + tile_.lane % 4 * 4;
+    }
     if constexpr (Whole) {
-      const int key = first_key + tile_.key_warp() * Shape::warp_keys + tile_.lane % 4 * 4;  // the first of four
-      const Stored* const fours[2] = {rows[0] + key, rows[1] + key};
-      add_fours(scores, bias.kind, fours);
+      add_fours(scores, bias.kind, rows);
     } else {
       add_ones(scores, first_key, bias, rows);
     }
   }
 
   // Four neighbours at once, of whole blocks. Which two of them are the first tile's: Shape::key_of_column().
-  FMS_DEVICE void add_fours(Scores& scores, int, const float* const (&rows)[2]) const {
+  FMS_DEVICE void add_fours(Scores& scores, int, const float* const (&rows)[Shape::row_halves]) const {
     for_each_four<float4>(scores, rows, [](const float4& four, int pair) {
       return pair == 0 ? float2{four.x, four.y} : float2{four.z, four.w};
     });
   }
-  FMS_DEVICE void add_fours(Scores& scores, int kind, const unsigned short* const (&rows)[2]) const {
+  FMS_DEVICE void add_fours(Scores& scores, int kind, const unsigned short* const (&rows)[Shape::row_halves]) const {
     const auto pair_of = [](const uint2& four, int pair) { return pair == 0 ? four.x : four.y; };
     if (kind == 1) {
       for_each_four<uint2>(scores, rows,
@@ -126,19 +129,18 @@ class ScoreRules {
     }
   }
   template <class Four, class Stored, class Convert>
-  FMS_DEVICE void for_each_four(Scores& scores, const Stored* const (&rows)[2], Convert convert) const {
+  FMS_DEVICE void for_each_four(Scores& scores, const Stored* const (&rows)[Shape::row_halves], Convert convert) const {
     const bool is_second_first = tile_.lane % 4 >= 2;
 #pragma unroll
     for (int n = 0; n < Shape::key_tiles; n += 2)
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
+      for (int h = 0; h < Shape::row_halves; ++h) {
         const Four four = exchanged(load_four(rows[h] + n * 8), is_second_first);
 #pragma unroll
         for (int pair = 0; pair < 2; ++pair) {
           const float2 values = convert(four, pair);
-          float(&s)[4] = scores.s[n + pair];
-          s[2 * h] += log2_of_e * values.x;
-          s[2 * h + 1] += log2_of_e * values.y;
+          scores.s[n + pair].at(h, 0) += log2_of_e * values.x;
+          scores.s[n + pair].at(h, 1) += log2_of_e * values.y;
         }
       }
   }
@@ -164,15 +166,18 @@ class ScoreRules {
 
   // Any strides, any keys: those that are not seen are not read.
   template <class Stored>
-  FMS_DEVICE void add_ones(Scores& scores, int first_key, const BiasTerm& bias, const Stored* const (&rows)[2]) const {
+  FMS_DEVICE void add_ones(Scores& scores, int first_key, const BiasTerm& bias,
+                           const Stored* const (&rows)[Shape::row_halves]) const {
 #pragma unroll
     for (int n = 0; n < Shape::key_tiles; ++n) {
       const int key = first_key + tile_.key(n, 0);
       const long long first = static_cast<long long>(key) * bias.kv;
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
-        if (is_seen(key + i % 2, i / 2))
-          scores.s[n][i] += log2_of_e * one_to_float(rows[i / 2][first + i % 2 * bias.kv], bias.kind);
+      for (int h = 0; h < Shape::row_halves; ++h)
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+          if (is_seen(key + j, h))
+            scores.s[n].at(h, j) += log2_of_e * one_to_float(rows[h][first + j * bias.kv], bias.kind);
       __syncwarp();  // or the assembler reads for all tiles at once, for which there are no registers
     }
   }
@@ -185,7 +190,7 @@ class ScoreRules {
 
   const typename Shape::Params& p_;
   const TilePlace<Shape> tile_;
-  KeyRange seen_[2];  // by the lane's rows
+  KeyRange seen_[Shape::row_halves];  // by the lane's rows
 };
 
 }  // namespace flashmoe::cuda

@@ -31,15 +31,18 @@ struct ForwardShape {
 
   static constexpr int row_warps = tile.row_warps, key_warps = tile.key_warps, warps = row_warps * key_warps;
   static constexpr int threads = tile.threads(), rows = tile.rows(), ctas_per_sm = tile.ctas_per_sm;
+  static constexpr int row_tiles = tile.row_tiles;  // of a warp, of 16 rows
+  static constexpr int row_halves = 2 * row_tiles;  // 8 rows, of which a lane has one
+  static constexpr int warp_rows = 16 * row_tiles;
   static constexpr int keys = tile.keys;              // of a block
   static constexpr int places = tile.places;          // for blocks of keys, and for blocks of values
   static constexpr int warp_keys = keys / key_warps;  // of them, one warp's
   static constexpr int key_tiles = warp_keys / 8;
   static constexpr int dim_tiles = value_dim / 8;  // of results
 
-  using Rows = SharedRows<dim / 8>;             // of queries and keys
-  using ValueRows = SharedRows<value_dim / 8>;  // of values and results
-  static constexpr int state_floats = cuda::state_floats(value_dim);
+  using Rows = SharedRows<dim / 8>;                                               // of queries and keys
+  using ValueRows = SharedRows<value_dim / 8>;                                    // of values and results
+  static constexpr int state_floats = row_tiles * cuda::state_floats(value_dim);  // of a warp
   static constexpr int block_bytes = keys * Rows::row_bytes, value_block_bytes = keys * ValueRows::row_bytes;
   static constexpr int item_begin = shared_bytes(tile, dim, value_dim) - list_item_bytes;  // in shared memory
   static_assert(dim % 16 == 0 && value_dim % 16 == 0 && warp_keys % 16 == 0 && keys % key_warps == 0);
@@ -74,9 +77,18 @@ struct ForwardShape {
     return Modified ? 4 * t + 2 * (tile ^ t / 2) + c % 2 : c;
   }
 
-  // One warp's scores of a block, later its weights.          // (16, warp_keys)
+  // Fragments of the warp's row tiles, of one tile of keys or of elements.       // (warp_rows, 8)
+  struct RowFragments {
+    float of[row_tiles][4];
+
+    // Element j of the lane's two in the row of half h.
+    FMS_DEVICE float& at(int h, int j) { return of[h / 2][h % 2 * 2 + j]; }
+    FMS_DEVICE float at(int h, int j) const { return of[h / 2][h % 2 * 2 + j]; }
+  };
+
+  // One warp's scores of a block, later its weights.          // (warp_rows, warp_keys)
   struct Scores {
-    float s[key_tiles][4];
+    RowFragments s[key_tiles];
   };
 };
 

@@ -82,29 +82,74 @@ class TileCopy {
   FMS_DEVICE void queries(uint32 to) const {
     using Place = CopyPlace<Shape, Rows>;
     const Place& place = places_.keys;
-    for_each_row<Shape::rows, Place::row_step>(p_.q, p_.q_strides, place.row, [&](int row, const unsigned char* from) {
-      const bool is_there = tile_.first_row + row < tile_.row_count;
+    const auto each_chunk = [&](int row, const unsigned char* from, const auto& copy) {
 #pragma unroll
       for (int chunk = 0; chunk < Rows::chunks; chunk += Rows::unit_chunks) {
-        if (Rows::chunks % Rows::unit_chunks != 0 && place.chunk + chunk >= Rows::chunks) break;
-        copy_query_chunk(place.to + to + (row - place.row) * Rows::row_bytes + chunk * 16, from, place.chunk + chunk,
-                         is_there);
+        const int mine = place.chunk + chunk;
+        if (Rows::chunks % Rows::unit_chunks != 0 && mine >= Rows::chunks) break;
+        copy(place.to + to + (row - place.row) * Rows::row_bytes + chunk * 16, from + mine * 16, mine, is_row(row));
       }
-    });
+    };
+    if (p_.is_aligned) {
+      for_each_row<Shape::rows, Place::row_step>(
+          p_.q, p_.q_strides, place.row, [&](int row, const unsigned char* from) {
+            each_chunk(row, from, [&](uint32 at, const unsigned char* its, int chunk, bool is_there) {
+              copy_async_or_zero(at, its, is_there & (chunk < head_chunks<false>()));
+            });
+          });
+    } else {
+      for_each_row_alone<Shape::rows, Place::row_step>(
+          p_.q, p_.q_strides, place.row, [&](int row, const unsigned char* from) {
+            each_chunk(row, from, [&](uint32 at, const unsigned char* its, int chunk, bool is_there) {
+              copy_elements<false>(at, its, chunk, is_there);
+            });
+          });
+    }
   }
 
-  // One warp's 16 rows of o.
+  // Of the queries at shared_ + to that this thread copied; it has waited for them, others may not have.
+  FMS_DEVICE void change_signs_of_my_queries(uint32 to) const {
+    const CopyPlace<Shape, Rows>& place = places_.keys;
+#pragma unroll 1
+    for (int row = 0; place.row + row < Shape::rows; row += place.row_step)
+#pragma unroll 1
+      for (int chunk = 0; place.chunk + chunk < Rows::chunks; chunk += Rows::unit_chunks) {
+        const uint32 at = place.to + to + row * Rows::row_bytes + chunk * 16;
+        uint4 four = load_shared(at);
+        four.x ^= p_.q_sign;
+        four.y ^= p_.q_sign;
+        four.z ^= p_.q_sign;
+        four.w ^= p_.q_sign;
+        store_shared(at, four);
+      }
+  }
+
+  // One warp's rows of o.
   FMS_DEVICE void results() const {
-    const int first = tile_.row_warp() * 16 + ValueRows::unit_row(tile_.lane);
-    for_each_row<16, ValueRows::unit_rows>(p_.o, p_.o_strides, first, [&](int row, const unsigned char* to) {
-      if (tile_.first_row + row >= tile_.row_count) return;
+    const int first = tile_.row_warp() * Shape::warp_rows + ValueRows::unit_row(tile_.lane);
+    const auto each_chunk = [&](int row, const unsigned char* to, const auto& store) {
 #pragma unroll
       for (int chunk = 0; chunk < ValueRows::chunks; chunk += ValueRows::unit_chunks) {
         const int mine = places_.values().chunk + chunk;
         if (ValueRows::chunks % ValueRows::unit_chunks != 0 && mine >= ValueRows::chunks) break;
-        store_chunk(const_cast<unsigned char*>(to), mine, load_shared(shared_ + ValueRows::offset(row, mine)));
+        store(const_cast<unsigned char*>(to) + mine * 16, mine, load_shared(shared_ + ValueRows::offset(row, mine)));
       }
-    });
+    };
+    if (p_.is_aligned) {
+      for_each_row<Shape::warp_rows, ValueRows::unit_rows>(
+          p_.o, p_.o_strides, first, [&](int row, const unsigned char* to) {
+            each_chunk(row, to, [&](unsigned char* its, int chunk, const uint4& bytes) {
+              if (is_row(row) & (chunk < head_chunks<true>())) *reinterpret_cast<uint4*>(its) = bytes;
+            });
+          });
+    } else {
+      for_each_row_alone<Shape::warp_rows, ValueRows::unit_rows>(
+          p_.o, p_.o_strides, first, [&](int row, const unsigned char* to) {
+            each_chunk(row, to, [&](unsigned char* its, int chunk, const uint4& bytes) {
+              if (is_row(row)) store_elements(its, chunk, bytes);
+            });
+          });
+    }
   }
 
   // Whether something that this thread copied of the block of values at shared_ + at is NaN or infinite. It has waited
@@ -127,6 +172,11 @@ class TileCopy {
   }
 
  private:
+  // Of the tile: whether it exists.
+  FMS_DEVICE bool is_row(int row) const {
+    return tile_.first_row + row < tile_.row_count;
+  }
+
   // The problem's.
   template <bool OfValues>
   FMS_DEVICE int head_dim() const {
@@ -135,6 +185,12 @@ class TileCopy {
     } else {
       return p_.head_dim;
     }
+  }
+
+  // Of aligned rows.
+  template <bool OfValues>
+  FMS_DEVICE int head_chunks() const {
+    return static_cast<int>(static_cast<uint32>(head_dim<OfValues>()) / 8);
   }
 
   // Beside softcap and bias registers are short: edges ask for the thread's place anew, so that nothing of theirs stays
@@ -198,7 +254,7 @@ class TileCopy {
       }
       return;
     }
-    const int head_chunks = head_dim<OfValues>() / 8;
+    const int chunks = head_chunks<OfValues>();
     // A page's address takes registers that unrolled code would want for all rows at once.
 #pragma unroll(Shape::is_paged ? 1 : Shape::keys)
     for (int row = 0; row < Shape::keys; row += place.row_step) {
@@ -212,18 +268,11 @@ class TileCopy {
       for (int chunk = 0; chunk < R::chunks; chunk += R::unit_chunks) {
         if (R::chunks % R::unit_chunks != 0 && place.chunk + chunk >= R::chunks) break;
         copy_async_or_zero(place.to + to + row * R::row_bytes + chunk * 16, from + chunk * 16,
-                           is_there && place.chunk + chunk < head_chunks);
+                           is_there && place.chunk + chunk < chunks);
       }
     }
   }
 
-  FMS_DEVICE void copy_query_chunk(uint32 to, const unsigned char* row, int chunk, bool is_there) const {
-    if (p_.is_aligned) {
-      copy_async_or_zero(to, row + chunk * 16, is_there && chunk < p_.head_dim / 8);
-    } else {
-      copy_elements<false>(to, row + chunk * 16, chunk, is_there);
-    }
-  }
   // Rows that do not begin at multiples of 16 bytes are read element by element.
   template <bool OfValues>
   FMS_DEVICE void copy_elements(uint32 to, const unsigned char* from, int chunk, bool is_there) const {
@@ -236,18 +285,13 @@ class TileCopy {
     store_shared(to, uint4{words[0], words[1], words[2], words[3]});
   }
 
-  FMS_DEVICE void store_chunk(unsigned char* row, int chunk, uint4 bytes) const {
+  FMS_DEVICE void store_elements(unsigned char* to, int chunk, const uint4& bytes) const {
     const int there = min(head_dim<true>() - chunk * 8, 8);
-    if (p_.is_aligned) {
-      if (there > 0) *reinterpret_cast<uint4*>(row + chunk * 16) = bytes;
-      return;
-    }
     const uint32 words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
+    auto* const elements = reinterpret_cast<unsigned short*>(to);
 #pragma unroll
     for (int i = 0; i < 8; ++i)
-      if (i < there)
-        reinterpret_cast<unsigned short*>(row)[chunk * 8 + i] =
-            static_cast<unsigned short>(words[i / 2] >> (i % 2 * 16));
+      if (i < there) elements[i] = static_cast<unsigned short>(words[i / 2] >> (i % 2 * 16));
   }
 
   // Calls f(row, address) for `Count` rows of the tile, of q or o, from `first` on in steps of `Step`. Rows that do not
@@ -264,11 +308,16 @@ class TileCopy {
         f(first + i, row);
       }
     } else {
+      for_each_row_alone<Count, Step>(base, strides, first, f);
+    }
+  }
+  // Each with an address of its own.
+  template <int Count, int Step, class F>
+  FMS_DEVICE void for_each_row_alone(const void* base, const RowStrides& strides, int first, F f) const {
 #pragma unroll 1
-      for (int i = first; i < first + Count; i += Step) {
-        if (Count % Step != 0 && i >= Count) break;
-        f(i, query_side_row(base, strides, i));
-      }
+    for (int i = first; i < first + Count; i += Step) {
+      if (Count % Step != 0 && i >= Count) break;
+      f(i, query_side_row(base, strides, i));
     }
   }
   FMS_DEVICE const unsigned char* query_side_row(const void* base, const RowStrides& strides, int row) const {

@@ -41,8 +41,8 @@ struct TilePlace {
 
   FMS_DEVICE int row_warp() const { return warp % Shape::row_warps; }
   FMS_DEVICE int key_warp() const { return warp / Shape::row_warps; }
-  // In the tile: the row of half h of a fragment.
-  FMS_DEVICE int row(int h) const { return row_warp() * 16 + lane / 4 + 8 * h; }
+  // In the tile: the lane's row of half h of the warp's.
+  FMS_DEVICE int row(int h) const { return row_warp() * Shape::warp_rows + lane / 4 + 8 * h; }
   // In the block: the key of element i of score tile n.
   FMS_DEVICE int key(int n, int i) const {
     if constexpr (Shape::is_modified) {

@@ -1,6 +1,6 @@
 // The walk over the keys that a tile of query rows sees.
 //
-//   warp    16 rows; holds Q, the scores of its share of a block of keys, and O in fragments (atoms/mma.cuh)
+//   warp    16 rows or 32; holds Q, the scores of its share of a block of keys, and O in fragments (atoms/mma.cuh)
 //   block   keys and values in shared memory, two places for each:
 //
 //             step i      score(i + 1)   softmax(i)   weigh(i)       copies of K(i + 2) and V(i + 1) under way
@@ -39,7 +39,11 @@ class Walk {
   using Rows = typename Shape::Rows;
   using ValueRows = typename Shape::ValueRows;
   using Scores = typename Shape::Scores;
-  static constexpr int key_tiles = Shape::key_tiles, dim_tiles = Shape::dim_tiles;
+  static constexpr int key_tiles = Shape::key_tiles, dim_tiles = Shape::dim_tiles, row_tiles = Shape::row_tiles;
+  // 16 elements of the warp's queries.        // (warp_rows, 16)
+  struct Queries {
+    uint32 of[row_tiles][4];
+  };
   // In shared memory: blocks of keys, then of values.
   static constexpr uint32 values_begin = Shape::places * Shape::block_bytes;
   static constexpr uint32 blocks_end = values_begin + Shape::places * Shape::value_block_bytes;
@@ -65,7 +69,10 @@ class Walk {
   }
 
   FMS_DEVICE void run(RowState<Shape>& state) {
-    if (mine_.lo >= mine_.hi) return;
+    if (mine_.lo >= mine_.hi) {
+      branch_of_its_own();  // or all others pay for the zeros of this one
+      return;
+    }
     Scores current;
     typename RowState<Shape>::Tops tops;
     begin(state, current, tops);
@@ -82,24 +89,17 @@ class Walk {
     }
   }
 
-  FMS_DEVICE void load_query(uint32 (&q)[4], int d, const TilePlace<Shape>& tile) const {
-    load_matrices(
-        q, shared_ + queries_begin + Rows::offset(tile.row_warp() * 16 + tile.lane % 16, 2 * d + tile.lane / 16));
-  }
-  // A negative scale is a positive one of negative queries.
-  FMS_DEVICE void sign_query(uint32 (&q)[4]) const {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) q[i] ^= p_.q_sign;
+  FMS_DEVICE void load_query(Queries& q, int d, const TilePlace<Shape>& tile) const {
+    const uint32 at =
+        shared_ + queries_begin + Rows::offset(tile.row_warp() * Shape::warp_rows + tile.lane % 16, tile.lane / 16);
+    unrolled<row_tiles, 1>(
+        [&](auto m) { load_matrices<m.value * 16 * Rows::row_bytes>(q.of[m.value], Rows::move_on(at, 2 * d)); });
   }
 
   // Made where it is needed, so that nothing of it stays in registers through the interior loop.
-  FMS_DEVICE ScoreRules<Shape> rules() const {
-    return {p_, tile_.anew(), mine_};
-  }
+  FMS_DEVICE ScoreRules<Shape> rules() const { return {p_, tile_.anew(), mine_}; }
 
-  FMS_DEVICE static uint32 other_stage(uint32 stage) {
-    return Shape::places == 1 ? 0 : Shape::block_bytes - stage;
-  }
+  FMS_DEVICE static uint32 other_stage(uint32 stage) { return Shape::places == 1 ? 0 : Shape::block_bytes - stage; }
   // The stage of a block of values that goes with one of keys.
   FMS_DEVICE static uint32 value_stage(uint32 stage) {
     if constexpr (Shape::value_block_bytes == Shape::block_bytes) {
@@ -124,52 +124,65 @@ class Walk {
     } else {
       // Edges ask anew, so that their addresses of queries do not stay in registers through the interior loop.
       const TilePlace<Shape> tile = Whole ? tile_ : tile_.anew();
-      uint32 q[4];
+      Queries q;
       load_query(q, 0, tile);
-      sign_query(q);
       score_16(to, q, 0, stage, true);
       meanwhile();
 #pragma unroll(Shape::score_unroll)
       for (int d = 1; d < Shape::dim / 16; ++d) {
         load_query(q, d, tile);
-        sign_query(q);
         score_16(to, q, d, stage, false);
       }
     }
   }
   // Adds 16 of the head's elements. The first ones begin from zero, which costs no register.
-  FMS_DEVICE void score_16(Scores& to, const uint32 (&q)[4], int d, uint32 stage, bool is_first) const {
-#pragma unroll
-    for (int n = 0; n < key_tiles; n += 2) {
+  FMS_DEVICE void score_16(Scores& to, const Queries& q, int d, uint32 stage, bool is_first) const {
+    const uint32 at = Rows::move_on(keys_at_, 2 * d) + stage;
+    unrolled<key_tiles, 2>([&](auto n) {
       uint32 b[4];
-      load_matrices(b, Rows::move_on(keys_at_, 2 * d) + stage + n * 8 * Rows::row_bytes);
-      if (is_first) {
-        mma_16x8x16<T>(to.s[n], q, b[0], b[1]);
-        mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3]);
-      } else {
-        mma_16x8x16<T>(to.s[n], q, b[0], b[1], to.s[n]);
-        mma_16x8x16<T>(to.s[n + 1], q, b[2], b[3], to.s[n + 1]);
+      load_matrices<n.value * 8 * Rows::row_bytes>(b, at);
+#pragma unroll
+      for (int m = 0; m < row_tiles; ++m) {
+        float(&first)[4] = to.s[n.value].of[m], (&second)[4] = to.s[n.value + 1].of[m];
+        if (is_first) {
+          mma_16x8x16<T>(first, q.of[m], b[0], b[1]);
+          mma_16x8x16<T>(second, q.of[m], b[2], b[3]);
+        } else {
+          mma_16x8x16<T>(first, q.of[m], b[0], b[1], first);
+          mma_16x8x16<T>(second, q.of[m], b[2], b[3], second);
+        }
       }
-    }
+    });
   }
 
   // O += weights V
   FMS_DEVICE void weigh(RowState<Shape>& state, const Scores& weights, uint32 stage) const {
-#pragma unroll
-    for (int n = 0; n < key_tiles; n += 2) {
+    unrolled<key_tiles, 2>([&](auto n) {
       // Wide tiles: or the assembler loads so much of V at once that registers run out.
-      if (!Shape::looks_ahead && Shape::places == 2 && n == key_tiles / 2) __syncwarp();
-      const float(&w)[key_tiles][4] = weights.s;
-      const uint32 a[4] = {pack<T>(w[n][0], w[n][1]), pack<T>(w[n][2], w[n][3]), pack<T>(w[n + 1][0], w[n + 1][1]),
-                           pack<T>(w[n + 1][2], w[n + 1][3])};
+      if (!Shape::looks_ahead && Shape::places == 2 && n.value == key_tiles / 2) __syncwarp();
+      uint32 a[row_tiles][4];
+#pragma unroll
+      for (int m = 0; m < row_tiles; ++m)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float(&w)[4] = weights.s[n.value + i / 2].of[m];
+          a[m][i] = pack<T>(w[i % 2 * 2], w[i % 2 * 2 + 1]);
+        }
 #pragma unroll
       for (int d = 0; d < dim_tiles; d += 2) {
         uint32 b[4];
-        load_matrices_transposed(b, ValueRows::move_on(values_at_, d) + stage + n * 8 * ValueRows::row_bytes);
-        mma_16x8x16<T>(state.o[d], a, b[0], b[1], state.o[d]);
-        mma_16x8x16<T>(state.o[d + 1], a, b[2], b[3], state.o[d + 1]);
+        load_matrices_transposed<n.value * 8 * ValueRows::row_bytes>(b, ValueRows::move_on(values_at_, d) + stage);
+#pragma unroll
+        for (int m = 0; m < row_tiles; ++m) weigh_16(state, d, m, a[m], b);
       }
-    }
+    });
+  }
+
+  // Adds 16 keys' worth of 16 elements of a row tile.
+  FMS_DEVICE static void weigh_16(RowState<Shape>& state, int d, int m, const uint32 (&a)[4], const uint32 (&b)[4]) {
+    float(&first)[4] = state.o[d].of[m], (&second)[4] = state.o[d + 1].of[m];
+    mma_16x8x16<T>(first, a, b[0], b[1], first);
+    mma_16x8x16<T>(second, a, b[2], b[3], second);
   }
 
   // Keys that a row does not see have the weight 0, but 0 times NaN or infinity is NaN: in edge blocks such values need
@@ -183,14 +196,16 @@ class Walk {
     // The finite values as ever; beside them, which rows see a value that is not: those get NaN.
 #pragma unroll 1
     for (int n = 0; n < key_tiles; n += 2) {
-      uint32 a[4], sees[4];
+      uint32 a[row_tiles][4], sees[row_tiles][4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int tile = n + i / 2, first = i % 2 * 2;
-        a[i] = pack<T>(pick(weights, tile, first), pick(weights, tile, first + 1));
-        sees[i] = pack<T>(rules.is_seen(first_key + tile_.key(tile, first), i % 2) ? 1.0f : 0.0f,
-                          rules.is_seen(first_key + tile_.key(tile, first + 1), i % 2) ? 1.0f : 0.0f);
-      }
+      for (int m = 0; m < row_tiles; ++m)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int tile = n + i / 2, h = 2 * m + i % 2;
+          a[m][i] = pack<T>(pick(weights, tile, h, 0), pick(weights, tile, h, 1));
+          sees[m][i] = pack<T>(rules.is_seen(first_key + tile_.key(tile, 0), h) ? 1.0f : 0.0f,
+                               rules.is_seen(first_key + tile_.key(tile, 1), h) ? 1.0f : 0.0f);
+        }
 #pragma unroll
       for (int d = 0; d < dim_tiles; d += 2) {
         uint32 b[4], wild[4];
@@ -202,25 +217,27 @@ class Walk {
           b[i] &= ~halves;
         }
         __syncwarp();  // or the assembler loads all of V at once, for which there are no registers
-        float met[2][4];
-        mma_16x8x16<T>(state.o[d], a, b[0], b[1], state.o[d]);
-        mma_16x8x16<T>(state.o[d + 1], a, b[2], b[3], state.o[d + 1]);
-        mma_16x8x16<T>(met[0], sees, wild[0], wild[1]);
-        mma_16x8x16<T>(met[1], sees, wild[2], wild[3]);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          if (met[0][i] != 0.0f) state.o[d][i] = not_a_number();
-          if (met[1][i] != 0.0f) state.o[d + 1][i] = not_a_number();
+        for (int m = 0; m < row_tiles; ++m) {
+          float met[2][4];
+          weigh_16(state, d, m, a[m], b);
+          mma_16x8x16<T>(met[0], sees[m], wild[0], wild[1]);
+          mma_16x8x16<T>(met[1], sees[m], wild[2], wild[3]);
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            if (met[0][i] != 0.0f) state.o[d].of[m][i] = not_a_number();
+            if (met[1][i] != 0.0f) state.o[d + 1].of[m][i] = not_a_number();
+          }
         }
       }
     }
   }
   // An element by a run-time tile number, without a copy of the fragments in local memory.
-  FMS_DEVICE static float pick(const Scores& scores, int tile, int i) {
+  FMS_DEVICE static float pick(const Scores& scores, int tile, int h, int j) {
     float picked = 0.0f;
 #pragma unroll
     for (int n = 0; n < key_tiles; ++n)
-      if (n == tile) picked = scores.s[n][i];
+      if (n == tile) picked = scores.s[n].at(h, j);
     return picked;
   }
 
@@ -321,14 +338,11 @@ class Walk {
     }
     commit_copies();
     wait_for_copies<1>();
+    if (p_.q_sign != 0) copy_.change_signs_of_my_queries(queries_begin);  // a negative scale is a positive one of those
     __syncthreads();
     if constexpr (Shape::keeps_queries) {
 #pragma unroll
       for (int d = 0; d < Shape::dim / 16; ++d) load_query(q_[d], d, tile_);
-      if (p_.q_sign != 0) {
-#pragma unroll
-        for (int d = 0; d < Shape::dim / 16; ++d) sign_query(q_[d]);
-      }
     }
     if constexpr (!queries_pass_beside) {
       __syncthreads();
@@ -462,8 +476,8 @@ class Walk {
   const KeyRange mine_;   // the keys of this CTA
   const KeyRange whole_;  // of them, what every row sees
   const TileCopy<Shape> copy_;
-  uint32 keys_at_, values_at_;                               // this lane's places in the first block of each
-  uint32 q_[Shape::keeps_queries ? Shape::dim / 16 : 1][4];  // (16, dim)
+  uint32 keys_at_, values_at_;                             // this lane's places in the first block of each
+  Queries q_[Shape::keeps_queries ? Shape::dim / 16 : 1];  // (warp_rows, dim)
 };
 
 }  // namespace flashmoe::cuda

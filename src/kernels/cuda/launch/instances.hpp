@@ -22,7 +22,7 @@ struct InstanceAxes {
   [[nodiscard]] Tile tile() const { return tile_of(tile_class, longest(dim, values()), is_paged, is_modified); }
   [[nodiscard]] int shared_bytes() const { return cuda::shared_bytes(tile(), dim, values()); }
   // Of the states of all rows of a tile after a part of the keys.
-  [[nodiscard]] int tile_state_floats() const { return tile().row_warps * state_floats(values()); }
+  [[nodiscard]] int tile_state_floats() const { return tile().rows() / 16 * state_floats(values()); }
   [[nodiscard]] std::string name() const;  // forward_f16_d64_large_paged
 };
 
