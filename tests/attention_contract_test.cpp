@@ -556,6 +556,7 @@ TEST(AttentionContract, TheLibraryTellsItsGpuKernels) {
   std::vector<int32_t> told(fms_cuda_images(nullptr, 0));
   EXPECT_EQ(fms_cuda_images(told.data(), told.size()), told.size());
   EXPECT_EQ(told, asked_for);
+  EXPECT_EQ(std::string(fms_why_no_cuda_images()).empty(), !told.empty());
   if (told.size() > 1) {
     int32_t two[] = {-1, -1};
     EXPECT_EQ(fms_cuda_images(two, 1), told.size());

@@ -80,10 +80,12 @@ typedef struct fms_error {
 FMS_API const char* fms_status_name(fms_status status);
 FMS_API const char* fms_version(void); /* "0.1.0" */
 
-/* Which GPUs the library has kernels inside for, ascending: 89 stands for cubins of sm_89, 0 for PTX, which a driver
- * compiles for newer ones. Writes at most capacity of them (NULL: none) and returns how many there are; 0: built
- * without a CUDA toolkit. */
+/* Which GPUs the library has compiled kernels for, inside or in the file beside it, ascending: 89 stands for cubins of
+ * sm_89, 0 for PTX, which a driver compiles for newer ones. Writes at most capacity of them (NULL: none) and returns
+ * how many there are; 0: none, and kernels come from NVRTC, if that is there. */
 FMS_API size_t fms_cuda_images(int32_t* architectures, size_t capacity);
+/* Why it has none, in a sentence that stays valid; "" when it has some. */
+FMS_API const char* fms_why_no_cuda_images(void);
 
 /* ---- context: a device --------------------------------------------------------------------------------------- */
 
@@ -257,14 +259,14 @@ FMS_API size_t fms_plan_explain(const fms_attention_plan* plan, char* text, size
 FMS_API size_t fms_plan_json(const fms_attention_plan* plan, char* text, size_t capacity);
 
 /* Makes ready what run would otherwise make ready at its first call of this kind: on a GPU the kernel is loaded, or
- * compiled where the library has none inside (seconds). Worth calling before a stream begins to capture, and before
+ * compiled where the library has none of its own (seconds). Worth calling before a stream begins to capture, and before
  * anything is timed. On the CPU there is nothing to do but to check the plan. What failed is tried again next time. */
 FMS_API fms_status fms_attention_prepare(const fms_context* context, const fms_attention_plan* plan, fms_error* error);
 
 typedef enum fms_image_kind {
   FMS_IMAGE_NONE = 0,    /* the CPU, or nothing to compute */
-  FMS_IMAGE_FATBIN = 1,  /* inside the library: cubins and PTX, of which the driver takes what suits its GPU */
-  FMS_IMAGE_PTX = 2,     /* inside the library: a fatbin of the PTX alone */
+  FMS_IMAGE_FATBIN = 1,  /* the library's own: cubins and PTX, of which the driver takes what suits its GPU */
+  FMS_IMAGE_PTX = 2,     /* the library's own: a fatbin of the PTX alone */
   FMS_IMAGE_COMPILED = 3 /* NVRTC's */
 } fms_image_kind;
 

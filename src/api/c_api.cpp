@@ -182,15 +182,28 @@ const char* fms_version(void) {
 }
 
 size_t fms_cuda_images(int32_t* architectures, size_t capacity) {
-  if (flashmoe::cuda::packed_images().empty()) return 0;
   size_t count = 0;
   const auto tell = [&](int architecture) {
     if (count < capacity && architectures != nullptr) architectures[count] = architecture;
     ++count;
   };
-  tell(0);  // PTX
-  for (const int architecture : flashmoe::cuda::image_architectures()) tell(architecture);
+  // The file beside the library is read when it is first asked for, which may be now.
+  static_cast<void>(enter(nullptr, [&] {
+    if (flashmoe::cuda::packed_images().empty()) return FMS_OK;
+    tell(0);  // PTX
+    for (const int architecture : flashmoe::cuda::image_architectures()) tell(architecture);
+    return FMS_OK;
+  }));
   return count;
+}
+
+const char* fms_why_no_cuda_images(void) {
+  const char* told = "";
+  static_cast<void>(enter(nullptr, [&] {
+    if (const auto& none = flashmoe::cuda::why_no_images()) told = none->why.message.c_str();
+    return FMS_OK;
+  }));
+  return told;
 }
 
 const char* fms_status_name(fms_status status) {

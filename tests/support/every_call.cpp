@@ -73,6 +73,9 @@ std::vector<EveryCall> every_call(const CallSetting& setting) {
          fms_cuda_images(Pointers(null_at).next(&first), 1);
          return FMS_OK;
        }},
+      {"fms_why_no_cuda_images",
+       {},
+       [](int, fms_error*) { return fms_why_no_cuda_images() ? FMS_OK : FMS_INTERNAL_ERROR; }},
       {"fms_cpu_isa_name",
        {},
        [](int, fms_error*) { return fms_cpu_isa_name(FMS_ISA_AMX) ? FMS_OK : FMS_INTERNAL_ERROR; }},

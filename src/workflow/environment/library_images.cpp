@@ -1,4 +1,4 @@
-// The GPU kernels inside libflashmoe.so, as the library tells them.
+// The GPU kernels of libflashmoe.so, as the library tells them.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,7 +21,7 @@ bool runs_one_of(int gpu, const std::vector<int>& images) {
 
 }  // namespace
 
-Result<std::vector<int>> library_images(const std::string& library) {
+Result<LibraryImages> library_images(const std::string& library) {
   void* handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = dlerror();
@@ -29,11 +29,13 @@ Result<std::vector<int>> library_images(const std::string& library) {
                       .fix = "install what it needs (ldd names it), or build it here"};
   }
   const auto ask = reinterpret_cast<size_t (*)(int32_t*, size_t)>(dlsym(handle, "fms_cuda_images"));
-  std::vector<int> images;
+  const auto ask_why = reinterpret_cast<const char* (*)()>(dlsym(handle, "fms_why_no_cuda_images"));
+  LibraryImages images;
   if (ask != nullptr) {
-    images.resize(ask(nullptr, 0));
-    ask(images.data(), images.size());
+    images.architectures.resize(ask(nullptr, 0));
+    ask(images.architectures.data(), images.architectures.size());
   }
+  if (ask_why != nullptr) images.why_none = ask_why();
   dlclose(handle);
   if (ask == nullptr)
     return Diagnostic{.message = library + " does not tell which GPU kernels it has: it is older than this tool",
@@ -41,23 +43,25 @@ Result<std::vector<int>> library_images(const std::string& library) {
   return images;
 }
 
-std::optional<std::vector<std::string>> judge_library_images(const Result<std::vector<int>>& images,
+std::optional<std::vector<std::string>> judge_library_images(const Result<LibraryImages>& images,
                                                              const std::vector<int>& gpus, Observations& seen) {
   if (!images) {
     seen.warn("gpu", images.error().message, images.error().fix);
     return std::nullopt;
   }
   std::vector<std::string> names;
-  for (const int image : *images) names.push_back(image == ptx ? "PTX" : fmt::format("sm_{}", image));
-  if (images->empty()) {
-    seen.warn("gpu", "libflashmoe.so has no GPU kernels: it was built without a CUDA toolkit",
-              "build it where nvcc and ptxas are on the PATH");
+  for (const int image : images->architectures) names.push_back(image == ptx ? "PTX" : fmt::format("sm_{}", image));
+  if (names.empty()) {
+    const std::string why = images->why_none.empty() ? "it does not say why" : images->why_none;
+    seen.warn(
+        "gpu", "libflashmoe.so has no GPU kernels: " + why,
+        "pip install flashmoe-science-cuda, where it came by pip; or build it where nvcc and ptxas are on the PATH");
     return names;
   }
-  seen.ok("gpu", fmt::format("GPU kernels in libflashmoe.so: {}", fmt::join(names, ", ")));
+  seen.ok("gpu", fmt::format("GPU kernels of libflashmoe.so: {}", fmt::join(names, ", ")));
   for (const int gpu : gpus)
-    if (!runs_one_of(gpu, *images))
-      seen.warn("gpu", fmt::format("none of the GPU kernels in libflashmoe.so runs on this machine's sm_{}", gpu),
+    if (!runs_one_of(gpu, images->architectures))
+      seen.warn("gpu", fmt::format("none of the GPU kernels of libflashmoe.so runs on this machine's sm_{}", gpu),
                 fmt::format("build it with -DFLASHMOE_CUDA_ARCHITECTURES={} (8.0 is the oldest)", gpu));
   return names;
 }

@@ -46,10 +46,14 @@ struct Observations {
 [[nodiscard]] Observations examine_clocks();       // what disturbs a measurement
 [[nodiscard]] Observations examine_disk(const std::string& directory);
 
-// The architectures of the GPU kernels inside a libflashmoe.so: 89 for sm_89, 0 for PTX.
-[[nodiscard]] Result<std::vector<int>> library_images(const std::string& library);
+// The GPU kernels that come with a libflashmoe.so, as it tells them.
+struct LibraryImages {
+  std::vector<int> architectures{};  // 89 for sm_89, 0 for PTX
+  std::string why_none{};            // empty: there are some, or it does not say
+};
+[[nodiscard]] Result<LibraryImages> library_images(const std::string& library);
 // Their names, and findings on whether they serve the GPUs that are here.
-[[nodiscard]] std::optional<std::vector<std::string>> judge_library_images(const Result<std::vector<int>>& images,
+[[nodiscard]] std::optional<std::vector<std::string>> judge_library_images(const Result<LibraryImages>& images,
                                                                            const std::vector<int>& gpus,
                                                                            Observations& seen);
 

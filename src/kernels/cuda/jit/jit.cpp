@@ -9,47 +9,64 @@ namespace flashmoe::cuda {
 namespace {
 
 // Everything that the image depends on. Zero bytes keep the parts apart: none of them holds one.
-std::string key_of(const std::vector<std::string>& options, const std::string& nvrtc_version) {
-  std::string all = nvrtc_version + '\0' + portable_ptx_version + '\0';
+std::string key_of(const char* main_name, const std::vector<std::string>& options, const std::string& nvrtc_version) {
+  std::string all = nvrtc_version + '\0' + portable_ptx_version + '\0' + main_name + '\0';
   for (const std::string& option : options) all += option + '\0';
   for (const Source& source : device_sources()) all += std::string(source.name) + '\0' + source.text + '\0';
   return sha256_hex(all);
 }
 
-}  // namespace
-
-// The language and the macros are those of the build's own nvcc command; NVRTC optimises by default as -O3 does.
-std::vector<std::string> compile_options(const JitRequest& request, ImageKind kind) {
-  std::vector<std::string> options = {
+// The language is that of the build's own nvcc command; NVRTC optimises by default as -O3 does.
+std::vector<std::string> common_options(int architecture, ImageKind kind) {
+  return {
       "--std=c++20",
       "--device-as-default-execution-space",  // constexpr functions that host code shares carry no annotation
       kind == ImageKind::ptx ? "--gpu-architecture=compute_80"
-                             : "--gpu-architecture=sm_" + std::to_string(request.architecture),
-      std::string("-DFMS_NAME=") + request.name,
-      std::string("-DFMS_ELEMENT=") + request.element,
-      "-DFMS_DIM=" + std::to_string(request.dim),
-      std::string("-DFMS_TILE_CLASS=") + request.tile_class,
-      std::string("-DFMS_PAGED=") + (request.is_paged ? "1" : "0"),
-      std::string("-DFMS_MODIFIED=") + (request.is_modified ? "1" : "0"),
+                             : "--gpu-architecture=sm_" + std::to_string(architecture),
   };
-  if (request.value_dim != 0) options.push_back("-DFMS_VALUE_DIM=" + std::to_string(request.value_dim));
-  return options;
 }
 
-Result<std::vector<char>> jit_image(const JitRequest& request) {
-  auto nvrtc = Nvrtc::open(request.driver);
+// What `options_for` a kind of image makes of the source.
+template <class OptionsFor>
+Result<std::vector<char>> image_of(const char* main_name, int architecture, int driver, const OptionsFor& options_for) {
+  auto nvrtc = Nvrtc::open(driver);
   if (!nvrtc) return nvrtc.error();
-  const bool is_cubin = nvrtc->fits(request.driver) && nvrtc->can_compile_for(request.architecture);
+  const bool is_cubin = nvrtc->fits(driver) && nvrtc->can_compile_for(architecture);
   const ImageKind kind = is_cubin ? ImageKind::cubin : ImageKind::ptx;
-  const std::vector<std::string> options = compile_options(request, kind);
+  const std::vector<std::string> options = options_for(kind);
   const auto compile = [&]() -> Result<std::vector<char>> {
-    auto image = nvrtc->compile(main_source_name, device_sources(), options, kind);
+    auto image = nvrtc->compile(main_name, device_sources(), options, kind);
     if (!image || is_cubin) return image;
     const std::string text = portable_ptx(image->data());
     return std::vector<char>(text.c_str(), text.c_str() + text.size() + 1);
   };
   const ImageCache cache(default_cache_directory());
-  return cache.get(key_of(options, nvrtc->version()), compile);
+  return cache.get(key_of(main_name, options, nvrtc->version()), compile);
+}
+
+}  // namespace
+
+// The macros are those of the build's own nvcc command.
+std::vector<std::string> compile_options(const JitRequest& request, ImageKind kind) {
+  std::vector<std::string> options = common_options(request.architecture, kind);
+  options.push_back(std::string("-DFMS_NAME=") + request.name);
+  options.push_back(std::string("-DFMS_ELEMENT=") + request.element);
+  options.push_back("-DFMS_DIM=" + std::to_string(request.dim));
+  options.push_back(std::string("-DFMS_TILE_CLASS=") + request.tile_class);
+  options.push_back(std::string("-DFMS_PAGED=") + (request.is_paged ? "1" : "0"));
+  options.push_back(std::string("-DFMS_MODIFIED=") + (request.is_modified ? "1" : "0"));
+  if (request.value_dim != 0) options.push_back("-DFMS_VALUE_DIM=" + std::to_string(request.value_dim));
+  return options;
+}
+
+Result<std::vector<char>> jit_image(const JitRequest& request) {
+  return image_of(main_source_name, request.architecture, request.driver,
+                  [&](ImageKind kind) { return compile_options(request, kind); });
+}
+
+Result<std::vector<char>> jit_merge_image(int architecture, int driver) {
+  return image_of(merge_source_name, architecture, driver,
+                  [&](ImageKind kind) { return common_options(architecture, kind); });
 }
 
 }  // namespace flashmoe::cuda

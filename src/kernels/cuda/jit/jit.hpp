@@ -29,5 +29,7 @@ struct JitRequest {
 // in a zero byte as the driver wants it. Any number of threads and processes may ask at once: one compiles, the others
 // wait for it.
 [[nodiscard]] Result<std::vector<char>> jit_image(const JitRequest& request);
+// Likewise the kernel of fms_merge_states.
+[[nodiscard]] Result<std::vector<char>> jit_merge_image(int architecture, int driver);
 
 }  // namespace flashmoe::cuda

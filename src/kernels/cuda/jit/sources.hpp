@@ -11,8 +11,9 @@ struct Source {
 };
 
 inline constexpr const char* main_source_name = "kernels/cuda/instance.cu";
+inline constexpr const char* merge_source_name = "kernels/cuda/merge.cu";
 
-// The main source and every header it can reach.
+// Both of them and every header that they can reach.
 [[nodiscard]] std::span<const Source> device_sources();
 
 }  // namespace flashmoe::cuda

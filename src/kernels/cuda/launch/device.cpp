@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/cuda/jit/nvrtc.hpp"
 #include "kernels/cuda/launch/forward_params.hpp"
 #include "kernels/cuda/launch/images.hpp"
 #include "kernels/cuda/launch/merge_launch.hpp"
@@ -27,9 +28,10 @@ bool holds_sizes(const InstanceAxes& one, const fms_attention_problem& p) {
   return (one.value_dim != 0) == (p.value_dim != p.head_dim) && one.dim >= p.head_dim && one.values() >= p.value_dim;
 }
 
-// The smallest listed instance of this tile class that holds the problem's head sizes, or nothing.
-std::optional<InstanceAxes> find_listed(const InstanceAxes& wanted, const fms_attention_problem& problem) {
+// Of the instances of this tile class that come with the library the smallest that holds the problem's head sizes.
+std::optional<InstanceAxes> find_shipped(const InstanceAxes& wanted, const fms_attention_problem& problem) {
   std::optional<InstanceAxes> found;
+  if (packed_images().empty()) return found;
   for (const InstanceAxes& one : listed_instances()) {
     InstanceAxes same = wanted;
     same.dim = one.dim;
@@ -64,6 +66,13 @@ plan::CudaKernel kernel_of(const InstanceAxes& axes, int ctas_per_sm) {
           axes.values()};
 }
 
+// Without images every kernel is compiled when it is first wanted.
+fms_status check_kernels_can_be_had(fms_error* error) {
+  const std::optional<NoImages>& none = why_no_images();
+  if (!none || (!none->is_refused && Nvrtc::open())) return FMS_OK;
+  return fail(error, FMS_NOT_SUPPORTED, "options.device_kind", "%s", none->why.to_string().c_str());
+}
+
 }  // namespace
 
 Device::Kernels& Device::kernels_of(const runtime::Driver& driver, int ordinal) {
@@ -75,11 +84,7 @@ Device::Kernels& Device::kernels_of(const runtime::Driver& driver, int ordinal) 
 }
 
 fms_status Device::open(int ordinal, std::unique_ptr<Device>& device, fms_error* error) {
-  if (packed_images().empty()) {
-    return fail(
-        error, FMS_NOT_SUPPORTED, "options.device_kind",
-        "this build has no CUDA kernels: it was made on a machine without a CUDA toolkit; allowed: FMS_DEVICE_CPU");
-  }
+  if (auto s = check_kernels_can_be_had(error)) return s;
   auto driver = runtime::Driver::open(runtime::system_driver_library());
   if (!driver) return fail(error, FMS_DEVICE_ERROR, "options.device_kind", "%s", driver.error().to_string().c_str());
   auto made = std::make_unique<Device>();
@@ -170,15 +175,15 @@ fms_status Device::find(const fms_attention_problem& problem, plan::CudaKernel (
   InstanceAxes axes = axes_for(problem);
   for (int i = 0; i < tile_classes; ++i) {
     axes.tile_class = static_cast<TileClass>(i);
-    const auto listed = find_listed(axes, problem);
-    if (!listed || listed->shared_bytes() > shared_bytes_per_cta_) continue;
-    const Loaded& loaded = kernels_->all[code_of(*listed)];
+    const auto shipped = find_shipped(axes, problem);
+    if (!shipped || shipped->shared_bytes() > shared_bytes_per_cta_) continue;
+    const Loaded& loaded = kernels_->all[code_of(*shipped)];
     fms_error why{};
-    if (loaded.kernel.load(std::memory_order_acquire) == nullptr && load(code_of(*listed), &why) != FMS_OK) {
+    if (loaded.kernel.load(std::memory_order_acquire) == nullptr && load(code_of(*shipped), &why) != FMS_OK) {
       if (first.code == FMS_OK) first = why;
       continue;
     }
-    add(*listed, loaded.ctas_per_sm, found, count);
+    add(*shipped, loaded.ctas_per_sm, found, count);
   }
   if (*count > 0) return FMS_OK;
   if (first.code != FMS_OK) return fail(error, first.code, first.argument, "%s", first.message);

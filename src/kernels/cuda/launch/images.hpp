@@ -1,12 +1,16 @@
-// The compiled kernels inside the library.
+// The compiled kernels that come with the library: inside it (images.cpp.in), or in a file beside it
+// (images_beside.hpp), as the build was asked (FLASHMOE_CUDA_IMAGES).
 #pragma once
 
+#include <optional>
 #include <span>
+
+#include "support/result.hpp"
 
 namespace flashmoe::cuda {
 
-// As it lies in the library: a Zstandard frame, made by pack_image of both images of the kernel. Six cubins and the PTX
-// of one kernel repeat each other, so that together they take a third of what the driver's own packing makes of them.
+// As it is shipped: a Zstandard frame, made by pack_image of both images of the kernel. Six cubins and the PTX of one
+// kernel repeat each other, so that together they take a third of what the driver's own packing makes of them.
 struct PackedImage {
   const char* kernel;
   const unsigned char* begin;
@@ -20,8 +24,15 @@ struct Image {
   std::span<const unsigned char> ptx{};
 };
 
-// Empty when the library was built without a CUDA toolkit.
+// Why there is no image.
+struct NoImages {
+  Diagnostic why;           // with what to do
+  bool is_refused = false;  // there are some, which must not be used: compiling others instead would hide that
+};
+
 [[nodiscard]] std::span<const PackedImage> packed_images();
+// Nothing where there are images.
+[[nodiscard]] const std::optional<NoImages>& why_no_images();
 // Unpacked when it is first asked for, and kept until the process ends: callers may read it (fms_kernel_image). Without
 // a byte where the frame is damaged.
 [[nodiscard]] Image unpacked(const PackedImage& packed);

@@ -163,28 +163,35 @@ fms_status Loader::refused(const Refusal& refusal, fms_error* error) const {
 }
 
 fms_status Loader::load(const InstanceAxes& axes, LoadedKernel& loaded, fms_error* error) const {
-  if (auto s = load_from_any(axes, loaded, error)) return s;
+  const std::string name = axes.name();
+  const auto compile = [&](int architecture) {
+    return jit_image(request_for(axes, name, architecture, driver_->version()));
+  };
+  const bool comes_along = is_listed(axes) && !packed_images().empty();
+  const Entry entry{name, axes.tile().threads(), axes.shared_bytes(), "problem.head_dim"};
+  if (auto s = load_from_any(entry, comes_along, compile, loaded, error)) return s;
   // Plans are made before a kernel is compiled: what registers are limited for stands for the occupancy. And for what
   // no GPU can hold.
-  if (!is_listed(axes) || loaded.ctas_per_sm > most_ctas_per_sm) loaded.ctas_per_sm = axes.tile().ctas_per_sm;
+  if (!comes_along || loaded.ctas_per_sm > most_ctas_per_sm) loaded.ctas_per_sm = axes.tile().ctas_per_sm;
   return FMS_OK;
 }
 
-fms_status Loader::load_from_any(const InstanceAxes& axes, LoadedKernel& loaded, fms_error* error) const {
+template <class Compile>
+fms_status Loader::load_from_any(const Entry& entry, bool comes_along, const Compile& compile, LoadedKernel& loaded,
+                                 fms_error* error) const {
   const RelaxedCapture relaxed(driver_->call());
   const InContext current(*this);
-  const Entry entry{axes.name(), axes.tile().threads(), axes.shared_bytes()};
   std::optional<Refusal> refusal;
-  if (is_listed(axes)) {
+  if (comes_along) {
     refusal = try_shipped(entry, loaded);
     if (!refusal) return FMS_OK;
   }
   for (const int architecture : {architecture_, 0}) {
     if (refusal && !another_image_may_help(refusal->code)) break;
-    const auto image = jit_image(request_for(axes, entry.name, architecture, driver_->version()));
-    // Of a kernel that the library has, why it does not load says more.
+    const Result<std::vector<char>> image = compile(architecture);
+    // Of a kernel that is shipped, why it does not load says more.
     if (!image && refusal) break;
-    if (!image) return fail(error, FMS_DEVICE_ERROR, "problem.head_dim", "%s", image.error().to_string().c_str());
+    if (!image) return fail(error, FMS_DEVICE_ERROR, entry.argument, "%s", image.error().to_string().c_str());
     refusal = attempt(image->data(), entry, loaded);
     if (!refusal) return FMS_OK;
   }
@@ -192,10 +199,8 @@ fms_status Loader::load_from_any(const InstanceAxes& axes, LoadedKernel& loaded,
 }
 
 fms_status Loader::load_merge(LoadedKernel& loaded, fms_error* error) const {
-  const RelaxedCapture relaxed(driver_->call());
-  const InContext current(*this);
-  const auto refusal = try_shipped({merge_name, merge_threads, 0}, loaded);
-  return refusal ? refused(*refusal, error) : FMS_OK;
+  const auto compile = [&](int architecture) { return jit_merge_image(architecture, driver_->version()); };
+  return load_from_any({merge_name, merge_threads, 0, ""}, !packed_images().empty(), compile, loaded, error);
 }
 
 }  // namespace flashmoe::cuda

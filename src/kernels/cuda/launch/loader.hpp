@@ -34,10 +34,10 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The library's fatbin, its PTX, then what NVRTC makes; instances outside the list have the last alone. The kernel
+  // The shipped fatbin, its PTX, then what NVRTC makes; instances that are not shipped have the last alone. The kernel
   // stays loaded until the process ends: it belongs to no context, work may be queued, and graphs may hold it.
   [[nodiscard]] fms_status load(const InstanceAxes& axes, LoadedKernel& loaded, fms_error* error) const;
-  // The kernel of fms_merge_states: the library's fatbin or its PTX.
+  // The kernel of fms_merge_states, likewise.
   [[nodiscard]] fms_status load_merge(LoadedKernel& loaded, fms_error* error) const;
 
   // A context of the device is current while it lives: the caller's own if it is one, else the primary one.
@@ -58,6 +58,7 @@ class Loader {
   struct Entry {
     std::string name;
     int threads, shared_bytes;
+    const char* argument;  // of the caller, that wants it
   };
   // Why an image is of no use: the call and its result.
   struct Refusal {
@@ -68,8 +69,10 @@ class Loader {
   [[nodiscard]] std::optional<Refusal> make_ready(runtime::cuda::LibraryHandle library, const Entry& entry,
                                                   LoadedKernel& loaded) const;
   [[nodiscard]] std::optional<Refusal> try_shipped(const Entry& entry, LoadedKernel& loaded) const;
-  // Of an instance: the library's images, then NVRTC's.
-  [[nodiscard]] fms_status load_from_any(const InstanceAxes& axes, LoadedKernel& loaded, fms_error* error) const;
+  // The shipped images, if there are, then what `compile` makes for an architecture (0: PTX).
+  template <class Compile>
+  [[nodiscard]] fms_status load_from_any(const Entry& entry, bool comes_along, const Compile& compile,
+                                         LoadedKernel& loaded, fms_error* error) const;
   [[nodiscard]] fms_status refused(const Refusal& refusal, fms_error* error) const;
   [[nodiscard]] runtime::cuda::ContextHandle primary() const;
 

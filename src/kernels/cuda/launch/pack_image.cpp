@@ -33,7 +33,11 @@ int main(int argc, char** argv) {
   const flashmoe::cuda::FrameHeader header{fatbin.size(), ptx.size()};
   const std::string plain = std::string(reinterpret_cast<const char*>(&header), sizeof header) + fatbin + ptx;
   std::string frame(ZSTD_compressBound(plain.size()), '\0');
-  const std::size_t size = ZSTD_compress(frame.data(), frame.size(), plain.data(), plain.size(), level);
+  ZSTD_CCtx* const context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);  // a frame may lie in a file that somebody copied
+  const std::size_t size = ZSTD_compress2(context, frame.data(), frame.size(), plain.data(), plain.size());
+  ZSTD_freeCCtx(context);
   if (ZSTD_isError(size) != 0) {
     std::fprintf(stderr, "pack_image: %s\n", ZSTD_getErrorName(size));
     return 1;
