@@ -1,9 +1,11 @@
-"""A release, up to the upload: both wheels from a folder as the index into fresh environments, and a run without any.
+"""A release, up to the upload: all wheels from a folder as the index into fresh environments, and a run without any.
 
     rehearse.py INDEX WORK
 
-The version is one and the same in VERSION, CHANGELOG.md, both wheels and what is installed. `cudadent` is also run by
+The version is one and the same in VERSION, CHANGELOG.md, all wheels and what is installed. `cudadent` is also run by
 `uv tool run` (uvx), which installs it for this one time, and finds the race in examples/virtual_gpu/first_finding.py.
+`flashmoe-science[cuda]` brings compiled kernels, which a virtual GPU loads; without the extra a sentence says what to
+do.
 flashmoe-science is also met by each torch that .ci/setup has made an environment of, and by transformers, where no
 compiler is on the PATH. The Python that runs this has pip, uv and NumPy, which flashmoe-science wants.
 """
@@ -25,6 +27,11 @@ q = numpy.random.default_rng(0).standard_normal((1, 2, 5, 64), dtype=numpy.float
 o = flashmoe_science.attention(q, q[:, :, :1], q[:, :, :1])
 assert numpy.allclose(o, q[:, :, :1]), "one key has all the weight"
 print(flashmoe_science.__version__)
+"""
+# Kernels are loaded to plan with: their occupancy is asked for.
+PLAN_ON_GPU = """
+import flashmoe_science
+print(flashmoe_science.plan((1, 4, 64, 64), (1, 4, 64, 64), (1, 4, 64, 64), device="cuda"))
 """
 BESIDE_TORCH = """
 import warnings
@@ -69,14 +76,24 @@ def output(*command: str | Path, codes: tuple[int, ...] = (0,), **variables: str
     return done.stdout
 
 
-def installed(index: Path, folder: Path, distribution: str, packages: str = "") -> Path:
-    """The Python of a fresh environment with the distribution; `packages`: what pip would download besides."""
+def installed(index: Path, folder: Path, distributions: str, packages: str = "") -> Path:
+    """The Python of a fresh environment with the distributions; `packages`: what pip would download besides."""
     output(sys.executable, "-m", "venv", "--without-pip", folder)
     if packages:
         (next(folder.glob("lib/python3*/site-packages")) / "others.pth").write_text(packages + "\n")
     pip = (sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", "--quiet")
-    output(*pip, "--disable-pip-version-check", "--no-index", "--find-links", index, distribution)
+    output(*pip, "--disable-pip-version-check", "--no-index", "--find-links", index, *distributions.split())
     return folder / "bin/python"
+
+
+def rehearse_images(index: Path, work: Path, numpy: str) -> None:
+    """The wheels alone: the virtual GPU of one, the library and the kernels of the others; nothing can be compiled."""
+    for extra, codes, expected in (("", (1,), "pip install flashmoe-science-cuda"), ("[cuda]", (0,), "on 58 SMs")):
+        python = installed(index, work / f"gpu{extra}", f"cudadent flashmoe-science{extra}", numpy)
+        command = (python.parent / "cudadent", "run", "--device", "virtual:l4", "--", python, "-c", PLAN_ON_GPU)
+        told = output(*command, codes=codes, FLASHMOE_NVRTC="/no/such/libnvrtc.so")
+        check(expected in told, f"flashmoe-science{extra} on a virtual GPU does not say '{expected}':\n{told}")
+        print(f"rehearse: flashmoe-science{extra} on a virtual L4: {expected}")
 
 
 def main(index: Path, work: Path) -> None:
@@ -84,19 +101,21 @@ def main(index: Path, work: Path) -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text()
     check(re.search(rf"^## \[{re.escape(VERSION)}\]", changelog, re.MULTILINE), f"CHANGELOG.md does not know {VERSION}")
     wheels = sorted(path.name for path in index.glob("*.whl"))
-    names = [f"{name}-{VERSION}-" for name in ("cudadent", "flashmoe_science")]
-    fits = len(wheels) == 2 and all(wheel.startswith(name) for wheel, name in zip(wheels, names, strict=True))
-    check(fits, f"not both distributions in version {VERSION}: {wheels}")
-    check(all("manylinux" in wheel for wheel in wheels), f"PyPI would refuse one of {wheels}")
+    names = [f"{name}-{VERSION}-" for name in ("cudadent", "flashmoe_science", "flashmoe_science_cuda")]
+    fits = len(wheels) == 3 and all(wheel.startswith(name) for wheel, name in zip(wheels, names, strict=True))
+    check(fits, f"not all distributions in version {VERSION}: {wheels}")
+    check(all(re.search("manylinux|-none-any", wheel) for wheel in wheels), f"PyPI would refuse one of {wheels}")
 
     python = installed(index, work / "cudadent", "cudadent")
     told = output(python.parent / "cudadent", "--version").strip()
     check(told == f"cudadent {VERSION}", f"the installed program is {told}")
     import numpy  # where it is, so that the wheel's only requirement is met
 
-    python = installed(index, work / "flashmoe-science", "flashmoe-science", str(Path(numpy.__file__).parents[1]))
+    beside = str(Path(numpy.__file__).parents[1])
+    python = installed(index, work / "flashmoe-science", "flashmoe-science", beside)
     told = output(python, "-c", ATTENTION).strip()
     check(told == VERSION, f"the installed library is {told}")
+    rehearse_images(index, work, beside)
 
     transformers = next((ROOT / "build/venv-hf").glob("lib/python3*/site-packages"))
     for name in ("venv", "venv-older"):

@@ -31,7 +31,7 @@ def interpreter(folder: Path, torch_version: str | None) -> Path:
 
 def configure(source: Path, work: Path, python: Path, *definitions: str) -> tuple[int, str]:
     parts = [f"-DFLASHMOE_BUILD_{part}=OFF" for part in ("TESTS", "TOOLS", "VGPU", "BENCH")]
-    as_pip_does = ["-DSKBUILD=2", "-DFLASHMOE_BUILD_PYTHON=ON", "-DFLASHMOE_CUDA_ARCHITECTURES=", *parts]
+    as_pip_does = ["-DSKBUILD=2", "-DFLASHMOE_BUILD_PYTHON=ON", "-DFLASHMOE_CUDA_IMAGES=beside", *parts]
     find_python = Path(scikit_build_core.__file__).parent / "resources" / "find_python"  # newer than CMake's own
     as_pip_does += [f"-DPython_EXECUTABLE={python}", f"-DCMAKE_MODULE_PATH={find_python}"]
     command = ["cmake", "-S", str(source), "-B", str(work), "-G", "Ninja"]

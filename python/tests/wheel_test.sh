@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Builds the wheel and tests it where people will use it: installed into fresh environments, from outside the tree. Builds
-# it once more in a copy of the tree elsewhere: the same bytes must come out.
+# Builds the wheels flashmoe-science and flashmoe-science-cuda and tests them where people will use them: installed into
+# fresh environments, from outside the tree. Builds them once more in a copy of the tree elsewhere: the same bytes must
+# come out.
 #
 #   python/tests/wheel_test.sh [--build | --test | --timed | --twice-from-nothing] PYTHON [OTHER_PYTHON ...]
 #
 # --build: only what comes before the installation. --test: only the installation and the tests that may run beside
 # anything. --timed: only the tests that judge times, in the environments that --test left.
-# --twice-from-nothing: only the building, and the copy is compiled anew instead of with what the cache keeps.
+# --twice-from-nothing: only the building, and the copy is compiled anew instead of with what the cache keeps; kernels for
+# one architecture only.
 # PYTHON builds: it has scikit-build-core and torch. Its packages, and those of each OTHER_PYTHON (another torch version:
-# the same binary must serve it), are what the wheel meets in a fresh environment each. One more environment has NumPy
-# but no torch. Beside torch there is transformers, of build/venv-hf. Works in build/wheel-test (build/wheel-twice). Kernels come for one architecture only: the build step compiles them all.
+# the same binary must serve it), are what the wheels meet in a fresh environment each. One more environment has NumPy but
+# no torch, and the CPU's wheel alone. Beside torch there is transformers, of build/venv-hf. Compiled kernels are those of
+# build/release. Works in build/wheel-test (build/wheel-twice).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD work=$PWD/build/wheel-test mode=
@@ -19,33 +22,40 @@ case ${1:-} in --*) mode=$1 && shift ;; esac
 # What a wheel's entries are dated by; without it, by the moment of the build.
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
-build_wheel() { # build_wheel python tree target options...
-  (cd "$2" && "$1" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$3" \
-    --config-settings=cmake.define.FLASHMOE_CUDA_ARCHITECTURES=89 "${@:4}" .)
+build_wheels() { # build_wheels python tree target CMAKE_SETTING=value...
+  local source settings=("${@:4}")
+  for source in "$2" "$2/packaging/flashmoe-science-cuda"; do
+    "$1" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$3" \
+      "${settings[@]/#/--config-settings=cmake.define.}" "$source"
+  done
 }
 
 build_twice() { # build_twice python
+  local here=("FLASHMOE_BUILD=$root/build/release") there=() wheel
+  [[ $mode != --twice-from-nothing ]] || here=(FLASHMOE_BUILD= FLASHMOE_CUDA_ARCHITECTURES=89)
+  [[ $mode != --twice-from-nothing ]] || there=(FLASHMOE_BUILD_CACHE= FLASHMOE_CUDA_ARCHITECTURES=89)
   rm -rf "$work"
   mkdir -p "$work"
-  build_wheel "$1" "$root" "$work/wheel"
-  local wheel=$(echo "$work"/wheel/*.whl)
-  echo "built $(basename "$wheel")"
+  build_wheels "$1" "$root" "$work/wheel" "${here[@]}"
+  (cd "$work/wheel" && stat --format='built %n: %s bytes' -- *.whl)
 
   # The files of this tree, committed or not, at a path of another length.
   local elsewhere=$work/a/copy/of/the/tree/elsewhere
   mkdir -p "$elsewhere"
   git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- --create | tar --extract --directory="$elsewhere"
-  local cache=()
-  [[ $mode != --twice-from-nothing ]] || cache=(--config-settings=cmake.define.FLASHMOE_BUILD_CACHE=)
-  build_wheel "$1" "$elsewhere" "$work/wheel-elsewhere" "${cache[@]}"
-  "$1" python/tests/same_wheel.py "$wheel" "$work"/wheel-elsewhere/*.whl
+  build_wheels "$1" "$elsewhere" "$work/wheel-elsewhere" "${there[@]}"
+  for wheel in "$work"/wheel/*.whl; do
+    "$1" python/tests/same_wheel.py "$wheel" "$work/wheel-elsewhere/$(basename "$wheel")"
+  done
   rm -rf "$elsewhere"
   [[ $mode != --twice-from-nothing ]] || return 0
 
   mkdir "$work/unpacked"
-  "$1" -m zipfile -e "$wheel" "$work/unpacked"
+  for wheel in "$work"/wheel/*.whl; do "$1" -m zipfile -e "$wheel" "$work/unpacked"; done
   "$1" tests/elf_test.py "$work/unpacked"
-  [[ -s $(echo "$work"/unpacked/*.dist-info/licenses/THIRD_PARTY.md) ]] || { echo "the wheel has no THIRD_PARTY.md"; exit 1; }
+  for wheel in "$work"/unpacked/*.dist-info; do
+    [[ -s $wheel/licenses/THIRD_PARTY.md ]] || { echo "$wheel has no THIRD_PARTY.md"; exit 1; }
+  done
 }
 
 # What torch's own compiler builds around our operators stays, by its content, beside what else compilers made; the graphs
@@ -73,7 +83,7 @@ case $mode in
   --timed) run_timed; exit ;;
   *) build_twice "$1"; exit ;;
 esac
-wheel=$(echo "$work"/wheel/*.whl)
+wheel=$(echo "$work"/wheel/flashmoe_science-*.whl) images=$(echo "$work"/wheel/flashmoe_science_cuda-*.whl)
 rm -rf "$work"/with*
 
 # Side by side: one core's work each for the most part. Who waits for a thread sleeps, where another needs the core.
@@ -91,7 +101,7 @@ for python in "$@"; do
   "$python" -c 'import torch, os; print(os.path.dirname(os.path.dirname(torch.__file__)))' \
     >"$(echo "$environment"/lib/python3*/site-packages)/shared.pth"
   echo "$(realpath build/venv-hf)"/lib/python3*/site-packages >>"$(echo "$environment"/lib/python3*/site-packages)/shared.pth"
-  "$python" -m pip --python "$environment/bin/python" install --quiet --no-index --no-deps "$wheel"
+  "$python" -m pip --python "$environment/bin/python" install --quiet --no-index --no-deps "$wheel" "$images"
   "$environment/bin/python" -c 'import torch; print("with-torch: torch", torch.__version__)'
   begin_tests "$environment"
   index=$((index + 1))
