@@ -4,9 +4,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <utility>
 
 #include "kernels/cuda/launch/image_store.hpp"
+#include "support/whole_file.hpp"
 
 namespace {
 
@@ -29,13 +30,12 @@ int main(int argc, char** argv) {
   }
   std::vector<flashmoe::cuda::NamedFrame> images;
   for (int i = 4; i < argc; ++i) {
-    std::ifstream file(argv[i], std::ios::binary);
-    images.push_back({std::filesystem::path(argv[i]).stem().string(),
-                      {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}});
-    if (images.back().frame.empty()) {
+    auto frame = flashmoe::whole_file(argv[i]);
+    if (!frame || frame->empty()) {
       std::fprintf(stderr, "collect_images: cannot read %s\n", argv[i]);
       return 1;
     }
+    images.push_back({std::filesystem::path(argv[i]).stem().string(), std::move(*frame)});
   }
   const auto store = flashmoe::cuda::write_image_store(flashmoe::cuda::library_identity(), std::stoi(argv[2]),
                                                        numbers(argv[3]), images);
