@@ -36,7 +36,7 @@ CudaWork::CudaWork(const fms_attention_problem& p)
       value_dim(p.value_dim),
       most_keys(p.kv_len),
       keys(visible_keys_per_row(p)),
-      is_masked(p.window_left >= 0 || p.window_right >= 0),
+      is_masked(plan::is_masked(p)),
       total_rows(has(p, FMS_RAGGED_Q) ? group_size(p) * p.total_q : 0),
       io_bytes(2.0 * static_cast<double>(heads) * static_cast<double>(rows + p.kv_len) *
                static_cast<double>(p.head_dim + p.value_dim)) {

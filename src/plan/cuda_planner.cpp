@@ -160,7 +160,7 @@ bool is_longest_first(const fms_attention_plan& plan, double l2_resident_bytes) 
       2.0 * static_cast<double>(heads) * static_cast<double>(p.kv_len) * static_cast<double>(p.head_dim + p.value_dim);
   // Queries and results pass through L2 as well; and where it has two halves, each keeps its own copy.
   constexpr double share = 0.75;
-  return (p.window_left >= 0 || p.window_right >= 0) && kv_bytes <= share * l2_resident_bytes;
+  return is_masked(p) && kv_bytes <= share * l2_resident_bytes;
 }
 
 SplitStates split_states(const fms_attention_plan& plan) {

@@ -43,6 +43,10 @@ inline int64_t group_size(const fms_attention_problem& problem) {
   return problem.q_heads / problem.kv_heads;
 }
 
+// A causal mask or a window: rows see different keys.
+[[nodiscard]] inline bool is_masked(const fms_attention_problem& problem) {
+  return problem.window_left >= 0 || problem.window_right >= 0;
+}
 // Keys an average query row sees: what the mask leaves of them.
 [[nodiscard]] double visible_keys_per_row(const fms_attention_problem& problem);
 

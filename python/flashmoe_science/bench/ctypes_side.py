@@ -17,7 +17,7 @@ from . import abi
 from .abi import BF16, F16, F32, OK, WORKSPACE_ALIGNMENT, Args, Error, Plan, PlanOptions, Problem, Strides
 from .cells import PAGED_KINDS, Cell
 from .implementation import TORCH_DTYPES, Inputs, NotAvailable, PreparedCall
-from .rows import PAGE_SIZE, packed_rows, padded_rows, paged, row_starts
+from .rows import PAGE_SIZE, kv_lengths, packed_rows, padded_rows, paged, row_starts
 
 FMS_DTYPES = {"fp16": F16, "bf16": BF16, "fp32": F32}
 
@@ -110,9 +110,9 @@ class CLibrary:
         problem.k = problem.v = Strides(*k.stride()[:3])
         problem.page_size, problem.page_count = PAGE_SIZE, k.shape[0]
         problem.block_table_stride = block_table.stride(0)
-        lengths = torch.tensor([kv_len for _, kv_len in cell.sequences], dtype=torch.int32)
         operands = {
-            "q": q, "k": k, "v": v, "cu_q": row_starts(cell, 0), "kv_lengths": lengths, "block_table": block_table,
+            "q": q, "k": k, "v": v, "cu_q": row_starts(cell, 0), "kv_lengths": kv_lengths(cell),
+            "block_table": block_table,
         }  # fmt: skip
         if inputs.sinks is not None:
             problem.features |= abi.SINKS

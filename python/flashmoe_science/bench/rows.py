@@ -23,6 +23,10 @@ def packed_rows(cell: Cell, tensor: torch.Tensor, side: int) -> torch.Tensor:
     return torch.cat(rows, dim=1).transpose(0, 1).contiguous()
 
 
+def kv_lengths(cell: Cell) -> torch.Tensor:
+    return torch.tensor([kv_len for _, kv_len in cell.sequences], dtype=torch.int32)
+
+
 def padded_rows(cell: Cell, packed: torch.Tensor) -> torch.Tensor:
     """The way back for outputs, with 0 where a sequence has no row."""
     result = packed.new_zeros(cell.batch, cell.q_heads, cell.q_len, packed.shape[-1])

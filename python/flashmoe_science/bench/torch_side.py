@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from .cells import PAGED_KINDS, Cell
 from .implementation import Inputs, NotAvailable, PreparedCall, visible, without_padding
-from .rows import packed_rows, padded_rows, paged, row_starts
+from .rows import kv_lengths, packed_rows, padded_rows, paged, row_starts
 
 
 def as_tensor(output: object) -> torch.Tensor:
@@ -102,7 +102,7 @@ class Package:
             call = functools.partial(self._attention, inputs.q, inputs.k, inputs.v, **arguments)
             return PreparedCall(call, lambda output: without_padding(cell, as_tensor(output)))
         if cell.kind == "padding":
-            arguments["kv_lengths"] = torch.tensor([kv_len for _, kv_len in cell.sequences], dtype=torch.int32)
+            arguments["kv_lengths"] = kv_lengths(cell)
         return PreparedCall(functools.partial(self._attention, inputs.q, inputs.k, inputs.v, **arguments), as_tensor)
 
     def _packed(self, cell: Cell, inputs: Inputs, arguments: dict[str, Any]) -> PreparedCall:
@@ -120,7 +120,7 @@ class Package:
         k, v, block_table = paged(cell, inputs.k, inputs.v)
         call = functools.partial(
             self._attention, q, k.transpose(1, 2), v.transpose(1, 2), cu_q=row_starts(cell, 0),
-            kv_lengths=torch.tensor([kv_len for _, kv_len in cell.sequences], dtype=torch.int32),
+            kv_lengths=kv_lengths(cell),
             block_table=block_table, max_q=cell.q_len, max_kv=cell.kv_len, layout="bshd", **arguments,
         )  # fmt: skip
         return PreparedCall(call, lambda output: padded_rows(cell, as_tensor(output)))

@@ -14,7 +14,7 @@ import torch
 
 from .cells import PAGED_KINDS, Cell
 from .implementation import Inputs, NotAvailable, PreparedCall
-from .rows import PAGE_SIZE, packed_rows, padded_rows, paged, row_starts, slots_of_new_keys
+from .rows import PAGE_SIZE, kv_lengths, packed_rows, padded_rows, paged, row_starts, slots_of_new_keys
 
 HINT = "in a checkout .ci/setup --nightly makes build/venv-vllm, with the torch that the wheel was built for"
 
@@ -57,7 +57,7 @@ class Vllm:
         new_slots = slots_of_new_keys(cell, block_table)
         new_k, new_v = all_k[new_slots], all_v[new_slots]
         starts = row_starts(cell, 0)
-        kv_lens = torch.tensor([kv_len for _, kv_len in cell.sequences], dtype=torch.int32)
+        kv_lens = kv_lengths(cell)
         window = cell.window or -1
         plan = self._ops.get_scheduler_metadata(
             cell.batch, cell.q_heads, cell.kv_heads, cell.head_dim, kv_lens, q.dtype, starts, cell.causal, window, isa,

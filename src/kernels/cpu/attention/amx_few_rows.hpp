@@ -328,9 +328,7 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   // thread. From 16 MiB on all lines come 5 to 25 % sooner when each is asked for (and half of them make it slower).
   static int64_t prefetched_step(const fms_attention_plan& plan) {
     const fms_attention_problem& p = plan.problem;
-    const double keys =
-        static_cast<double>(p.window_left < 0 ? p.kv_len : smaller<int64_t>(p.kv_len, p.window_left + p.q_len));
-    const double bytes = keys * static_cast<double>(p.batch * p.kv_heads) *
+    const double bytes = plan::visible_keys_per_row(p) * static_cast<double>(p.batch * p.kv_heads) *
                          static_cast<double>((p.head_dim + p.value_dim) * static_cast<int64_t>(sizeof(T)));
     constexpr double near_bytes = 12.0 * 1024 * 1024;
     return bytes > near_bytes * plan.threads ? 64 / static_cast<int64_t>(sizeof(T)) : 128;

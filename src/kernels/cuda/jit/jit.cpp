@@ -12,8 +12,7 @@ namespace {
 std::string key_of(const char* main_name, const std::vector<std::string>& options, const std::string& nvrtc_version) {
   std::string all = nvrtc_version + '\0' + portable_ptx_version + '\0' + main_name + '\0';
   for (const std::string& option : options) all += option + '\0';
-  for (const Source& source : device_sources()) all += std::string(source.name) + '\0' + source.text + '\0';
-  return sha256_hex(all);
+  return sha256_hex(all + all_device_code());
 }
 
 // The language is that of the build's own nvcc command; NVRTC optimises by default as -O3 does.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 namespace flashmoe::cuda {
 
@@ -15,5 +16,7 @@ inline constexpr const char* merge_source_name = "kernels/cuda/merge.cu";
 
 // Both of them and every header that they can reach.
 [[nodiscard]] std::span<const Source> device_sources();
+// Names and texts of all of them, to make a hash of. Zero bytes keep the parts apart: none of them holds one.
+[[nodiscard]] std::string all_device_code();
 
 }  // namespace flashmoe::cuda

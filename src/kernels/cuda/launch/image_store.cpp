@@ -67,9 +67,7 @@ Diagnostic damaged(const std::string& how) {
 }  // namespace
 
 StoreIdentity library_identity() {
-  std::string all;  // zero bytes keep the parts apart: none of them holds one
-  for (const Source& source : device_sources()) all += std::string(source.name) + '\0' + source.text + '\0';
-  return {FLASHMOE_VERSION_STRING, sha256_hex(all)};
+  return {FLASHMOE_VERSION_STRING, sha256_hex(all_device_code())};
 }
 
 Result<std::string> write_image_store(const StoreIdentity& identity, int toolkit, const std::vector<int>& architectures,
