@@ -5,12 +5,14 @@ numba_suite.py CASES PACKAGES PART PARTS     PACKAGES: where pytest is, which it
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 from cases import Suite, run_unittest
 
 sys.path.append(sys.argv[2])
+os.environ["PYTHONPATH"] = sys.argv[2]  # of the processes that its tests start
 
 import numba_cuda
 
