@@ -25,7 +25,7 @@ struct Watch::CtaShadow {
 Watch::Watch(WatchOptions options)
     : options_(std::move(options)),
       log_(options_.most_findings),
-      memcheck_(log_),
+      memcheck_(log_, options_.most_strays),
       initcheck_(log_, options_.global, options_.leftovers),
       racecheck_(log_, options_.races_by_lane),
       races_(racecheck_),
@@ -72,7 +72,7 @@ void Watch::report_fault(const exec::Grid& grid) {
   const exec::Fault& fault = grid.fault;
   const bool is_address = fault.kind == Kind::illegal_address || fault.kind == Kind::misaligned_address ||
                           fault.kind == Kind::stack_overflow;
-  if (!is_address || !options_.memcheck) return;
+  if (!is_address || !options_.memcheck || memcheck_.has_ended_launch()) return;
   for (const Finding& finding : log_.findings()) {
     if (finding.check == Check::memcheck && finding.kernel == grid.kernel->name && finding.at.pc == fault.pc) return;
   }

@@ -32,6 +32,7 @@ struct WatchOptions {
   GlobalShadow* global = nullptr;      // nullptr: all of global memory counts as initialised
   MachineShape machine = l4_shape();
   std::size_t most_findings = 1000;
+  std::uint64_t most_strays = 1 << 20;  // accesses of a launch that memcheck did not let through; more end it
 };
 
 // One watch sees any number of launches, one after another. Findings add up; counts are those of the last launch.

@@ -39,6 +39,7 @@ std::string_view space_name(ir::Space space) {
 
 void Memcheck::grid_begins(const exec::Grid& grid) {
   grid_ = &grid;
+  strays_ = 0;
   const ir::Kernel& kernel = *grid.kernel;
   const std::uint32_t dynamic = grid.launch->dynamic_shared_bytes;
   shared_bytes_ = dynamic > 0 ? std::uint64_t{kernel.dynamic_shared_offset} + dynamic : kernel.static_shared_bytes;
@@ -51,7 +52,19 @@ void Memcheck::grid_begins(const exec::Grid& grid) {
   }
 }
 
-std::uint32_t Memcheck::allowed(const exec::Warp& warp, const exec::Access& access) {
+std::uint32_t Memcheck::allowed(exec::Warp& warp, const exec::Access& access) {
+  const std::uint32_t good = allowed_in_space(warp, access), stray = access.lanes & ~good;
+  if (stray == 0) return good;
+  strays_ += static_cast<std::uint64_t>(std::popcount(stray));
+  if (!has_ended_launch()) return good;
+  const int lane = std::countr_zero(stray);
+  exec::raise(warp, exec::Fault::Kind::illegal_address,
+              fmt::format("more than {} accesses of this launch went where they must not; it ends here", most_strays_),
+              lane, access.address[lane]);
+  return 0;
+}
+
+std::uint32_t Memcheck::allowed_in_space(const exec::Warp& warp, const exec::Access& access) {
   switch (access.space) {
     case ir::Space::global:
     case ir::Space::constant:

@@ -9,7 +9,7 @@
 namespace flashmoe::vgpu::observe {
 namespace {
 
-constexpr std::uint32_t all = 0xffffffffu;
+constexpr std::uint32_t all_bits = 0xffffffffu;
 
 TEST(PoisonRules, ADefinedZeroDecidesAnAnd) {
   EXPECT_EQ(poison_and(0, 0xff, 0x0f, 0), 0x0fu);
@@ -40,7 +40,7 @@ TEST(PoisonRules, HalvesOfAConvertedPairDoNotMix) {
   EXPECT_EQ(poison_pair(0, 0, 16), 0u);
   EXPECT_EQ(poison_pair(1, 0, 16), 0x0000ffffu);
   EXPECT_EQ(poison_pair(0, 1, 16), 0xffff0000u);
-  EXPECT_EQ(poison_pair(0, all, 8), 0xff00u);
+  EXPECT_EQ(poison_pair(0, all_bits, 8), 0xff00u);
 }
 
 TEST(RegisterPoison, BitsOfALane) {
@@ -49,17 +49,17 @@ TEST(RegisterPoison, BitsOfALane) {
   function.constants.push_back({.slot = 2, .bits = 1, .wide = true});
   RegisterPoison poison;
   poison.begin(function);
-  EXPECT_EQ(poison.lanes(0), all);
+  EXPECT_EQ(poison.lanes(0), all_bits);
   EXPECT_EQ(poison.lanes(2), 0u);
   EXPECT_EQ(poison.lanes(3), 0u);
-  poison.define(0, all);
+  poison.define(0, all_bits);
   poison.set(0, 5, 0xf0, 9);
   EXPECT_EQ(poison.lanes(0), 1u << 5);
   EXPECT_EQ(poison.bits(0, 5), 0xf0u);
   EXPECT_EQ(poison.bits(0, 4), 0u);
   EXPECT_EQ(poison.origin(0), 9u);
   poison.poison(0, 1u << 5, 10);
-  EXPECT_EQ(poison.bits(0, 5), all);
+  EXPECT_EQ(poison.bits(0, 5), all_bits);
 }
 
 // A warp with registers 0.. in one frame, enough for a rule to work on.
@@ -68,14 +68,15 @@ struct Machine {
     function.slots = slots;
     function.predicates = 4;
     poison.begin(function);
-    for (std::uint32_t slot = 0; slot < slots; ++slot) poison.define(slot, all);
-    for (std::uint32_t index = 0; index < 4; ++index) poison.define_predicate(index, all);
+    for (std::uint32_t slot = 0; slot < slots; ++slot) poison.define(slot, all_bits);
+    for (std::uint32_t index = 0; index < 4; ++index) poison.define_predicate(index, all_bits);
     warp.registers = storage.data();
     warp.predicates = predicates.data();
     warp.kernel = &kernel;
   }
   PoisonStep step() {
-    return {.warp = warp, .inst = inst, .info = info, .poison = poison, .lanes = all, .dirty = all, .origin = 1};
+    return {
+        .warp = warp, .inst = inst, .info = info, .poison = poison, .lanes = all_bits, .dirty = all_bits, .origin = 1};
   }
 
   std::vector<std::uint32_t> storage, predicates;
@@ -123,7 +124,7 @@ TEST(MatrixMultiply, AnUndefinedColumnOfBStaysInItsColumn) {
 
 TEST(MatrixMultiply, AnUndefinedAccumulatorStaysAlone) {
   Product product;
-  product.poison.set(12, 9, all, 1);  // c2 of lane 9: row 2 + 8, column 2
+  product.poison.set(12, 9, all_bits, 1);  // c2 of lane 9: row 2 + 8, column 2
   poison_matrix_multiply(product.step());
   for (int row = 0; row < 16; ++row) {
     for (int column = 0; column < 8; ++column) EXPECT_EQ(product.undefined(row, column), row == 10 && column == 2);
@@ -139,7 +140,7 @@ TEST(Select, OnlyTheChosenSourceCounts) {
   machine.inst.b = 2;
   machine.inst.c = 0;
   machine.predicates[0] = 0x0000ffffu;
-  machine.poison.poison(1, all, 1);
+  machine.poison.poison(1, all_bits, 1);
   poison_select(machine.step());
   EXPECT_EQ(machine.poison.lanes(0), 0x0000ffffu);
   machine.poison.poison_predicate(0, 1u << 31, 1);
@@ -160,7 +161,7 @@ TEST(Shuffle, TheValueComesFromTheOtherLane) {
     machine.storage[64 + lane] = 16;
     machine.storage[96 + lane] = 31;
   }
-  machine.poison.set(1, 3, all, 1);
+  machine.poison.set(1, 3, all_bits, 1);
   poison_move(machine.step());
   EXPECT_EQ(machine.poison.lanes(0), 1u << 19);
 }
