@@ -115,6 +115,20 @@ def launches_of(
     return done.returncode == 0
 
 
+def first_launch(
+    host: Path, driver: Path, plugin: Path, problem: Problem, scratch: Path, **environment: str
+) -> tuple[str, list[int]]:
+    """Kernel and grid, without a run: the launch is stopped at once, and its report says what was asked for."""
+    report = scratch / "stopped.jsonl"
+    try:
+        launches_of(host, driver, plugin, problem, report, judged=False, VGPU_BUDGET="1", **environment)
+    except CannotRunError:
+        if not report.exists():
+            raise
+    launch = json.loads(report.read_text().splitlines()[0])
+    return launch["kernel"], launch["grid"]
+
+
 def run(host: Path, driver: Path, plugin: Path, problem: Problem) -> Executed:
     judged = problem.heads_q * problem.visible_pairs <= _MOST_JUDGED_PAIRS
     with tempfile.TemporaryDirectory() as scratch:

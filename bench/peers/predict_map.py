@@ -4,10 +4,10 @@ predict_map.py [--build DIR] [--nvdisasm PATH] [--gpus l4,a100,rtx4090] [--lengt
                [--head-dims 64,128] [--mask none|causal|both] [--decode] [--side NAME]... [--missing]
                [--write-docs] [--draw]
 
-Whole kernels with all their launches, fp16, S queries and keys, B x H heads, at the boost clock. A length runs on the
-virtual GPU with one head (ours without a mask, with the plan of all heads forced on it) or with as few as a peer's own
-plan needs to be that of all heads; the grid of all heads is predicted from it. Ours with a mask run with all heads: the
-order in which their tiles begin is a matter of all of them. Nothing is measured.
+Whole kernels with all their launches, fp16, S queries and keys, B x H heads, at the boost clock. Every length runs on
+the virtual GPU, with one head (ours, with the plan of all heads forced on it) or with as few as a peer's own plan needs
+to be that of all heads; the grid of all heads is counted and predicted from it. The order in which tiles of ours with a
+mask begin is a matter of all heads: a launch of all of them, stopped at once, tells it. Nothing is measured.
 
 --build DIR       a build tree with peers_host, vgpu, flashmoe_peer and cudadent    (default: build/release)
 --side NAME       ours, FlashInfer or FlashAttention-2, may be given again: only these anew, as after a change of ours
@@ -25,6 +25,7 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
+import math
 import subprocess
 import sys
 import tempfile
@@ -108,29 +109,32 @@ class Mapper:
         self.gpu = gpu
 
     def ours(self, problem: Problem, heads: Iterable[int], scratch: Path) -> Iterator[Row]:
+        runs: dict[str, Recorded] = {}  # many numbers of heads have the same plan
         for count in heads:
             whole = of_heads(problem, count)
-            if problem.causal:
-                run, heads_run = self._run(OURS, whole, scratch), count
-            else:
-                run, heads_run = self._run(OURS, problem, scratch, plan=f"heads={whole.heads_q}"), 1
-            found = self.predictor.predict_recorded(run, count // heads_run)
-            yield row_of(self.gpu, problem, count, heads_run, found)
+            plan = f"heads={whole.heads_q}"
+            launch = str(self.predictor.own_launch(problem, self.gpu, self._folder(scratch), plan))
+            if launch not in runs:
+                runs[launch] = self._run(OURS, problem, scratch, plan=plan)
+            run = runs[launch]
+            if problem.causal and count > 1:
+                _, grid = self.predictor.own_launch(whole, self.gpu, self._folder(scratch))
+                run = run.ordered_as(grid, count)
+            yield row_of(self.gpu, problem, count, 1, self.predictor.predict_recorded(run, count))
 
     def peer(self, side: str, problem: Problem, heads: Iterable[int], scratch: Path) -> Iterator[Row]:
-        """The first run whose keys no plan would split with more heads either stands for those."""
-        kept: tuple[int, Recorded] | None = None
+        """The run of fewest heads whose keys no plan would split with more heads either stands for those."""
+        # FlashAttention-2's plan has 2 CTAs for an SM in mind; FlashInfer's splits less where there are more. A tile of
+        # theirs has 64 rows or more, or all there are.
+        least_ctas, most_tiles = 2 * SM_COUNT[self.gpu], -(-problem.len_q * problem.heads_q // 64)
+        least = 2 ** math.ceil(math.log2(max(least_ctas / most_tiles, 1)))
+        ran, stands_for_more = 0, False
         for count in heads:
-            heads_run = count if kept is None else kept[0]
-            if kept is None:
-                run = self._peer_run(side, of_heads(problem, count), scratch)
-                found = self.predictor.predict_recorded(run)
-                # FlashAttention-2's plan has 2 CTAs for an SM in mind; FlashInfer's splits less where there are more.
-                if len(found.ctas) == 1 and found.ctas[0] >= 2 * SM_COUNT[self.gpu]:
-                    kept = (count, run)
-            else:
-                found = self.predictor.predict_recorded(kept[1], count // kept[0])
-            yield row_of(self.gpu, problem, count, heads_run, found)
+            while ran < count and not stands_for_more:
+                ran = min(max(2 * ran, least), count)
+                run = self._peer_run(side, of_heads(problem, ran), scratch)
+                stands_for_more = run.has_whole_keys(least_ctas)
+            yield row_of(self.gpu, problem, count, ran, self.predictor.predict_recorded(run, count // ran))
 
     def has_counted(self, side: str, problem: Problem, heads: Iterable[int], rows: Iterable[Row]) -> bool:
         kind = DECODE if problem.is_decode else PREFILL
@@ -147,8 +151,11 @@ class Mapper:
         return self._run(side, problem, scratch, split=True)
 
     def _run(self, side: str, problem: Problem, scratch: Path, plan: str = "", split: bool = False) -> Recorded:
-        folder = Path(tempfile.mkdtemp(dir=scratch))
-        return self.predictor.record(side, problem, self.gpu, folder, plan=plan, split=split)
+        return self.predictor.record(side, problem, self.gpu, self._folder(scratch), plan=plan, split=split)
+
+    @staticmethod
+    def _folder(scratch: Path) -> Path:
+        return Path(tempfile.mkdtemp(dir=scratch))
 
     def rows(self, problem: Problem, heads: Iterable[int], sides: Iterable[str] = SIDES) -> Iterator[Row]:
         """`problem` is of one key head."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import unittest
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from comparison import FLASH_ATTENTION, FLASHINFER, OURS
@@ -57,23 +57,48 @@ class Cells(unittest.TestCase):
                              sorted(rows, key=lambda one: one.key))  # fmt: skip
 
 
-class Standing(Mapper):
-    """A peer whose plan splits keys below 100 CTAs."""
+@dataclass(frozen=True)
+class StandIn:
+    """Of so many heads; keys are split below 100 CTAs."""
 
+    heads: int
+
+    def ctas(self, times: int = 1) -> list[int]:
+        ctas = [16 * self.heads * times]
+        return ctas if ctas[0] >= 100 else [2 * ctas[0], 1]
+
+    def has_whole_keys(self, least_ctas: int) -> bool:
+        return len(self.ctas()) == 1 and self.ctas()[0] >= least_ctas
+
+    def ordered_as(self, whole: list[int], times: int) -> StandIn:
+        assert whole == [16, times, 1]
+        return self
+
+
+class Standing(Mapper):
     def __init__(self) -> None:
         self.gpu = "l4"
         self.ran: list[int] = []
+        self.stopped: list[int] = []
         self.predictor = self  # type: ignore[assignment]
 
     def _run(  # type: ignore[override]
         self, side: str, problem: Problem, scratch: Path, plan: str = "", split: bool = False
-    ) -> int:
+    ) -> StandIn:
         self.ran.append(problem.heads_q)
-        return problem.heads_q
+        return StandIn(problem.heads_q)
 
-    def predict_recorded(self, run: int, times: int = 1) -> Predicted:
-        ctas = [16 * run * times]
-        launched = ctas if ctas[0] >= 100 else [2 * ctas[0], 1]
+    @staticmethod
+    def _folder(scratch: Path) -> Path:
+        return scratch
+
+    def own_launch(self, problem: Problem, gpu: str, scratch: Path, plan: str = "") -> tuple[str, list[int]]:
+        if not plan:
+            self.stopped.append(problem.heads_q)
+        return "small" if plan == "heads=1" else "large", [16, problem.heads_q, 1]
+
+    def predict_recorded(self, run: StandIn, times: int = 1) -> Predicted:
+        launched = run.ctas(times)
         return Predicted(FLASHINFER, ["k"], launched, launched[0], 1.0, 1.0, "", [], [])
 
 
@@ -84,12 +109,20 @@ class Runs(unittest.TestCase):
         self.assertEqual(mapper.ran, [1, 2, 4, 8])
         self.assertEqual([one.ctas for one in found], [32, 64, 128, 128, 256, 512])
 
-    def test_one_head_of_ours_stands_for_all_unless_tiles_differ(self) -> None:
-        for causal, ran in ((False, [1, 1, 1]), (True, [1, 8, 16])):
+    def test_heads_that_the_page_leaves_out_are_tried_too(self) -> None:
+        mapper = Standing()
+        found = list(mapper.peer(FLASHINFER, Problem(1, 1, 2048, 2048, 64), [1, 16, 64], Path()))
+        self.assertEqual(mapper.ran, [1, 4, 8])
+        self.assertEqual([one.heads_run for one in found], [1, 8, 8])
+        self.assertEqual([one.ctas for one in found], [32, 256, 1024])
+
+    def test_one_head_of_ours_stands_for_all_in_their_order(self) -> None:
+        for causal, stopped in ((False, []), (True, [8, 16])):
             mapper = Standing()
             found = list(mapper.ours(Problem(1, 1, 2048, 2048, 64, causal), [1, 8, 16], Path()))
-            self.assertEqual(mapper.ran, ran)
-            self.assertEqual([one.heads_run for one in found], ran)
+            self.assertEqual(mapper.ran, [1, 1], "one run of each plan")
+            self.assertEqual(mapper.stopped, stopped)
+            self.assertEqual([one.heads_run for one in found], [1, 1, 1])
             self.assertEqual([one.ctas for one in found], [32, 128, 256])
 
     def test_instances(self) -> None:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from comparison import FLASH_ATTENTION, FLASHINFER, OURS, SIDES
-from executed import DEVICE, CannotRunError, launches_of
+from executed import DEVICE, CannotRunError, first_launch, launches_of
 from nvdisasm import find_nvdisasm
 from peer_builds import ROOT, build, find_nvcc
 from problems import Problem, flash_attention_instance, flashinfer_instance
@@ -76,7 +76,7 @@ def from_answer(side: str, answer: dict[str, Any]) -> Predicted:
     )
 
 
-# The axis of the grid along which heads lie: of ours without a mask, of the peers where keys are not split.
+# The axis of the grid along which heads lie: of ours head after head, of the peers where keys are not split.
 HEAD_AXIS = {OURS: 1, FLASHINFER: 2, FLASH_ATTENTION: 2}
 SM = {"l4": 89, "rtx4090": 89, "a100": 80}
 
@@ -89,21 +89,37 @@ class Recorded:
     gpu: str
     report: Path
     cubins: list[Path]
+    head_axis: int
 
     def grids(self, times: int) -> list[str]:
         """With so many times the heads."""
-        found = []
-        for launch in self._launches():
-            grid = list(launch["grid"])
-            grid[HEAD_AXIS[self.side]] *= times
-            found.append(",".join(map(str, grid)))
-        return found
+        return [",".join(map(str, grown(launch["grid"], self.head_axis, times))) for launch in self._launches()]
+
+    def has_whole_keys(self, least_ctas: int) -> bool:
+        """One launch of so many CTAs: no plan splits the keys then, nor with more heads."""
+        launches = self._launches()
+        return len(launches) == 1 and math.prod(launches[0]["grid"]) >= least_ctas
+
+    def ordered_as(self, whole: list[int], times: int) -> Recorded:
+        """A head of ours, in the order in which the grid of so many begins: tiles within heads, or heads within tiles.
+
+        One head may have run in the other order: its keys fit into L2, those of all do not.
+        """
+        (launch,) = self._launches()
+        for axis in (0, 1):
+            if grown(launch["grid"], axis, times) == whole:
+                return replace(self, head_axis=axis)
+        if grown(tiles_in_heads(launch)["grid"], 1, times) != whole:
+            raise CannotRunError(f"one head of grid {launch['grid']} does not stand for a grid of {whole}")
+        reordered = self.report.with_suffix(".tiles_in_heads.jsonl")
+        reordered.write_text(json.dumps(tiles_in_heads(launch)) + "\n")
+        return replace(self, report=reordered, head_axis=1)
 
     def counts(self, times: int) -> tuple[int, int]:
         """Instructions with so many times the heads: in all, and on the busiest SM, one launch after the other."""
         total, busiest = 0, 0
         for launch in self._launches():
-            ctas = with_more_heads(instructions_by_cta(launch), launch["grid"], HEAD_AXIS[self.side], times)
+            ctas = with_more_heads(instructions_by_cta(launch), launch["grid"], self.head_axis, times)
             total += sum(ctas)
             busiest += max(sum(ctas[sm :: launch["sms"]]) for sm in range(launch["sms"]))
         return total, busiest
@@ -115,6 +131,20 @@ class Recorded:
 def instructions_by_cta(launch: dict[str, Any]) -> list[int]:
     """In the order of the grid, of a report with paths: its rows stand for neighbours that did the same."""
     return [row[1] for row in launch["paths"]["totals_by_cta"] for _ in range(row[0])]
+
+
+def grown(grid: list[int], axis: int, times: int) -> list[int]:
+    return [extent * times if at == axis else extent for at, extent in enumerate(grid)]
+
+
+def tiles_in_heads(launch: dict[str, Any]) -> dict[str, Any]:
+    """The report of a head with grid (1, splits, tiles) as if it had been (tiles, 1, splits)."""
+    _, splits, tiles = launch["grid"]
+    paths = launch["paths"]
+    rows = [row[1:] for row in paths["totals_by_cta"] for _ in range(row[0])]
+    totals = [[1, *rows[tile * splits + split]] for split in range(splits) for tile in range(tiles)]
+    ctas = [{**cta, "cta": cta["cta"] % splits * tiles + cta["cta"] // splits} for cta in paths["ctas"]]
+    return {**launch, "grid": [tiles, 1, splits], "paths": {**paths, "totals_by_cta": totals, "ctas": ctas}}
 
 
 def with_more_heads(ctas: list[int], grid: list[int], axis: int, times: int) -> list[int]:
@@ -153,8 +183,12 @@ class Predictor:
             raise CannotRunError(f"{side} is wrong on {problem.name}")
         kernels = {json.loads(line)["kernel"] for line in report.read_text().splitlines()}
         if side == OURS:
-            return Recorded(side, gpu, report, self._own_cubins(kernels, SM[gpu]))
-        return Recorded(side, gpu, report, [build(instance) / "kernel.cubin"])
+            return Recorded(side, gpu, report, self._own_cubins(kernels, SM[gpu]), HEAD_AXIS[side])
+        return Recorded(side, gpu, report, [build(instance) / "kernel.cubin"], HEAD_AXIS[side])
+
+    def own_launch(self, problem: Problem, gpu: str, scratch: Path, plan: str = "") -> tuple[str, list[int]]:
+        settings = {"VGPU_DEVICE": gpu, "FLASHMOE_PEER_PLAN": plan}
+        return first_launch(self.host, self.driver, self.ours, problem, scratch, **settings)
 
     def predict_recorded(self, run: Recorded, times: int = 1) -> Predicted:
         words = ["--report", str(run.report), "--device", f"virtual:{run.gpu}", "--cubin", *map(str, run.cubins)]

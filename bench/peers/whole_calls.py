@@ -33,8 +33,9 @@ executed by warps and counted by the virtual GPU (`virtual:l4`, 58 SMs); *busies
 SMs in the order of the grid and adds up the launches' largest shares. Cycles are predicted by `cudadent predict`
 ([how far that may be believed](predict.md)). B x H heads of S queries and S keys; decode has one query for each of 4
 heads that share keys, and its S and B x H are those of the keys. FlashInfer decodes on tensor cores, as it recommends
-for such groups. *Heads run*: so many ran, ours then FlashInfer's and FlashAttention-2's; the others do the same, and
-their CTAs are added to the grid. No GPU ran anything, and nothing here is a time on one.
+for such groups. Every length ran whole. *Heads run*: so many of them did, ours then FlashInfer's and
+FlashAttention-2's; the others do the same, and their CTAs are added to the grid, in the order of the launch of all
+heads. No GPU ran anything, and nothing here is a time on one.
 
 Written by `bench/peers/predict_map.py --write-docs` (the target `whole_calls` makes the small problems, `predict_map`
 all of them) from [predict-map.csv](predict-map.csv), which has every figure; the interior loops below by

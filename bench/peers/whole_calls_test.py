@@ -5,17 +5,19 @@ whole_calls_test.py [BUILD]     without a build tree nothing is executed
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import unittest
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import whole_calls
 from comparison import FLASH_ATTENTION, FLASHINFER, OURS
-from executed import launches_of
+from executed import CannotRunError, first_launch, launches_of
 from predict_map import DOCS, PAGE, Row, read
-from predicted import HEAD_AXIS, Recorded, with_more_heads
+from predicted import HEAD_AXIS, Recorded, instructions_by_cta, tiles_in_heads, with_more_heads
 from problems import Problem
 
 BUILD: Path | None = None
@@ -69,6 +71,46 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual(with_more_heads([1, 2, 3, 4], [2, 2, 1], 2, 2), [1, 2, 3, 4, 1, 2, 3, 4])
 
 
+class Order(unittest.TestCase):
+    """Two splits of three tiles of one head, heads within tiles: the first tile's splits do 1 and 2, and so on."""
+
+    LAUNCH: ClassVar = {
+        "grid": [1, 2, 3],
+        "sms": 4,
+        "paths": {
+            "totals_by_cta": [[1, 1, 0, 0], [1, 2, 0, 0], [1, 3, 0, 0], [1, 4, 0, 0], [2, 5, 0, 0]],
+            "ctas": [{"cta": 3, "inst_executed": 4}],
+        },
+    }
+
+    def ordered(self, whole: list[int], times: int) -> tuple[Recorded, tuple[int, int]]:
+        with tempfile.TemporaryDirectory() as scratch:
+            report = Path(scratch) / "report.jsonl"
+            report.write_text(json.dumps(self.LAUNCH) + "\n")
+            run = Recorded(OURS, "l4", report, [], HEAD_AXIS[OURS]).ordered_as(whole, times)
+            return run, run.counts(times)
+
+    def test_of_the_other_order(self) -> None:
+        launch = tiles_in_heads(self.LAUNCH)
+        self.assertEqual(launch["grid"], [3, 1, 2])
+        self.assertEqual(instructions_by_cta(launch), [1, 3, 5, 2, 4, 5])
+        self.assertEqual(launch["paths"]["ctas"], [{"cta": 4, "inst_executed": 4}])
+
+    def test_heads_within_tiles(self) -> None:
+        run, counts = self.ordered([2, 2, 3], 2)
+        self.assertEqual(run.head_axis, 0)
+        self.assertEqual(counts, (40, 2 + 4 + 5))  # 1 1 2 2, 3 3 4 4, 5 5 5 5 over four SMs
+
+    def test_tiles_within_heads(self) -> None:
+        run, counts = self.ordered([3, 2, 2], 2)
+        self.assertEqual(run.head_axis, 1)
+        self.assertEqual(counts, (40, 5 + 2 + 4))  # 1 3 5 1, 3 5 2 4, 5 2 4 5
+
+    def test_another_plan_is_refused(self) -> None:
+        with self.assertRaises(CannotRunError):
+            self.ordered([3, 2, 1], 2)
+
+
 class Page(unittest.TestCase):
     def test_it_is_what_its_table_says(self) -> None:
         text = (DOCS / "kernel-comparison.md").read_text()
@@ -97,16 +139,35 @@ class Kernels(unittest.TestCase):
                     "the kernels changed: bench/peers/predict_map.py --side ours --write-docs",
                 )  # fmt: skip
 
+    def test_one_head_stands_for_all_in_either_order(self) -> None:
+        if BUILD is None:
+            self.skipTest("no build tree is given")
+        # Keys of all heads fit into L2 or not: so tiles of all heads begin by their length, or head after head.
+        for gpu, heads, length, axis in (("l4", 8, 256, 0), ("a10", 64, 128, 1)):
+            whole = Problem(heads, heads, length, length, 128, causal=True)
+            with self.subTest(whole=whole), tempfile.TemporaryDirectory() as scratch:
+                one = self.run_of(BUILD, whole._replace(heads_q=1, heads_kv=1), Path(scratch), gpu, f"heads={heads}")
+                _, grid = first_launch(*self.harness(BUILD), whole, Path(scratch), VGPU_DEVICE=gpu)
+                ordered = one.ordered_as(grid, heads)
+                self.assertEqual(ordered.head_axis, axis)
+                self.assertEqual(ordered.counts(heads), self.count(BUILD, whole, gpu))
+
     @staticmethod
-    def count(build: Path, problem: Problem) -> tuple[int, int]:
+    def harness(build: Path) -> tuple[Path, Path, Path]:
+        return (
+            build / "tests" / "peers" / "peers_host", build / "vgpu" / "libcuda.so.1",
+            build / "bench" / "peers" / "flashmoe_peer.so",
+        )  # fmt: skip
+
+    def run_of(self, build: Path, problem: Problem, scratch: Path, gpu: str, plan: str = "") -> Recorded:
+        report = scratch / "report.jsonl"
+        settings = {"VGPU_DEVICE": gpu, "VGPU_PATHS": "1", "VGPU_PTXAS": "off", "FLASHMOE_PEER_PLAN": plan}
+        launches_of(*self.harness(build), problem, report, judged=False, **settings)
+        return Recorded(OURS, gpu, report, [], HEAD_AXIS[OURS])
+
+    def count(self, build: Path, problem: Problem, gpu: str = "l4") -> tuple[int, int]:
         with tempfile.TemporaryDirectory() as scratch:
-            report = Path(scratch) / "report.jsonl"
-            launches_of(
-                build / "tests" / "peers" / "peers_host", build / "vgpu" / "libcuda.so.1",
-                build / "bench" / "peers" / "flashmoe_peer.so", problem, report, judged=False,
-                VGPU_PATHS="1", VGPU_PTXAS="off",
-            )  # fmt: skip
-            return Recorded(OURS, "l4", report, []).counts(1)
+            return self.run_of(build, problem, Path(scratch), gpu).counts(1)
 
 
 if __name__ == "__main__":
