@@ -2,7 +2,7 @@
 
 predict_map.py [--build DIR] [--nvdisasm PATH] [--gpus l4,a100,rtx4090] [--lengths 32,...] [--heads 1,...]
                [--head-dims 64,128] [--mask none|causal|both] [--decode] [--side NAME]... [--missing]
-               [--write-docs] [--draw]
+               [--count-only] [--affine-from LENGTH] [--write-docs] [--draw]
 
 Whole kernels with all their launches, fp16, S queries and keys, B x H heads, at the boost clock. Every length runs on
 the virtual GPU, with one head (ours, with the plan of all heads forced on it) or with as few as a peer's own plan needs
@@ -13,6 +13,8 @@ mask begin is a matter of all heads: a launch of all of them, stopped at once, t
 --side NAME       ours, FlashInfer or FlashAttention-2, may be given again: only these anew, as after a change of ours
 --decode          one query of 4 heads a key head, D=128; lengths and heads are those of the keys
 --missing         leave out what the table has, with its instructions
+--count-only      instructions without a prediction, in half the time; a peer's prediction that the table has stays
+--affine-from N   with --count-only: a peer from this length on where it is a matter of arithmetic (affine.py)
 --write-docs      docs/predict-map.md, .svg and .csv and the lead of docs/kernel-comparison.md, from all that is in that
                   .csv and what was predicted now
 --draw            only the pages and the picture again, from docs/predict-map.csv
@@ -29,10 +31,11 @@ import math
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+import affine
 from comparison import FLASH_ATTENTION, OURS, SIDES
 from executed import CannotRunError
 from map_page import page
@@ -55,6 +58,8 @@ PAGE = [
     *itertools.product([PREFILL], [64, 128, 256], [False, True], LENGTHS, PAGE_HEADS),
     *itertools.product([DECODE], [128], [False], DECODE_LENGTHS, DECODE_HEADS),
 ]
+RUN, AFFINE = "run", "affine"
+ONLY_COUNTED = "only its instructions were counted"
 NEVER_VALIDATED_US = 10  # below it no published time is the kernel's alone
 
 
@@ -78,6 +83,7 @@ class Row:
     heads_run: int | None = None  # the others do the same; None: nobody wrote it down, like what follows
     instructions: int | None = None  # PTX, executed by warps in all launches
     busiest_sm: int | None = None  # of them, CTAs in the order of the grid, one launch after the other
+    how: str = RUN  # AFFINE: no head of this length ran, shorter ones did
 
     @property
     def is_validated(self) -> bool:
@@ -103,13 +109,37 @@ def of_heads(problem: Problem, heads: int) -> Problem:
     return problem._replace(heads_q=heads * problem.heads_q, heads_kv=heads)
 
 
+class Counter(Predictor):
+    """Runs like a predictor, and asks for no prediction."""
+
+    def predict_recorded(self, run: Recorded, times: int = 1) -> Predicted:
+        ctas = run.ctas(times)
+        total, busiest = run.counts(times)
+        return Predicted(run.side, [], ctas, max(ctas), 0.0, 0.0, "", [], [ONLY_COUNTED], total, busiest)
+
+    def _own_cubins(self, kernels: set[str], sm: int) -> list[Path]:
+        return []
+
+
+def with_known_prediction(row: Row, known: Row | None) -> Row:
+    """A peer's does not change; ours may."""
+    if row.refusal != ONLY_COUNTED or row.side == OURS or known is None:
+        return row
+    return replace(
+        known, heads_run=row.heads_run, instructions=row.instructions, busiest_sm=row.busiest_sm, how=row.how
+    )
+
+
 class Mapper:
-    def __init__(self, predictor: Predictor, gpu: str) -> None:
+    def __init__(self, predictor: Predictor, gpu: str, shorter: Sequence[Row] = ()) -> None:
+        """`shorter`: rows of the peers from which longer ones follow."""
         self.predictor = predictor
         self.gpu = gpu
+        self.shorter = shorter
 
     def ours(self, problem: Problem, heads: Iterable[int], scratch: Path) -> Iterator[Row]:
         runs: dict[str, Recorded] = {}  # many numbers of heads have the same plan
+        beyond_l2: dict[str, Recorded] = {}  # ordered head after head, and so with more heads
         for count in heads:
             whole = of_heads(problem, count)
             plan = f"heads={whole.heads_q}"
@@ -118,8 +148,12 @@ class Mapper:
                 runs[launch] = self._run(OURS, problem, scratch, plan=plan)
             run = runs[launch]
             if problem.causal and count > 1:
-                _, grid = self.predictor.own_launch(whole, self.gpu, self._folder(scratch))
-                run = run.ordered_as(grid, count)
+                if launch not in beyond_l2:
+                    _, grid = self.predictor.own_launch(whole, self.gpu, self._folder(scratch))
+                    run = run.ordered_as(grid, count)
+                run = beyond_l2.get(launch, run)
+                if run.head_axis == 1:
+                    beyond_l2[launch] = run
             yield row_of(self.gpu, problem, count, 1, self.predictor.predict_recorded(run, count))
 
     def peer(self, side: str, problem: Problem, heads: Iterable[int], scratch: Path) -> Iterator[Row]:
@@ -130,17 +164,34 @@ class Mapper:
         least = 2 ** math.ceil(math.log2(max(least_ctas / most_tiles, 1)))
         ran, stands_for_more = 0, False
         for count in heads:
+            if longer := self.longer(side, problem, count, least_ctas):
+                yield longer
+                continue
             while ran < count and not stands_for_more:
                 ran = min(max(2 * ran, least), count)
                 run = self._peer_run(side, of_heads(problem, ran), scratch)
                 stands_for_more = run.has_whole_keys(least_ctas)
             yield row_of(self.gpu, problem, count, ran, self.predictor.predict_recorded(run, count // ran))
 
+    def longer(self, side: str, problem: Problem, heads: int, least_ctas: int) -> Row | None:
+        alike = [row for row in self.shorter if (row.gpu, row.side, row.head_dim, row.causal, row.heads) ==
+                 (self.gpu, side, problem.head_dim, problem.causal, PAGE_HEADS[-1])]  # fmt: skip
+        rows = sorted((row for row in alike if row.length in affine.LENGTHS), key=lambda row: row.length)
+        ctas = affine.lengthened(rows, problem.len_kv, heads, SM_COUNT[self.gpu])
+        if ctas is None or len(ctas) < least_ctas:  # fewer: keys may be split
+            return None
+        busiest = int(affine.busiest(ctas, SM_COUNT[self.gpu]))
+        found = Predicted(side, [], [len(ctas)], len(ctas), 0.0, 0.0, "", [], [ONLY_COUNTED], sum(ctas), busiest)
+        return replace(row_of(self.gpu, problem, heads, 0, found), how=AFFINE)
+
     def has_counted(self, side: str, problem: Problem, heads: Iterable[int], rows: Iterable[Row]) -> bool:
         kind = DECODE if problem.is_decode else PREFILL
-        there = {row.key for row in rows if row.instructions is not None}
+        there = {row.key for row in rows if row.instructions is not None and self.is_enough(row)}
         key = (problem.len_kv, problem.head_dim, problem.causal)
         return all((kind, self.gpu, key[0], count, *key[1:], side) in there for count in heads)
+
+    def is_enough(self, row: Row) -> bool:
+        return row.refusal != ONLY_COUNTED or isinstance(self.predictor, Counter)
 
     def _peer_run(self, side: str, problem: Problem, scratch: Path) -> Recorded:
         try:
@@ -181,7 +232,7 @@ def read(file: Path) -> list[Row]:
                 line["side"], float(line["cycles"]), float(line["microseconds"]), int(line["ctas"]),
                 int(line["launches"]), line["refusal"], int(line["doubts"]), line["kind"],
                 count_or_none(line["heads_run"]), count_or_none(line["instructions"]),
-                count_or_none(line["busiest_sm"]),
+                count_or_none(line["busiest_sm"]), line.get("how", RUN),
             )
             for line in csv.DictReader(text)
         ]  # fmt: skip
@@ -211,11 +262,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--side", action="append", choices=SIDES)
     parser.add_argument("--decode", action="store_true")
     parser.add_argument("--missing", action="store_true")
+    parser.add_argument("--count-only", action="store_true")
+    parser.add_argument("--affine-from", type=int)
     parser.add_argument("--write-docs", action="store_true")
     parser.add_argument("--draw", action="store_true")
     parsed = parser.parse_args()
     if unknown := set(parsed.gpus.split(",")) - SM.keys():
         parser.error(f"no peers are built for {', '.join(unknown)}")
+    if parsed.affine_from and not parsed.count_only:
+        parser.error("--affine-from counts, and predicts nothing: it goes with --count-only")
     return parsed
 
 
@@ -247,13 +302,16 @@ def main() -> int:
         publish(list(known.values()))
         return 0
     try:
-        predictor = Predictor(options.build.absolute(), find_nvdisasm(options.nvdisasm))
+        kind = Counter if options.count_only else Predictor
+        predictor = kind(options.build.absolute(), find_nvdisasm(options.nvdisasm))
         for gpu, problem in itertools.product(options.gpus.split(","), problems(options)):
-            mapper = Mapper(predictor, gpu)
+            is_affine = options.affine_from and problem.len_q >= options.affine_from
+            mapper = Mapper(predictor, gpu, list(known.values()) if is_affine else [])
             for side in options.side or SIDES:
                 if options.missing and mapper.has_counted(side, problem, options.heads, known.values()):
                     continue
-                for row in mapper.rows(problem, options.heads, [side]):
+                for found in mapper.rows(problem, options.heads, [side]):
+                    row = with_known_prediction(found, known.get(found.key))
                     known[row.key] = row
                     print(*(getattr(row, one.name) for one in fields(row)), flush=True)
             if options.write_docs:

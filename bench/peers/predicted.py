@@ -95,10 +95,13 @@ class Recorded:
         """With so many times the heads."""
         return [",".join(map(str, grown(launch["grid"], self.head_axis, times))) for launch in self._launches()]
 
+    def ctas(self, times: int) -> list[int]:
+        return [math.prod(launch["grid"]) * times for launch in self._launches()]
+
     def has_whole_keys(self, least_ctas: int) -> bool:
         """One launch of so many CTAs: no plan splits the keys then, nor with more heads."""
-        launches = self._launches()
-        return len(launches) == 1 and math.prod(launches[0]["grid"]) >= least_ctas
+        ctas = self.ctas(times=1)
+        return len(ctas) == 1 and ctas[0] >= least_ctas
 
     def ordered_as(self, whole: list[int], times: int) -> Recorded:
         """A head of ours, in the order in which the grid of so many begins: tiles within heads, or heads within tiles.

@@ -33,9 +33,10 @@ executed by warps and counted by the virtual GPU (`virtual:l4`, 58 SMs); *busies
 SMs in the order of the grid and adds up the launches' largest shares. Cycles are predicted by `cudadent predict`
 ([how far that may be believed](predict.md)). B x H heads of S queries and S keys; decode has one query for each of 4
 heads that share keys, and its S and B x H are those of the keys. FlashInfer decodes on tensor cores, as it recommends
-for such groups. Every length ran whole. *Heads run*: so many of them did, ours then FlashInfer's and
-FlashAttention-2's; the others do the same, and their CTAs are added to the grid, in the order of the launch of all
-heads. No GPU ran anything, and nothing here is a time on one.
+for such groups. *Heads run*: so many ran in full length, ours then FlashInfer's and FlashAttention-2's; the others do
+the same, and their CTAs are added to the grid, in the order of the launch of all heads. *affine*: none of this length
+ran; its CTAs do as much for every block of keys as those of 256, 512, 1024 and 2048 keys, which lie on one line to the
+instruction. No GPU ran anything, and nothing here is a time on one.
 
 Written by `bench/peers/predict_map.py --write-docs` (the target `whole_calls` makes the small problems, `predict_map`
 all of them) from [predict-map.csv](predict-map.csv), which has every figure; the interior loops below by
@@ -160,8 +161,9 @@ def _number(value: float | None) -> str:
 
 
 def _heads_run(call: Call) -> str:
-    found = [call.of[side].heads_run if side in call.of else None for side in (OURS, FLASHINFER, FLASH_ATTENTION)]
-    return " / ".join("-" if one is None else str(one) for one in found)
+    found = [call.of.get(side) for side in (OURS, FLASHINFER, FLASH_ATTENTION)]
+    return " / ".join("-" if one is None or one.heads_run is None else
+                      str(one.heads_run) if one.how == "run" else one.how for one in found)  # fmt: skip
 
 
 def calls_tables(found: Sequence[Call]) -> str:
