@@ -28,6 +28,7 @@ import argparse
 import csv
 import itertools
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -58,6 +59,7 @@ PAGE = [
     *itertools.product([PREFILL], [64, 128, 256], [False, True], LENGTHS, PAGE_HEADS),
     *itertools.product([DECODE], [128], [False], DECODE_LENGTHS, DECODE_HEADS),
 ]
+Key = tuple[str, str, int, int, int, bool, str]  # of a row
 RUN, AFFINE = "run", "affine"
 ONLY_COUNTED = "only its instructions were counted"
 NEVER_VALIDATED_US = 10  # below it no published time is the kernel's alone
@@ -92,7 +94,7 @@ class Row:
         return not self.refusal and self.doubts == 0 and self.microseconds >= NEVER_VALIDATED_US and full
 
     @property
-    def key(self) -> tuple[str, str, int, int, int, bool, str]:
+    def key(self) -> Key:
         return (self.kind, self.gpu, self.length, self.heads, self.head_dim, self.causal, self.side)
 
 
@@ -240,10 +242,12 @@ def read(file: Path) -> list[Row]:
 
 def write(file: Path, rows: Iterable[Row]) -> None:
     names = [one.name for one in fields(Row)]
-    with file.open("w", newline="") as text:
+    whole = file.with_name(f"{file.name}.{os.getpid()}")  # nobody reads half of it
+    with whole.open("w", newline="") as text:
         out = csv.writer(text, lineterminator="\n")
         out.writerow(names)
         out.writerows([[getattr(row, name) for name in names] for row in sorted(rows, key=lambda row: row.key)])
+    whole.replace(file)
 
 
 def numbers(text: str) -> list[int]:
@@ -301,6 +305,7 @@ def main() -> int:
     if options.draw:
         publish(list(known.values()))
         return 0
+    made: dict[Key, Row] = {}
     try:
         kind = Counter if options.count_only else Predictor
         predictor = kind(options.build.absolute(), find_nvdisasm(options.nvdisasm))
@@ -312,9 +317,10 @@ def main() -> int:
                     continue
                 for found in mapper.rows(problem, options.heads, [side]):
                     row = with_known_prediction(found, known.get(found.key))
-                    known[row.key] = row
+                    known[row.key] = made[row.key] = row
                     print(*(getattr(row, one.name) for one in fields(row)), flush=True)
-            if options.write_docs:
+            if options.write_docs:  # others may write other rows meanwhile
+                known = {row.key: row for row in read(DOCS / "predict-map.csv")} | made
                 publish(list(known.values()))
     except (RuntimeError, OSError, subprocess.CalledProcessError, SystemExit) as error:
         print(f"predict_map: {error}", file=sys.stderr)
