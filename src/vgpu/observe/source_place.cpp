@@ -9,8 +9,13 @@ namespace flashmoe::vgpu::observe {
 namespace {
 
 bool is_toolkit_header(std::string_view file) {
-  return file.find("/targets/") != std::string_view::npos || file.find("/cuda/include/") != std::string_view::npos ||
-         file.find("/nvidia/") != std::string_view::npos;
+  const auto has = [&](std::string_view part) { return file.find(part) != std::string_view::npos; };
+  if (has("/targets/") || has("/cuda/include/") || has("/include/cccl/") || has("/nvidia/")) return true;
+  constexpr std::string_view versioned = "/cuda-";  // .../cuda-13.0/include/...
+  const std::size_t at = file.find(versioned);
+  if (at == std::string_view::npos) return false;
+  const std::size_t behind = file.find_first_not_of("0123456789.", at + versioned.size());
+  return behind != std::string_view::npos && file.substr(behind).starts_with("/include/");
 }
 
 std::string_view base_name(std::string_view path) {

@@ -164,12 +164,12 @@ void Watch::frame_begins(exec::Warp& warp, exec::Frame& frame) {
   if (options_.initcheck) initcheck_.frame_begins(frame, shadow_of(warp).poison);
 }
 
-void Watch::barrier_arrives(exec::Warp& warp, const ir::Inst&, std::uint32_t number, std::uint32_t lanes, bool) {
+void Watch::barrier_arrives(exec::Warp& warp, const ir::Inst&, std::uint32_t number, std::uint32_t lanes, bool waits) {
   if (options_.synccheck) {
     WarpShadow& shadow = shadow_of(warp);
     synccheck_.arrives(warp, number, lanes, shadow.last_access, shadow.arrival);
   }
-  if (options_.racecheck) races_.barrier_arrives(warp, number, *shadow_of(*warp.cta).race);
+  if (options_.racecheck) races_.barrier_arrives(warp, number, waits, *shadow_of(*warp.cta).race);
 }
 
 void Watch::barrier_completes(exec::Cta& cta, std::uint32_t number) {

@@ -561,3 +561,22 @@ SHAPE(grid_meets) {
   __syncthreads();
   out[blockIdx.x * blockDim.x + threadIdx.x] = 1;
 }
+
+// ---- who only arrives at a barrier goes on; then the others know what it did before, and nothing else
+#define ARRIVE asm volatile("bar.arrive 1, 128;" ::: "memory")
+#define WAIT asm volatile("bar.sync 1, 128;" ::: "memory")
+#define ARRIVALS(name, of_who_arrives, of_who_waits) \
+  SHAPE(name) {                                      \
+    __shared__ float tile[64];                       \
+    const unsigned t = threadIdx.x % 64;             \
+    if (threadIdx.x < 64) tile[t] = in[t];           \
+    __syncthreads();                                 \
+    if (threadIdx.x < 64) {                          \
+      of_who_arrives;                                \
+    } else {                                         \
+      of_who_waits;                                  \
+    }                                                \
+  }
+ARRIVALS(arrives_when_done, out[t] = tile[t]; ARRIVE, WAIT; tile[t] = 0)
+ARRIVALS(reads_after_arriving, ARRIVE; out[t] = tile[t], WAIT; tile[t] = 0)
+ARRIVALS(writes_after_arriving, ARRIVE; tile[t] = 0, WAIT; out[t] = tile[t])

@@ -52,6 +52,10 @@ std::vector<Shape> shapes() {
       {"last_block_reads_volatile", 4, 64},
       {"last_block_reads_plainly", 4, 64, race, unordered},
 
+      {"arrives_when_done", 1, 128},
+      {"reads_after_arriving", 1, 128, race, "race"},
+      {"writes_after_arriving", 1, 128, race, "race"},
+
       {"phases_of_two", 1, 64},
       {"phases_of_one", 1, 64, race, "race"},
       {"init_once", 1, 64},

@@ -127,7 +127,7 @@ struct CtaClock {
   struct Barrier {
     VectorClock clock{};
     MessagePtr fenced{}, told{};
-    std::uint64_t came = 0;  // warps
+    std::uint64_t waiting = 0;  // warps
   };
   SharedHistory shared;
   DeferredReads reads;

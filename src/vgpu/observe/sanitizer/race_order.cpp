@@ -71,7 +71,7 @@ void Racecheck::copies_waited(std::uint32_t lanes, const GroupsDone& done, WarpC
   });
 }
 
-void Racecheck::barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock& cta) {
+void Racecheck::barrier_arrives(std::uint32_t number, bool waits, WarpClock& clock, CtaClock& cta) {
   CtaClock::Barrier& barrier = cta.arriving[number];
   barrier.clock.join(clock.knows);
   join(barrier.fenced, clock.fenced);
@@ -80,15 +80,15 @@ void Racecheck::barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock
     barrier.clock.join(lanes.acquired, clock.first_actor);
     join(barrier.fenced, lanes.fenced);
   }
-  barrier.came |= std::uint64_t{1} << clock.id % 64;
+  if (waits) barrier.waiting |= std::uint64_t{1} << clock.id % 64;
   join(barrier.told, clock.told);
   if (clock.lanes) join(barrier.told, clock.seen());
   clock.tick();
 }
 
 void Racecheck::barrier_completes(std::uint32_t number, bool is_whole, CtaClock& cta) {
-  // Whoever has exited without coming is known to nobody.
-  if (is_whole && (cta.users & ~cta.arriving[number].came) == 0 && cta.warps.size() <= 64) {
+  // Whoever has exited without waiting is known to nobody, or was before it went on.
+  if (is_whole && (cta.users & ~cta.arriving[number].waiting) == 0 && cta.warps.size() <= 64) {
     std::uint64_t pages = 0;  // of copies under way, for which their warp has still to wait, and to tell the others
     cta.users = 0;
     for (WarpClock* const warp : cta.warps) {

@@ -116,8 +116,10 @@ void RaceQueue::object_used(const exec::Warp& warp, const exec::BarrierObjectUse
   });
 }
 
-void RaceQueue::barrier_arrives(const exec::Warp& warp, std::uint32_t number, RaceCta& cta) {
-  add(Event::Kind::arrives, cta, warp.id).number = number;
+void RaceQueue::barrier_arrives(const exec::Warp& warp, std::uint32_t number, bool waits, RaceCta& cta) {
+  Event& event = add(Event::Kind::arrives, cta, warp.id);
+  event.number = number;
+  event.waits = waits;
 }
 
 void RaceQueue::barrier_completes(const exec::Cta& of, std::uint32_t number, RaceCta& cta) {
@@ -171,7 +173,7 @@ void RaceQueue::look_at(Block& block) {
         check_.copies_waited(event.lanes, *done++, warp);
         break;
       case Event::Kind::arrives:
-        check_.barrier_arrives(event.number, warp, cta);
+        check_.barrier_arrives(event.number, event.waits, warp, cta);
         break;
       case Event::Kind::completes:
         check_.barrier_completes(event.number, event.is_whole, cta);

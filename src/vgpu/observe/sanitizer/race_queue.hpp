@@ -45,7 +45,7 @@ class RaceQueue {
   void copies_issued(const exec::Warp& warp, std::span<const exec::AsyncCopy> copies, RaceCta& cta);
   void copies_committed(const exec::Warp& warp, std::uint32_t lanes, RaceCta& cta);
   void copies_waited(const exec::Warp& warp, std::uint32_t lanes, std::uint32_t pending, RaceCta& cta);
-  void barrier_arrives(const exec::Warp& warp, std::uint32_t number, RaceCta& cta);
+  void barrier_arrives(const exec::Warp& warp, std::uint32_t number, bool waits, RaceCta& cta);
   void barrier_completes(const exec::Cta& of, std::uint32_t number, RaceCta& cta);
   void barrier_passes(const exec::Warp& warp, std::uint32_t number, RaceCta& cta);
   void fence(const exec::Warp& warp, exec::Scope scope, exec::FenceKind kind, RaceCta& cta);
@@ -62,6 +62,7 @@ class RaceQueue {
     exec::Scope scope = exec::Scope::cta;
     exec::FenceKind fence = exec::FenceKind::sc;
     bool is_whole = false;  // of a barrier: every warp that lives waits there
+    bool waits = false;     // who arrives
     std::uint32_t warp = 0, number = 0, lanes = 0;
     std::uint32_t unchanged = 0;
     std::uint32_t live = 0;  // lanes of the warp, where it matters

@@ -52,7 +52,8 @@ class Racecheck {
   void copies_issued(std::span<const exec::AsyncCopy> copies, WarpClock& clock, CtaClock& cta);
   using GroupsDone = std::array<std::uint32_t, 32>;  // per lane: groups that have landed
   void copies_waited(std::uint32_t lanes, const GroupsDone& done, WarpClock& clock);
-  void barrier_arrives(std::uint32_t number, WarpClock& clock, CtaClock& cta);
+  // `waits`: it does nothing more before the barrier is complete.
+  void barrier_arrives(std::uint32_t number, bool waits, WarpClock& clock, CtaClock& cta);
   // `is_whole`: every warp that lives waits there.
   void barrier_completes(std::uint32_t number, bool is_whole, CtaClock& cta);
   void barrier_passes(std::uint32_t number, WarpClock& clock, CtaClock& cta);
