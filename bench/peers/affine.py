@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from predicted import busiest_sm
+
 if TYPE_CHECKING:
     from predict_map import Row
 
@@ -42,14 +44,11 @@ def lengthened(shorter: Sequence[Row], length: int, heads: int, sms: int) -> lis
 
     for other, step in itertools.product((0, -1), (1, -1)):
         made = [ctas(count, row.heads, other, step) for count, row in zip(tiles, shorter, strict=True)]
-        if [(sum(one), busiest(one, sms)) for one in made] == [(row.instructions, row.busiest_sm) for row in shorter]:
+        known = [(row.instructions, row.busiest_sm) for row in shorter]
+        if [(sum(one), busiest_sm(one, sms)) for one in made] == known:
             return [int(one) for one in ctas(tiles[0] * length // LENGTHS[0], heads, other, step)]
     return None
 
 
 def tiles_seen(count: int, causal: bool) -> list[int]:
     return list(range(1, count + 1)) if causal else [count] * count
-
-
-def busiest(ctas: Sequence[Fraction] | Sequence[int], sms: int) -> Fraction | int:
-    return max(sum(ctas[sm::sms]) for sm in range(sms))

@@ -43,7 +43,7 @@ from map_page import page
 from map_picture import picture
 from nvdisasm import find_nvdisasm
 from peer_builds import ROOT
-from predicted import SM, Predicted, Predictor, Recorded
+from predicted import SM, Predicted, Predictor, Recorded, busiest_sm
 from problems import Problem
 from whole_calls import lead, with_lead
 
@@ -111,13 +111,15 @@ def of_heads(problem: Problem, heads: int) -> Problem:
     return problem._replace(heads_q=heads * problem.heads_q, heads_kv=heads)
 
 
+def only_counted(side: str, ctas: list[int], instructions: int, busiest: int) -> Predicted:
+    return Predicted(side, [], ctas, max(ctas), 0.0, 0.0, "", [], [ONLY_COUNTED], instructions, busiest)
+
+
 class Counter(Predictor):
     """Runs like a predictor, and asks for no prediction."""
 
     def predict_recorded(self, run: Recorded, times: int = 1) -> Predicted:
-        ctas = run.ctas(times)
-        total, busiest = run.counts(times)
-        return Predicted(run.side, [], ctas, max(ctas), 0.0, 0.0, "", [], [ONLY_COUNTED], total, busiest)
+        return only_counted(run.side, run.ctas(times), *run.counts(times))
 
     def _own_cubins(self, kernels: set[str], sm: int) -> list[Path]:
         return []
@@ -182,8 +184,7 @@ class Mapper:
         ctas = affine.lengthened(rows, problem.len_kv, heads, SM_COUNT[self.gpu])
         if ctas is None or len(ctas) < least_ctas:  # fewer: keys may be split
             return None
-        busiest = int(affine.busiest(ctas, SM_COUNT[self.gpu]))
-        found = Predicted(side, [], [len(ctas)], len(ctas), 0.0, 0.0, "", [], [ONLY_COUNTED], sum(ctas), busiest)
+        found = only_counted(side, [len(ctas)], sum(ctas), busiest_sm(ctas, SM_COUNT[self.gpu]))
         return replace(row_of(self.gpu, problem, heads, 0, found), how=AFFINE)
 
     def has_counted(self, side: str, problem: Problem, heads: Iterable[int], rows: Iterable[Row]) -> bool:

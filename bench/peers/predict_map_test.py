@@ -13,7 +13,7 @@ from map_cells import cells
 from map_page import page
 from map_picture import picture
 from predict_map import AFFINE, ONLY_COUNTED, RUN, Mapper, Row, read, with_known_prediction, write
-from predicted import Predicted
+from predicted import Predicted, busiest_sm
 from problems import Problem, flash_attention_instance, flashinfer_instance
 
 
@@ -157,7 +157,7 @@ class Affine(unittest.TestCase):
         of_head = [10 + 3 * keys for keys in affine.tiles_seen(length // 128, causal)]
         of_head[other] += 5 if causal else 0
         ctas = of_head[::step] * heads
-        counts = {"instructions": sum(ctas), "busiest_sm": affine.busiest(ctas, 58), "ctas": len(ctas)}
+        counts = {"instructions": sum(ctas), "busiest_sm": busiest_sm(ctas, 58), "ctas": len(ctas)}
         return row(FLASHINFER, 1.0, length=length, heads=heads, causal=causal, **counts)
 
     def test_longer_ones_follow(self) -> None:

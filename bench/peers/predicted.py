@@ -22,6 +22,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -124,11 +125,16 @@ class Recorded:
         for launch in self._launches():
             ctas = with_more_heads(instructions_by_cta(launch), launch["grid"], self.head_axis, times)
             total += sum(ctas)
-            busiest += max(sum(ctas[sm :: launch["sms"]]) for sm in range(launch["sms"]))
+            busiest += busiest_sm(ctas, launch["sms"])
         return total, busiest
 
     def _launches(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.report.read_text().splitlines()]
+
+
+def busiest_sm(ctas: Sequence[Any], sms: int) -> Any:
+    """Its share, CTAs dealt to the SMs in the order of the grid."""
+    return max(sum(ctas[sm::sms]) for sm in range(sms))
 
 
 def instructions_by_cta(launch: dict[str, Any]) -> list[int]:

@@ -38,8 +38,8 @@ the same, and their CTAs are added to the grid, in the order of the launch of al
 ran; its CTAs do as much for every block of keys as those of 256, 512, 1024 and 2048 keys, which lie on one line to the
 instruction. No GPU ran anything, and nothing here is a time on one.
 
-Written by `bench/peers/predict_map.py --write-docs` (the target `whole_calls` makes the small problems, `predict_map`
-all of them) from [predict-map.csv](predict-map.csv), which has every figure; the interior loops below by
+Written by `bench/peers/predict_map.py --write-docs` (the target `whole_calls` makes what this page has, `predict_map`
+predictions of all of it) from [predict-map.csv](predict-map.csv), which has every figure; the interior loops below by
 `bench/peers/compare.py --write-docs`.
 """
 
