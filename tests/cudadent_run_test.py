@@ -37,6 +37,12 @@ cuda.cuCtxSynchronize()
 """
 
 
+# Steps that the virtual GPU takes and no device executes: to meet after a branch, to negate a predicate, to pass what
+# no lane of a warp takes part in.
+PATHS = """.reg .pred %p<3>; .reg .b32 %r<2>; setp.eq.u64 %p1, %rd1, 0; @%p1 bra met; mov.b32 %r1, 1; met:
+  @%p1 mov.b32 %r1, 2; selp.b32 %r1, 1, 2, %p1; not.pred %p2, %p1; and.pred %p2, !%p1, %p2; bar.warp.sync -1; """
+
+
 # The same, twice between two events, each time told in nanoseconds: as a program's own benchmark does it.
 BENCHMARK = LAUNCH.replace("OFFSET", 'b"0"').replace(
     "cuda.cuCtxSynchronize()",
@@ -148,7 +154,7 @@ class Counters(unittest.TestCase):
         for checks, offset in ("none", b"0"), ("all", b"0"), ("all", b"4194304"):
             with tempfile.TemporaryDirectory() as folder, self.subTest(checks=checks, offset=offset):
                 report = Path(folder) / "report.jsonl"
-                program, lines = LAUNCH.replace("OFFSET", repr(offset)), []
+                program, lines = LAUNCH.replace("OFFSET", repr(offset)).replace("st.global", PATHS + "st.global"), []
                 for counters in "1", "0":
                     shown = run(program, "--check", checks, "--report", str(report), VGPU_COUNTERS=counters)
                     self.assertIn("1 launch on", shown.stderr, "the second run's own, behind the first's")

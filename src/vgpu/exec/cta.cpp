@@ -31,7 +31,7 @@ void begin_warp(Warp& warp, Cta& cta, std::uint32_t id, std::uint32_t threads) {
   warp.polled = false;
   warp.yielded = false;
   warp.repetition = {};
-  warp.instructions = 0;
+  warp.steps = warp.instructions = 0;
   warp.splits.clear();
   warp.current = Split{};
   warp.records.clear();
@@ -69,6 +69,7 @@ void main_loop(Warp& warp) {
     warp.exec = warp.active & (inst.guard_negated ? ~guard : guard);
     warp.pc = pc + 1;
     if (warp.exec != 0 || inst.runs_empty) {
+      warp.instructions += inst.is_instruction;
       if constexpr (mode == Mode::observed) {
         observer->before(warp, inst, pc);
       }
@@ -79,7 +80,7 @@ void main_loop(Warp& warp) {
         }
       }
     }
-  } while (++warp.instructions != warp.slice_end && !warp.leave);
+  } while (++warp.steps != warp.slice_end && !warp.leave);
 }
 
 }  // namespace
@@ -117,9 +118,9 @@ std::unique_ptr<Cta> begin_cta(Grid& grid, std::uint64_t linear, std::uint32_t s
   return cta;
 }
 
-std::uint64_t run_warp(Warp& warp, std::uint64_t slice) {
-  const std::uint64_t begin = warp.instructions;
-  warp.slice_end = begin + slice;
+Ran run_warp(Warp& warp, std::uint64_t slice) {
+  const Ran before{warp.steps, warp.instructions};
+  warp.slice_end = warp.steps + slice;
   warp.leave = false;
   warp.yielded = false;
   if (observer_of(*warp.cta) != nullptr) {
@@ -127,7 +128,7 @@ std::uint64_t run_warp(Warp& warp, std::uint64_t slice) {
   } else {
     main_loop<Mode::fast>(warp);
   }
-  return warp.instructions - begin;
+  return {warp.steps - before.steps, warp.instructions - before.instructions};
 }
 
 void raise_timeout(Warp& warp) {

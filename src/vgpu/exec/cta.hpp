@@ -13,8 +13,11 @@ namespace flashmoe::vgpu::exec {
 [[nodiscard]] std::unique_ptr<Cta> begin_cta(Grid& grid, std::uint64_t linear, std::uint32_t sm,
                                              std::unique_ptr<Cta> used);
 
-// Runs the warp until its slice ends, it waits or it has exited. Returns the instructions executed.
-std::uint64_t run_warp(Warp& warp, std::uint64_t slice);
+// Runs the warp until its slice ends, it waits or it has exited. Slices and budgets count steps, reports instructions.
+struct Ran {
+  std::uint64_t steps = 0, instructions = 0;
+};
+Ran run_warp(Warp& warp, std::uint64_t slice);
 
 // The launch has had its instructions: the warp is where it hangs.
 void raise_timeout(Warp& warp);

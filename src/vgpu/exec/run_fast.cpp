@@ -92,10 +92,10 @@ class Crew {
           continue;
         }
         anyone_ran = true;
-        const std::uint64_t instructions = run_warp(warp, slice);
-        executed += instructions;
+        const Ran ran = run_warp(warp, slice);
+        executed += ran.instructions;
         anyone_got_on = anyone_got_on || !warp.yielded;
-        if (spend(instructions)) {
+        if (spend(ran.steps)) {
           raise_timeout(warp);
         }
         if (grid_.stopped.load(std::memory_order_relaxed)) {
@@ -117,9 +117,7 @@ class Crew {
   }
 
   // True: nothing is left.
-  bool spend(std::uint64_t instructions) {
-    return spent_.fetch_add(instructions, std::memory_order_relaxed) + instructions > budget_;
-  }
+  bool spend(std::uint64_t steps) { return spent_.fetch_add(steps, std::memory_order_relaxed) + steps > budget_; }
 
   Grid& grid_;
   const std::uint64_t resident_, total_, budget_;

@@ -113,11 +113,13 @@ class Turns {
     if (schedule_.parts_warps) {
       part(warp);
     }
-    executed_ += run_warp(warp, slice);
+    const Ran ran = run_warp(warp, slice);
+    executed_ += ran.instructions;
+    spent_ += ran.steps;
     if (schedule_.copies == Schedule::Copies::random && warp.state != WarpState::exited && !warp.copies.empty()) {
       land_some_copies(warp);
     }
-    if (executed_ > grid_.launch->instruction_budget) {
+    if (spent_ > grid_.launch->instruction_budget) {
       raise_timeout(warp);
     }
     look_for_end(warp);
@@ -179,7 +181,7 @@ class Turns {
   Grid& grid_;
   const Schedule& schedule_;
   std::uint32_t slice_ = 0;
-  std::uint64_t next_ = 0, executed_ = 0;
+  std::uint64_t next_ = 0, executed_ = 0, spent_ = 0;
   std::vector<std::unique_ptr<Cta>> ctas_{};
   std::vector<Warp*> runnable_{};
   std::vector<bool> may_part_{};  // by pc

@@ -128,6 +128,7 @@ struct alignas(64) Warp {
   std::uint32_t id = 0;     // in its CTA
   std::uint32_t valid = 0;  // lanes that exist: the last warp of an odd block has fewer
   std::uint32_t exited = 0;
+  std::uint64_t steps = 0;         // of the main loop: lowering's own and those no lane takes part in are among them
   std::uint64_t instructions = 0;  // executed, as a warp
   std::vector<Split> splits{};     // others than the running one
   Split current{};
@@ -147,7 +148,7 @@ struct alignas(64) Warp {
   // others run soon.
   bool polled = false;
   bool yielded = false;          // left the main loop because it only waits for others
-  std::uint64_t slice_end = 0;   // value of `instructions` at which its slice ends
+  std::uint64_t slice_end = 0;   // value of `steps` at which its slice ends
   std::uint32_t barrier_pc = 0;  // of the barrier it waits at
   Repetition repetition{};
 

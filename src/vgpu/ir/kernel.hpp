@@ -71,6 +71,7 @@ struct Inst {
   bool wide_address = false, b_wide = false;
   bool frame_parameter = false;  // ld.param/st.param: the frame's own area, not the kernel's parameter buffer
   bool runs_empty = false;       // run also when no lane passes the guard (bra, reconverge)
+  bool is_instruction = true;    // not made by lowering: InstInfo::is_pseudo for who counts
 };
 
 enum class Special : std::uint16_t {

@@ -40,6 +40,7 @@ class Assembler {
     for (Draft& one : draft.code) {
       place(draft, placement, function.entry, one);
       one.inst.run = handler(one.info.form);
+      one.inst.is_instruction = !one.info.is_pseudo;
       if (one.inst.run == nullptr)
         return Diagnostic{
             fmt::format("the virtual GPU has no function for {} in: {}", one.info.form.text(), one.info.text),
