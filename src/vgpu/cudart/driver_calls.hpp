@@ -180,4 +180,13 @@ CUresult cuGraphAddEmptyNode(void** node, CUgraph graph, void* const* dependenci
 CUresult cuGraphAddDependencies_v2(CUgraph graph, void* const* from, void* const* to, const void* edges,
                                    std::size_t count);
 CUresult cuGraphGetNodes(CUgraph graph, void** nodes, std::size_t* count);
+CUresult cuGraphNodeGetType(void* node, int* type);
+CUresult cuGraphKernelNodeSetParams_v2(void* node, const CUDA_KERNEL_NODE_PARAMS* what);
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec executable, void* node, const CUDA_KERNEL_NODE_PARAMS* what);
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec executable, void* node, const CUDA_MEMCPY3D* what,
+                                        CUcontext context);
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec executable, void* node, const CUDA_MEMSET_NODE_PARAMS* what,
+                                        CUcontext context);
+CUresult cuGraphExecHostNodeSetParams(CUgraphExec executable, void* node, const CUDA_HOST_NODE_PARAMS* what);
+CUresult cuGraphExecUpdate_v2(CUgraphExec executable, CUgraph with, CUgraphExecUpdateResultInfo* told);
 }

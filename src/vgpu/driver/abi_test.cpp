@@ -51,6 +51,9 @@ TEST(CudaAbi, StructuresLieAlike) {
   EXPECT_EQ(offsetof(ours::CUDA_TEXTURE_DESC, borderColor), offsetof(::CUDA_TEXTURE_DESC, borderColor));
   EXPECT_EQ(sizeof(ours::CUDA_KERNEL_NODE_PARAMS), sizeof(::CUDA_KERNEL_NODE_PARAMS));
   EXPECT_EQ(offsetof(ours::CUDA_KERNEL_NODE_PARAMS, kernelParams), offsetof(::CUDA_KERNEL_NODE_PARAMS, kernelParams));
+  EXPECT_EQ(sizeof(ours::CUDA_KERNEL_NODE_PARAMS_v1), sizeof(::CUDA_KERNEL_NODE_PARAMS_v1));
+  EXPECT_EQ(offsetof(ours::CUDA_KERNEL_NODE_PARAMS_v1, extra), offsetof(::CUDA_KERNEL_NODE_PARAMS_v1, extra));
+  EXPECT_EQ(sizeof(ours::CUgraphExecUpdateResultInfo), sizeof(::CUgraphExecUpdateResultInfo));
   EXPECT_EQ(sizeof(ours::CUDA_MEMSET_NODE_PARAMS), sizeof(::CUDA_MEMSET_NODE_PARAMS));
   EXPECT_EQ(sizeof(ours::CUDA_HOST_NODE_PARAMS), sizeof(::CUDA_HOST_NODE_PARAMS));
   EXPECT_EQ(sizeof(ours::CUDA_GRAPH_INSTANTIATE_PARAMS), sizeof(::CUDA_GRAPH_INSTANTIATE_PARAMS));

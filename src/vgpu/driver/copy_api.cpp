@@ -53,6 +53,17 @@ Moved moved_by_copy(const State& all, Side to_side, std::uint64_t to, Side from_
   return {.dram_bytes = 2 * static_cast<double>(bytes)};
 }
 
+NodeKind kind_of_copy(const State& all, Side to_side, std::uint64_t to, Side from_side, std::uint64_t from,
+                      bool is_flat) {
+  const auto memory = [&all](Side side, std::uint64_t address) {
+    return is_host_side(all, side, address) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  };
+  return {.type = CU_GRAPH_NODE_TYPE_MEMCPY,
+          .to = memory(to_side, to),
+          .from = memory(from_side, from),
+          .is_flat = is_flat};
+}
+
 // Puts what was done into the stream's time.
 CUresult take_time(State& all, Context& context, CUstream handle, CUresult result, const Moved& moved) {
   Stream* const stream = all.stream(handle, context);
@@ -66,7 +77,8 @@ CUresult copy_1d(const char* function, Side to_side, std::uint64_t to, Side from
   return with_context(function, [&](State& all, Context& context) {
     Stream* const there = all.stream(stream, context);
     if (there == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    return perform(all, context, *there, stream, [=](State& later, Context& now, CUstream replay) {
+    const NodeKind kind = kind_of_copy(all, to_side, to, from_side, from, true);
+    return perform(all, context, *there, stream, kind, [=](State& later, Context& now, CUstream replay) {
       return take_time(later, now, replay, copy(later, to_side, to, from_side, from, bytes),
                        moved_by_copy(later, to_side, to, from_side, from, bytes));
     });
@@ -147,7 +159,9 @@ CUresult copy_3d(const char* function, const CUDA_MEMCPY3D* what, CUstream strea
     if (what->srcMemoryType == CU_MEMORYTYPE_ARRAY && found == CUDA_SUCCESS)
       found = array_plane(all, what->srcArray, from_at, box, from);
     if (found != CUDA_SUCCESS) return found;
-    return perform(all, context, *there, stream, [to, from, box](State& later, Context& now, CUstream replay) {
+    const NodeKind kind =
+        kind_of_copy(all, to.side, to.address, from.side, from.address, box.height <= 1 && box.depth <= 1);
+    return perform(all, context, *there, stream, kind, [to, from, box](State& later, Context& now, CUstream replay) {
       return copy_planes(later, now, replay, to, from, box.width_bytes, box.height, box.depth);
     });
   });
@@ -212,7 +226,13 @@ CUresult fill(const char* function, CUdeviceptr to, std::size_t pitch, T value, 
     Stream* const there = all.stream(stream, context);
     if (there == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (to % sizeof(T) != 0 || (height > 1 && pitch < width * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
-    return perform(all, context, *there, stream, [=](State& later, Context& now, CUstream replay) {
+    NodeKind kind{.type = CU_GRAPH_NODE_TYPE_MEMSET};
+    if (height > 1) {
+      kind.is_flat = false;
+      kind.width_bytes = width * sizeof(T);
+      kind.height = height;
+    }
+    return perform(all, context, *there, stream, kind, [=](State& later, Context& now, CUstream replay) {
       return take_time(later, now, replay, fill_now(later, to, pitch, value, width, height),
                        {.dram_bytes = static_cast<double>(width * height * sizeof(T))});
     });

@@ -121,6 +121,11 @@ struct CUDA_TEXTURE_DESC {
   int reserved[12];
 };
 
+struct CUDA_KERNEL_NODE_PARAMS_v1 {
+  CUfunction func;
+  unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+  void **kernelParams, **extra;
+};
 struct CUDA_KERNEL_NODE_PARAMS {
   CUfunction func;
   unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
@@ -139,6 +144,10 @@ struct CUDA_GRAPH_INSTANTIATE_PARAMS {
   CUstream hUploadStream;
   void* hErrNode_out;
   int result_out;
+};
+struct CUgraphExecUpdateResultInfo {
+  int result;
+  void *errorNode, *errorFromNode;
 };
 struct CUDA_HOST_NODE_PARAMS {
   CUhostFn fn;

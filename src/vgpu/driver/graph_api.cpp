@@ -1,6 +1,6 @@
 // Stream capture and graphs, as far as one stream goes: no forks over events. Nodes made by hand: graph_nodes_api.cpp.
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "vgpu/driver/graph.hpp"
 
@@ -15,26 +15,56 @@ int capture_status(const Stream& stream) {
   return stream.is_capture_broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
+// What a node waits for: of nodes made one by one what was said, else the one before.
+std::vector<const void*> dependencies_of(const Graph& graph, std::size_t node) {
+  const auto said = graph.waits_for.find(&graph.nodes[node]);
+  if (said != graph.waits_for.end()) return said->second;
+  return node == 0 ? std::vector<const void*>{} : std::vector<const void*>{&graph.nodes[node - 1]};
+}
+
 // The same work, each node behind those that it waits for, else in the order in which they were made. Null: there is no
 // such order.
 std::unique_ptr<Graph> in_order(const Graph& graph) {
   auto made = std::make_unique<Graph>();
   made->context = graph.context;
   made->user_objects = graph.user_objects;
-  std::set<const void*> done;
-  const auto is_ready = [&](const StreamWork& node) {
-    const auto waits = graph.waits_for.find(&node);
-    return !done.contains(&node) &&
-           (waits == graph.waits_for.end() || std::all_of(waits->second.begin(), waits->second.end(),
-                                                          [&](const void* one) { return done.contains(one); }));
-  };
-  while (done.size() < graph.nodes.size()) {
-    const auto next = std::find_if(graph.nodes.begin(), graph.nodes.end(), is_ready);
-    if (next == graph.nodes.end()) return nullptr;
-    made->nodes.push_back(*next);
-    done.insert(&*next);
+  std::map<const void*, const void*> done;  // to what was made of it
+  std::size_t first = 0;                    // that is not done
+  for (std::size_t i = 0; first < graph.nodes.size(); ++i) {
+    if (i == graph.nodes.size()) return nullptr;
+    const Node& node = graph.nodes[i];
+    if (done.contains(&node)) continue;
+    std::vector<const void*> waits = dependencies_of(graph, i);
+    if (!std::all_of(waits.begin(), waits.end(), [&](const void* one) { return done.contains(one); })) continue;
+    for (const void*& one : waits) one = done.at(one);
+    const Node& copy = made->nodes.emplace_back(Node{.kind = node.kind, .work = node.work, .origin = &node});
+    made->waits_for[&copy] = std::move(waits);
+    done[&node] = &copy;
+    while (first < graph.nodes.size() && done.contains(&graph.nodes[first])) ++first;
+    i = first - 1;  // again from the first that is not done
   }
   return made;
+}
+
+// How two graphs in order differ; a graph that differs gives another one no parameters.
+CUgraphExecUpdateResultInfo difference(const Graph& exec, const Graph& given) {
+  if (exec.nodes.size() != given.nodes.size())
+    return {.result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, .errorNode = nullptr, .errorFromNode = nullptr};
+  std::map<const void*, const void*> pair_of;  // of given nodes
+  for (std::size_t i = 0; i < given.nodes.size(); ++i) {
+    const Node &ours = exec.nodes[i], &theirs = given.nodes[i];
+    pair_of[&theirs] = &ours;
+    std::vector<const void*> waits = given.waits_for.at(&theirs);
+    for (const void*& one : waits) one = pair_of.at(one);
+    const int result = ours.kind.type != theirs.kind.type     ? CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED
+                       : exec.waits_for.at(&ours) != waits    ? CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED
+                       : ours.kind.owner != theirs.kind.owner ? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
+                       : ours.kind != theirs.kind             ? CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED
+                                                              : CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+      return {.result = result, .errorNode = const_cast<void*>(theirs.origin), .errorFromNode = nullptr};
+  }
+  return {.result = CU_GRAPH_EXEC_UPDATE_SUCCESS, .errorNode = nullptr, .errorFromNode = nullptr};
 }
 
 }  // namespace
@@ -122,6 +152,40 @@ VGPU_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph hand
     return CUDA_SUCCESS;
   });
 }
+// Before CUDA 12: place and log of an error, of which there are none here.
+VGPU_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec* exec, CUgraph handle, void** error_node, char* log,
+                                           std::size_t log_bytes) {
+  if (error_node != nullptr) *error_node = nullptr;
+  if (log != nullptr && log_bytes != 0) *log = 0;
+  return cuGraphInstantiateWithFlags(exec, handle, 0);
+}
+VGPU_EXPORT CUresult cuGraphInstantiate(CUgraphExec* exec, CUgraph handle, void** error_node, char* log,
+                                        std::size_t log_bytes) {
+  return cuGraphInstantiate_v2(exec, handle, error_node, log, log_bytes);
+}
+VGPU_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph with, CUgraphExecUpdateResultInfo* told) {
+  return with_context("cuGraphExecUpdate", [&](State& all, Context&) {
+    if (told == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *told = {.result = CU_GRAPH_EXEC_UPDATE_ERROR, .errorNode = nullptr, .errorFromNode = nullptr};
+    Graph* const exec = all.graph_execs.find(handle);
+    const Graph* const graph = all.graphs.find(with);
+    if (exec == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const auto given = in_order(*graph);
+    if (given == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *told = difference(*exec, *given);
+    if (told->result != CU_GRAPH_EXEC_UPDATE_SUCCESS) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    for (std::size_t i = 0; i < given->nodes.size(); ++i) exec->nodes[i].work = given->nodes[i].work;
+    return CUDA_SUCCESS;
+  });
+}
+VGPU_EXPORT CUresult cuGraphExecUpdate(CUgraphExec handle, CUgraph with, void** error_node, int* told) {
+  if (error_node == nullptr || told == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CUgraphExecUpdateResultInfo all{};
+  const CUresult result = cuGraphExecUpdate_v2(handle, with, &all);
+  *error_node = all.errorNode;
+  *told = all.result;
+  return result;
+}
 VGPU_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph handle,
                                                   CUDA_GRAPH_INSTANTIATE_PARAMS* asked) {
   if (asked == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -135,8 +199,9 @@ VGPU_EXPORT CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
     const Graph* const exec = all.graph_execs.find(handle);
     Stream* const stream = all.stream(stream_handle, context);
     if (exec == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    for (const StreamWork& node : exec->nodes) {
-      if (const CUresult result = perform(all, context, *stream, stream_handle, node); result != CUDA_SUCCESS)
+    for (const Node& node : exec->nodes) {
+      if (const CUresult result = perform(all, context, *stream, stream_handle, node.kind, node.work);
+          result != CUDA_SUCCESS)
         return result;
     }
     return CUDA_SUCCESS;
@@ -149,7 +214,7 @@ VGPU_EXPORT CUresult cuGraphUpload(CUgraphExec handle, CUstream stream_handle) {
     return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
   });
 }
-// A node is known by its place; nothing else can be asked of it.
+// A node is known by its place.
 VGPU_EXPORT CUresult cuGraphGetNodes(CUgraph handle, void** nodes, std::size_t* count) {
   return with_driver("cuGraphGetNodes", [&](State& all) {
     Graph* const graph = all.graphs.find(handle);

@@ -6,6 +6,9 @@
 
 extern "C" {
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* user);
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned dynamic_bytes,
+                                   CUstream stream, void** parameters);
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned dynamic_bytes, CUstream stream, void** parameters,
                         void** extra);
@@ -29,6 +32,7 @@ class Capture {
     made->context = &context;
     made->is_blocking = false;
     made->capture = graph_;
+    made->makes_node = true;
     made->capture_mode = CaptureMode::relaxed;  // it disturbs nobody
     made->capture_thread = std::this_thread::get_id();
     stream_ = all.streams.add(std::move(made));
@@ -38,8 +42,8 @@ class Capture {
   ~Capture() { all_.streams.remove(stream_); }
   [[nodiscard]] CUstream stream() const { return handle_of<CUstream>(stream_); }
   // What the call left; work of nothing, where it had nothing to do.
-  [[nodiscard]] StreamWork work() const {
-    if (graph_->nodes.empty()) return [](State&, Context&, CUstream) { return CUDA_SUCCESS; };
+  [[nodiscard]] Node node() const {
+    if (graph_->nodes.empty()) return {.work = [](State&, Context&, CUstream) { return CUDA_SUCCESS; }};
     return graph_->nodes.front();
   }
 
@@ -50,7 +54,7 @@ class Capture {
 };
 
 bool is_node(const Graph& graph, const void* node) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [node](const StreamWork& one) { return &one == node; });
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [node](const Node& one) { return &one == node; });
 }
 
 // The node for which `call` asks a stream.
@@ -63,11 +67,90 @@ CUresult add_node(const char* function, void** node, CUgraph handle, void* const
       if (!is_node(*graph, dependencies[i])) return CUDA_ERROR_INVALID_VALUE;
     const Capture capture(all, context);
     if (const CUresult result = call(capture.stream()); result != CUDA_SUCCESS) return result;
-    graph->nodes.push_back(capture.work());
+    graph->nodes.push_back(capture.node());
     *node = &graph->nodes.back();
     graph->waits_for[*node].assign(dependencies, dependencies + count);
     return CUDA_SUCCESS;
   });
+}
+
+// Gives a node the work for which `call` asks a stream. Of all the rest it stays what it was.
+CUresult set_node(State& all, Context& context, Node* node, int type, const std::function<CUresult(CUstream)>& call) {
+  if (node == nullptr || node->kind.type != type) return CUDA_ERROR_INVALID_VALUE;
+  const Capture capture(all, context);
+  if (const CUresult result = call(capture.stream()); result != CUDA_SUCCESS) return result;
+  const Node made = capture.node();
+  if (made.kind != node->kind) return CUDA_ERROR_INVALID_VALUE;
+  node->work = made.work;
+  return CUDA_SUCCESS;
+}
+
+// The node of an executable graph that was made of this one.
+Node* find_node(State& all, CUgraphExec handle, const void* origin) {
+  Graph* const exec = all.graph_execs.find(handle);
+  if (exec == nullptr) return nullptr;
+  const auto found =
+      std::find_if(exec->nodes.begin(), exec->nodes.end(), [origin](const Node& one) { return one.origin == origin; });
+  return found == exec->nodes.end() ? nullptr : &*found;
+}
+
+// A node of any graph.
+Node* find_node(State& all, void* node) {
+  const bool is_one = std::any_of(all.graphs.begin(), all.graphs.end(),
+                                  [node](const auto& entry) { return is_node(*entry.second, node); });
+  return is_one ? static_cast<Node*>(node) : nullptr;
+}
+
+CUresult set_exec_node(const char* function, CUgraphExec exec, const void* origin, int type,
+                       const std::function<CUresult(CUstream)>& call) {
+  return with_context(function, [&](State& all, Context& context) {
+    return set_node(all, context, find_node(all, exec, origin), type, call);
+  });
+}
+
+CUDA_KERNEL_NODE_PARAMS of_version_1(const CUDA_KERNEL_NODE_PARAMS_v1& what) {
+  return {.func = what.func,
+          .gridDimX = what.gridDimX,
+          .gridDimY = what.gridDimY,
+          .gridDimZ = what.gridDimZ,
+          .blockDimX = what.blockDimX,
+          .blockDimY = what.blockDimY,
+          .blockDimZ = what.blockDimZ,
+          .sharedMemBytes = what.sharedMemBytes,
+          .kernelParams = what.kernelParams,
+          .extra = what.extra,
+          .kern = nullptr,
+          .ctx = nullptr};
+}
+
+CUresult launch_node(const CUDA_KERNEL_NODE_PARAMS& what, CUstream stream, bool is_cooperative) {
+  // A kernel of a library stands for its function.
+  const CUfunction function = what.func != nullptr ? what.func : reinterpret_cast<CUfunction>(what.kern);
+  if (is_cooperative)
+    return cuLaunchCooperativeKernel(function, what.gridDimX, what.gridDimY, what.gridDimZ, what.blockDimX,
+                                     what.blockDimY, what.blockDimZ, what.sharedMemBytes, stream, what.kernelParams);
+  return cuLaunchKernel(function, what.gridDimX, what.gridDimY, what.gridDimZ, what.blockDimX, what.blockDimY,
+                        what.blockDimZ, what.sharedMemBytes, stream, what.kernelParams, what.extra);
+}
+
+CUresult set_kernel(State& all, Context& context, Node* node, const CUDA_KERNEL_NODE_PARAMS& what) {
+  return set_node(all, context, node, CU_GRAPH_NODE_TYPE_KERNEL,
+                  [&](CUstream stream) { return launch_node(what, stream, node->kind.is_cooperative); });
+}
+
+CUresult fill_node(const CUDA_MEMSET_NODE_PARAMS& what, CUstream stream) {
+  switch (what.elementSize) {
+    case 1:
+      return cuMemsetD2D8Async(what.dst, what.pitch, static_cast<unsigned char>(what.value), what.width, what.height,
+                               stream);
+    case 2:
+      return cuMemsetD2D16Async(what.dst, what.pitch, static_cast<unsigned short>(what.value), what.width, what.height,
+                                stream);
+    case 4:
+      return cuMemsetD2D32Async(what.dst, what.pitch, what.value, what.width, what.height, stream);
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
 }
 
 }  // namespace
@@ -87,12 +170,14 @@ VGPU_EXPORT CUresult cuGraphCreate(CUgraph* out, unsigned flags) {
 VGPU_EXPORT CUresult cuGraphAddKernelNode_v2(void** node, CUgraph graph, void* const* dependencies, std::size_t count,
                                              const CUDA_KERNEL_NODE_PARAMS* what) {
   if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // A kernel of a library stands for its function.
-  const CUfunction function = what->func != nullptr ? what->func : reinterpret_cast<CUfunction>(what->kern);
-  return add_node("cuGraphAddKernelNode", node, graph, dependencies, count, [&](CUstream stream) {
-    return cuLaunchKernel(function, what->gridDimX, what->gridDimY, what->gridDimZ, what->blockDimX, what->blockDimY,
-                          what->blockDimZ, what->sharedMemBytes, stream, what->kernelParams, what->extra);
-  });
+  return add_node("cuGraphAddKernelNode", node, graph, dependencies, count,
+                  [&](CUstream stream) { return launch_node(*what, stream, false); });
+}
+VGPU_EXPORT CUresult cuGraphAddKernelNode(void** node, CUgraph graph, void* const* dependencies, std::size_t count,
+                                          const CUDA_KERNEL_NODE_PARAMS_v1* what) {
+  if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUDA_KERNEL_NODE_PARAMS whole = of_version_1(*what);
+  return cuGraphAddKernelNode_v2(node, graph, dependencies, count, &whole);
 }
 VGPU_EXPORT CUresult cuGraphAddMemcpyNode(void** node, CUgraph graph, void* const* dependencies, std::size_t count,
                                           const CUDA_MEMCPY3D* what, CUcontext /*context*/) {
@@ -102,20 +187,8 @@ VGPU_EXPORT CUresult cuGraphAddMemcpyNode(void** node, CUgraph graph, void* cons
 VGPU_EXPORT CUresult cuGraphAddMemsetNode(void** node, CUgraph graph, void* const* dependencies, std::size_t count,
                                           const CUDA_MEMSET_NODE_PARAMS* what, CUcontext /*context*/) {
   if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return add_node("cuGraphAddMemsetNode", node, graph, dependencies, count, [&](CUstream stream) {
-    switch (what->elementSize) {
-      case 1:
-        return cuMemsetD2D8Async(what->dst, what->pitch, static_cast<unsigned char>(what->value), what->width,
-                                 what->height, stream);
-      case 2:
-        return cuMemsetD2D16Async(what->dst, what->pitch, static_cast<unsigned short>(what->value), what->width,
-                                  what->height, stream);
-      case 4:
-        return cuMemsetD2D32Async(what->dst, what->pitch, what->value, what->width, what->height, stream);
-      default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-  });
+  return add_node("cuGraphAddMemsetNode", node, graph, dependencies, count,
+                  [&](CUstream stream) { return fill_node(*what, stream); });
 }
 VGPU_EXPORT CUresult cuGraphAddHostNode(void** node, CUgraph graph, void* const* dependencies, std::size_t count,
                                         const CUDA_HOST_NODE_PARAMS* what) {
@@ -139,4 +212,59 @@ VGPU_EXPORT CUresult cuGraphAddDependencies_v2(CUgraph handle, void* const* from
 }
 VGPU_EXPORT CUresult cuGraphAddDependencies(CUgraph graph, void* const* from, void* const* to, std::size_t count) {
   return cuGraphAddDependencies_v2(graph, from, to, nullptr, count);
+}
+
+VGPU_EXPORT CUresult cuGraphNodeGetType(void* node, int* type) {
+  return with_driver("cuGraphNodeGetType", [&](State& all) {
+    const Node* const found = find_node(all, node);
+    if (found == nullptr || type == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *type = found->kind.type;
+    return CUDA_SUCCESS;
+  });
+}
+
+VGPU_EXPORT CUresult cuGraphKernelNodeSetParams_v2(void* node, const CUDA_KERNEL_NODE_PARAMS* what) {
+  if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return with_context("cuGraphKernelNodeSetParams", [&](State& all, Context& context) {
+    return set_kernel(all, context, find_node(all, node), *what);
+  });
+}
+VGPU_EXPORT CUresult cuGraphKernelNodeSetParams(void* node, const CUDA_KERNEL_NODE_PARAMS_v1* what) {
+  if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUDA_KERNEL_NODE_PARAMS whole = of_version_1(*what);
+  return cuGraphKernelNodeSetParams_v2(node, &whole);
+}
+
+// What follows gives a node of an executable graph other parameters, and leaves the graph that it was made of alone.
+VGPU_EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, void* node,
+                                                       const CUDA_KERNEL_NODE_PARAMS* what) {
+  if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return with_context("cuGraphExecKernelNodeSetParams", [&](State& all, Context& context) {
+    return set_kernel(all, context, find_node(all, exec, node), *what);
+  });
+}
+VGPU_EXPORT CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, void* node,
+                                                    const CUDA_KERNEL_NODE_PARAMS_v1* what) {
+  if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUDA_KERNEL_NODE_PARAMS whole = of_version_1(*what);
+  return cuGraphExecKernelNodeSetParams_v2(exec, node, &whole);
+}
+// CUDA Driver API: neither the copy of before nor that of now has a second dimension, or no bytes.
+VGPU_EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, void* node, const CUDA_MEMCPY3D* what,
+                                                    CUcontext /*context*/) {
+  if (what == nullptr || what->WidthInBytes == 0 || what->Height != 1 || what->Depth != 1)
+    return CUDA_ERROR_INVALID_VALUE;
+  return set_exec_node("cuGraphExecMemcpyNodeSetParams", exec, node, CU_GRAPH_NODE_TYPE_MEMCPY,
+                       [&](CUstream stream) { return cuMemcpy3DAsync_v2(what, stream); });
+}
+VGPU_EXPORT CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, void* node, const CUDA_MEMSET_NODE_PARAMS* what,
+                                                    CUcontext /*context*/) {
+  if (what == nullptr || what->width == 0 || what->height == 0) return CUDA_ERROR_INVALID_VALUE;
+  return set_exec_node("cuGraphExecMemsetNodeSetParams", exec, node, CU_GRAPH_NODE_TYPE_MEMSET,
+                       [&](CUstream stream) { return fill_node(*what, stream); });
+}
+VGPU_EXPORT CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, void* node, const CUDA_HOST_NODE_PARAMS* what) {
+  if (what == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return set_exec_node("cuGraphExecHostNodeSetParams", exec, node, CU_GRAPH_NODE_TYPE_HOST,
+                       [&](CUstream stream) { return cuLaunchHostFunc(stream, what->fn, what->userData); });
 }

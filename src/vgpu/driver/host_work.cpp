@@ -80,7 +80,8 @@ CUresult host_work(CUstream handle, const VgpuHostWork* asked) {
   return with_context(asked->name, [&](State& all, Context& context) {
     Stream* const stream = all.stream(handle, context);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    return perform(all, context, *stream, handle,
+    // On a card it would be kernels.
+    return perform(all, context, *stream, handle, {.type = CU_GRAPH_NODE_TYPE_KERNEL},
                    [user, name = asked->name, compute = asked->compute](State& later, Context& now, CUstream replay) {
                      log_once(fmt::format("{} is computed on the CPU: nothing of it is counted", name));
                      Call call{{.may_read = may_read, .may_write = may_write}, &later, name};

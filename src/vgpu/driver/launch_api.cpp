@@ -178,7 +178,11 @@ CUresult launch(State& all, Context& current, Function& function, const LaunchRe
     return CUDA_ERROR_INVALID_PTX;
   }
   const ir::Kernel& kernel = **made;
-  if (const CUresult wrong = check(function, kernel, context.device, request); wrong != CUDA_SUCCESS) return wrong;
+  // A node's sizes may come later (tinygrad's are 0 until then); its launch is checked again.
+  const bool has_sizes = !stream->makes_node || (request.grid.count() != 0 && request.block.count() != 0);
+  if (const CUresult wrong = has_sizes ? check(function, kernel, context.device, request) : CUDA_SUCCESS;
+      wrong != CUDA_SUCCESS)
+    return wrong;
 
   const Machine& machine = *all.machine;
   exec::Launch run;
@@ -192,6 +196,9 @@ CUresult launch(State& all, Context& current, Function& function, const LaunchRe
     kept.parameters = kept.extra = nullptr;
     kept.gathered = std::make_shared<const std::vector<std::uint8_t>>(std::move(run.parameters));
     return perform(all, context, *stream, request.stream,
+                   {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+                    .owner = function.module->context,
+                    .is_cooperative = request.is_cooperative},
                    [kept, handle = &function](State& state, Context& now, CUstream replay) mutable {
                      Function* const still = find_function(state, handle);
                      if (still == nullptr) return CUDA_ERROR_INVALID_HANDLE;  // its library was unloaded

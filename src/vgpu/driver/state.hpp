@@ -36,6 +36,7 @@ struct Stream {
   std::uint64_t id = 0;
   double ready_ns = 0;               // when what was put into it is done, on the virtual clock
   std::shared_ptr<Graph> capture{};  // null: work is done at once
+  bool makes_node = false;           // the capture is that of one node, for whoever adds it to a graph
   const void* last_captured{};       // the node that the next one waits for
   CUgraph captured{};                // handed out while it is captured; its nodes come with the end
   bool is_capture_broken = false;    // something was asked that no graph can hold

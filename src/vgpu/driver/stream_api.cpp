@@ -138,10 +138,11 @@ VGPU_EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* 
     if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
     is_captured = stream->capture != nullptr;
     if (!is_captured) return CUDA_SUCCESS;
-    return perform(all, context, *stream, handle, [function, user](State&, Context&, CUstream) {
-      function(user);
-      return CUDA_SUCCESS;
-    });
+    return perform(all, context, *stream, handle, {.type = CU_GRAPH_NODE_TYPE_HOST},
+                   [function, user](State&, Context&, CUstream) {
+                     function(user);
+                     return CUDA_SUCCESS;
+                   });
   });
   if (result == CUDA_SUCCESS && !is_captured) function(user);  // as a callback
   return result;

@@ -1,4 +1,5 @@
-// A graph put together node by node: a memset, then two kernels, the second behind the first.
+// A graph put together node by node: a memset, then two kernels, the second behind the first. Then other arguments for
+// what is executable already, one node at a time and as a whole.
 #include "sample.cuh"
 
 __global__ void add(int* values, int much) {
@@ -34,6 +35,28 @@ int main() {
   WORKS(cudaGraphLaunch(executable, nullptr));
   finish();
   for (const int value : values.host()) HOLDS(value == 12);
+
+  two = 5;
+  WORKS(cudaGraphExecKernelNodeSetParams(executable, second, &kernel));
+  WORKS(cudaGraphLaunch(executable, nullptr));
+  finish();
+  for (const int value : values.host()) HOLDS(value == 15);
+  HOLDS(cudaGraphExecKernelNodeSetParams(executable, cleared, &kernel) == cudaErrorInvalidValue);
+  HOLDS(cudaGetLastError() == cudaErrorInvalidValue);
+  zero.value = 2;
+  WORKS(cudaGraphExecMemsetNodeSetParams(executable, cleared, &zero));
+  WORKS(cudaGraphLaunch(executable, nullptr));
+  finish();
+  for (const int value : values.host()) HOLDS(value == 215);
+  cudaGraphExecUpdateResultInfo told{};
+  WORKS(cudaGraphExecUpdate(executable, graph, &told));
+  HOLDS(told.result == cudaGraphExecUpdateSuccess);
+  WORKS(cudaGraphLaunch(executable, nullptr));
+  finish();
+  for (const int value : values.host()) HOLDS(value == 12);
+  cudaGraphNodeType type;
+  WORKS(cudaGraphNodeGetType(first, &type));
+  HOLDS(type == cudaGraphNodeTypeKernel);
   WORKS(cudaGraphExecDestroy(executable));
   WORKS(cudaGraphDestroy(graph));
 }
