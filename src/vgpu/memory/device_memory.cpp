@@ -15,7 +15,7 @@ namespace {
 
 // Allocations begin on a page of their own, so that freeing one gives its pages back to the host.
 constexpr std::uint64_t page_bytes = 4096;
-// Between two allocations: an index that runs a few rows too far meets no other allocation.
+// Around allocations: an index that runs a few rows too far meets no other allocation, nor memory of the host.
 constexpr std::uint64_t gap_bytes = 4096;
 // Addresses cost nothing, so freed ranges can lie idle for long before they must be used again.
 constexpr std::uint64_t addresses_per_byte = 4;
@@ -31,8 +31,16 @@ std::uint64_t footprint(std::uint64_t bytes) {
 
 }  // namespace
 
+std::string Allocation::place(std::uint64_t at) const {
+  if (at < address) {
+    return fmt::format("{} bytes before", address - at);
+  }
+  return at - address < bytes ? fmt::format("{} bytes into", at - address)
+                              : fmt::format("{} bytes past the end of", at - (address + bytes));
+}
+
 Result<DeviceMemory*> DeviceMemory::create(std::uint64_t bytes) {
-  const std::uint64_t reserved = round_up(bytes, page_bytes) * addresses_per_byte + gap_bytes;
+  const std::uint64_t reserved = gap_bytes + round_up(bytes, page_bytes) * addresses_per_byte + gap_bytes;
   void* const base = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
     return Diagnostic{
@@ -43,7 +51,7 @@ Result<DeviceMemory*> DeviceMemory::create(std::uint64_t bytes) {
   memory->base_ = reinterpret_cast<std::uint64_t>(base);
   memory->size_ = bytes;
   memory->reserved_ = reserved;
-  memory->next_ = memory->base_;
+  memory->next_ = memory->base_ + gap_bytes;
   return memory;
 }
 
@@ -66,7 +74,7 @@ bool DeviceMemory::map_up_to(std::uint64_t end) {
 
 // The first space between live allocations that is large enough; what was freed there is forgotten. 0: none.
 std::uint64_t DeviceMemory::place_in_freed(std::uint64_t bytes, std::uint64_t align) {
-  std::uint64_t begin = base_;
+  std::uint64_t begin = base_ + gap_bytes;
   const auto fits = [&](std::uint64_t end) {
     const std::uint64_t start = round_up(begin, align);
     return start + footprint(bytes) <= end ? start : 0;
@@ -159,32 +167,35 @@ std::optional<Allocation> DeviceMemory::find(std::uint64_t address) const {
 }
 
 std::optional<Allocation> DeviceMemory::nearest(std::uint64_t address) const {
-  const std::lock_guard lock(mutex_);
-  return last_before(address);
-}
-
-std::string DeviceMemory::describe(std::uint64_t address) const {
-  const auto named = [](const Allocation& a) {
-    return fmt::format("{}{} ({} bytes at {:#x})", a.is_live ? "" : "freed ", a.what, a.bytes, a.address);
-  };
-  const std::lock_guard lock(mutex_);
-  if (address < 4096) {
-    return "a null pointer, or an index from one";
+  if (address - base_ >= reserved_) {
+    return std::nullopt;
   }
+  const std::lock_guard lock(mutex_);
   const auto after = allocations_.upper_bound(address);
   const std::optional<Allocation> before = last_before(address);
   if (before && address - before->address < before->bytes) {
-    return fmt::format("{} bytes into {}", address - before->address, named(*before));
+    return before;
   }
   // Only a near miss says something about an allocation; anything else is a wild pointer.
   constexpr std::uint64_t near_bytes = 1ull << 30;
   const std::uint64_t past = before ? address - (before->address + before->bytes) : near_bytes;
   const std::uint64_t ahead = after != allocations_.end() ? after->first - address : near_bytes;
   if (std::min(past, ahead) >= near_bytes) {
+    return std::nullopt;
+  }
+  return past <= ahead ? before : after->second;
+}
+
+std::string DeviceMemory::describe(std::uint64_t address) const {
+  if (address < 4096) {
+    return "a null pointer, or an index from one";
+  }
+  const std::optional<Allocation> near = nearest(address);
+  if (!near) {
     return "not an address of this device's memory";
   }
-  return past <= ahead ? fmt::format("{} bytes past the end of {}", past, named(*before))
-                       : fmt::format("{} bytes before {}", ahead, named(after->second));
+  return fmt::format("{} {}{} ({} bytes at {:#x})", near->place(address), near->is_live ? "" : "freed ", near->what,
+                     near->bytes, near->address);
 }
 
 std::vector<Allocation> DeviceMemory::live() const {

@@ -27,6 +27,9 @@ struct Allocation {
   bool is_live = true;
   bool is_constant = false;    // .const: kernels may not write it
   std::uint64_t sequence = 0;  // in the order of allocation
+
+  // Where an address lies: "12 bytes into", "16 bytes past the end of", "4 bytes before".
+  [[nodiscard]] std::string place(std::uint64_t at) const;
 };
 
 class DeviceMemory {
@@ -55,8 +58,10 @@ class DeviceMemory {
   // From base() on, this many bytes can be touched; grows with the allocations.
   [[nodiscard]] std::uint64_t mapped_bytes() const { return mapped_.load(std::memory_order_relaxed); }
 
-  // The allocation that holds the address, or the nearest before it (live or freed), for messages.
+  // The allocation that holds the address, live or freed.
   [[nodiscard]] std::optional<Allocation> find(std::uint64_t address) const;
+  // That one, or else what an index that ran out of it on either side was meant for. None: a wild pointer, or one that
+  // is not this device's.
   [[nodiscard]] std::optional<Allocation> nearest(std::uint64_t address) const;
   // "16 bytes past the end of cuMemAlloc #3 (4096 bytes at 0x7f..)": what a person needs to know about an address.
   [[nodiscard]] std::string describe(std::uint64_t address) const;

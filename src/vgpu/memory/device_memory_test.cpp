@@ -61,10 +61,13 @@ TEST(DeviceMemory, DescribesAddresses) {
   const std::uint64_t address = *memory->allocate(4096, "cuMemAlloc #3");
   EXPECT_EQ(memory->describe(address + 12).substr(0, 32), "12 bytes into cuMemAlloc #3 (409");
   EXPECT_EQ(memory->describe(address + 4112).substr(0, 42), "16 bytes past the end of cuMemAlloc #3 (40");
+  EXPECT_EQ(memory->describe(address - 4).substr(0, 28), "4 bytes before cuMemAlloc #3");
   ASSERT_TRUE(memory->free(address));
   EXPECT_EQ(memory->describe(address).substr(0, 30), "0 bytes into freed cuMemAlloc ");
   EXPECT_EQ(memory->describe(16), "a null pointer, or an index from one");
   EXPECT_EQ(memory->describe(1ull << 60), "not an address of this device's memory");
+  // Memory of the host may well begin right beside the device's.
+  EXPECT_EQ(memory->describe(memory->base() - 1), "not an address of this device's memory");
 }
 
 }  // namespace

@@ -24,9 +24,8 @@ std::optional<std::uint32_t> argument_into(const exec::Launch& launch, const mem
 
 std::optional<BufferPlace> buffer_place(const exec::Launch& launch, const memory::DeviceMemory& memory,
                                         std::uint64_t address) {
-  auto allocation = memory.find(address);
-  if (!allocation) allocation = memory.nearest(address);
-  if (!allocation || address < allocation->address) return std::nullopt;
+  const auto allocation = memory.nearest(address);
+  if (!allocation) return std::nullopt;
   return BufferPlace{.what = allocation->what,
                      .bytes = allocation->bytes,
                      .offset = static_cast<std::int64_t>(address - allocation->address),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <utility>
@@ -14,7 +15,7 @@ namespace flashmoe::workflow {
 namespace {
 
 // 4096 -> "4,096".
-std::string grouped(std::int64_t value) {
+std::string grouped(std::uint64_t value) {
   std::string text = std::to_string(value);
   for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
     text.insert(static_cast<std::size_t>(at), 1, ',');
@@ -39,7 +40,11 @@ std::string named_message(const ReportedFinding& finding, const std::string& buf
 // What and who, and the other party of a race.
 std::string describe(const ReportedFinding& finding, const std::string& message, const std::string& buffer) {
   std::string text = message;
-  if (!buffer.empty()) text += fmt::format(", at {} + {} bytes", buffer, grouped(finding.buffer->offset));
+  if (!buffer.empty()) {
+    const std::int64_t offset = finding.buffer->offset;
+    text += fmt::format(", at {} {} {} bytes", buffer, offset < 0 ? '-' : '+',
+                        grouped(static_cast<std::uint64_t>(std::abs(offset))));
+  }
   if (finding.at) text += fmt::format(" ({}, {})", finding.kernel, finding.at->runner());
   if (finding.other) {
     text +=

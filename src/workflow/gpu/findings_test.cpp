@@ -49,6 +49,14 @@ TEST(VirtualFindings, BuffersHaveTheNamesOfTheProject) {
   EXPECT_EQ(found.findings[0].what,
             "read of 4 bytes 0 bytes past the end of 'q' (4096 bytes), at q + 4,096 bytes (sum, block [0,0,0] thread "
             "[3,0,0])");
+  const std::string before =
+      R"({"kernel":"_Z3sumPf","findings":[)" +
+      finding("memcheck", "access", "read of 4 bytes 4096 bytes before cuMemAlloc #22 (4096 bytes)", 7,
+              R"(,"buffer":{"what":"cuMemAlloc #22","bytes":4096,"offset":-4096,"argument":1})") +
+      "]}";
+  EXPECT_EQ(virtual_findings(read(before), {{"_Z3sumPf", {"", "q"}}}).findings[0].what,
+            "read of 4 bytes 4096 bytes before 'q' (4096 bytes), at q - 4,096 bytes (sum, block [0,0,0] thread "
+            "[3,0,0])");
   // Of an argument that is no tensor, or of a kernel that is not the project's, the driver's name has to do.
   for (const ArgumentNames& names : {ArgumentNames{{"_Z3sumPf", {"q", ""}}}, ArgumentNames{}})
     EXPECT_NE(virtual_findings(read(line), names).findings[0].what.find("cuMemAlloc #22"), std::string::npos);

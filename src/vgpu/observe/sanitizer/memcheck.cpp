@@ -121,16 +121,19 @@ std::uint32_t Memcheck::allowed_global(const exec::Warp& warp, const exec::Acces
                  "Free the buffer only after the last launch that uses it has been synchronised with.");
           return;
         }
-        std::string where = "outside any allocation";
-        if (const auto near = grid_->memory->nearest(address); near && address >= near->address) {
-          const std::uint64_t end = near->address + near->bytes;
-          where = address >= end
-                      ? fmt::format("{} bytes past the end of {} ({} bytes)", address - end, near->what, near->bytes)
-                      : fmt::format("across the end of {} ({} bytes)", near->what, near->bytes);
+        if (address < 4096) {
+          report(warp, access, lane, out_of_bounds, fmt::format("{} outside any allocation", verb(access)),
+                 "The pointer is null or was never set; check the kernel's arguments.");
+        } else if (const auto near = grid_->memory->nearest(address)) {
+          report(warp, access, lane, out_of_bounds,
+                 fmt::format("{} {} {} ({} bytes)", verb(access), found ? "across the end of" : near->place(address),
+                             near->what, near->bytes),
+                 "Guard the access with the real extent, or make the allocation larger.");
+        } else {
+          report(warp, access, lane, out_of_bounds,
+                 fmt::format("{} where no memory of this GPU is (a host pointer?)", verb(access)),
+                 "Pass the kernel a pointer of cudaMalloc, cudaMallocManaged or cudaHostGetDevicePointer.");
         }
-        report(warp, access, lane, out_of_bounds, fmt::format("{} {}", verb(access), where),
-               address < 4096 ? "The pointer is null or was never set; check the kernel's arguments."
-                              : "Guard the access with the real extent, or make the allocation larger.");
         return;
       }
       last = {found->address, found->address + found->bytes, found->is_constant};

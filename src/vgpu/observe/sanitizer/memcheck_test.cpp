@@ -31,6 +31,29 @@ again:
   return runner.run(1, 32, {rounds});
 }
 
+// A word read at the buffer's address and the given offset.
+std::string told_of_read_at(std::uint64_t offset) {
+  const std::string module = ".visible .entry k(.param .u64 p0, .param .u64 p1)\n{\n" + exec::prologue() + R"(
+  add.u64 %rd1, %rd1, %rd9;
+  ld.global.u32 %r6, [%rd1];
+  ret;
+}
+)";
+  Watch watch;
+  exec::PtxRunner runner(module, exec::Mode::observed);
+  runner.launch.observer = &watch;
+  static_cast<void>(runner.run(1, 1, {offset}));
+  return watch.log().findings().empty() ? "" : watch.log().findings()[0].message;
+}
+
+TEST(Memcheck, SaysWhereAnAccessWent) {
+  EXPECT_EQ(told_of_read_at(0), "");
+  EXPECT_EQ(told_of_read_at(65536 + 8), "read of 4 bytes 8 bytes past the end of buffer (65536 bytes)");
+  EXPECT_EQ(told_of_read_at(std::uint64_t(0) - 4), "read of 4 bytes 4 bytes before buffer (65536 bytes)");
+  EXPECT_EQ(told_of_read_at(std::uint64_t{1} << 60),
+            "read of 4 bytes where no memory of this GPU is (a host pointer?)");
+}
+
 TEST(Memcheck, GoesOnAfterAFinding) {
   Watch watch;
   EXPECT_EQ(read_beyond(watch, 10).fault.kind, exec::Fault::Kind::none);
