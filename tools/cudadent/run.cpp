@@ -121,11 +121,11 @@ std::string without_this_directory(std::string place) {
 
 // One line each: the driver has told it in full when it happened, if the program let it. Test runners swallow what
 // passing tests say.
-void tell(const std::vector<workflow::Finding>& findings) {
+void tell(const std::vector<workflow::Finding>& findings, const std::vector<std::string>& messages) {
   for (std::size_t i = 0; i < std::min(findings.size(), most_told); ++i) {
     const workflow::Finding& finding = findings[i];
     const std::string place = finding.where.empty() ? "" : without_this_directory(finding.where) + ": ";
-    std::cerr << fmt::format("  {}: {}{}\n", finding.group, place, finding.what.substr(0, finding.what.find(" (")));
+    std::cerr << fmt::format("  {}: {}{}\n", finding.group, place, i < messages.size() ? messages[i] : finding.what);
   }
   if (findings.size() > most_told) {
     std::cerr << fmt::format("  and {} more; --report FILE has them all\n", findings.size() - most_told);
@@ -190,7 +190,7 @@ int run(Flags flags) {
                  "(cudadent run --explain says)? "
                  "VGPU_LOG_CALLS=1 shows what it asks of the driver.\n";
   }
-  tell(findings);
+  tell(findings, found.messages);
   const bool is_predicted = flags.options.clock == "predicted";
   const std::string& sample = flags.options.sample;
   std::cerr << bold(fmt::format(

@@ -133,6 +133,7 @@ VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches, cons
                               .what = describe(finding, message, buffer) + schedule_text(*told.launch),
                               .where = where,
                               .fix = finding.advice});
+    found.messages.push_back(message);
     found.as_reported.push_back(finding.json);
     if (found.first.empty())
       found.first = fmt::format("{}: {}{}", finding.check, message, where.empty() ? "" : " at " + where);
@@ -142,7 +143,9 @@ VirtualFindings virtual_findings(const std::vector<LaunchReport>& launches, cons
     found.faults.push_back(launch.fault);
     const bool is_told = std::any_of(launch.findings.begin(), launch.findings.end(),
                                      [](const ReportedFinding& finding) { return finding.cause == causes.back(); });
-    if (!is_told) found.findings.push_back({.severity = Severity::error, .group = "fault", .what = launch.fault});
+    if (is_told) continue;
+    found.findings.push_back({.severity = Severity::error, .group = "fault", .what = launch.fault});
+    found.messages.push_back(launch.fault);
   }
   found.warnings = idle_ctas(launches);
   for (auto* told : {&found.findings, &found.warnings, &found.leaks}) {

@@ -13,6 +13,7 @@ namespace flashmoe::workflow {
 
 struct VirtualFindings {
   std::vector<Finding> findings{};         // each place once
+  std::vector<std::string> messages{};     // of these, each in a few words: without who it was, and against whom
   std::vector<Finding> warnings{};         // nothing wrong, but not what it looks like
   std::vector<Finding> leaks{};            // memory that the program never freed: at its end that harms nobody
   std::vector<std::string> faults{};       // why launches did not end

@@ -62,6 +62,15 @@ TEST(VirtualFindings, BuffersHaveTheNamesOfTheProject) {
     EXPECT_NE(virtual_findings(read(line), names).findings[0].what.find("cuMemAlloc #22"), std::string::npos);
 }
 
+// Brackets are also a part of names and of what is said.
+TEST(VirtualFindings, AMessageIsWhole) {
+  const std::string message = "written in f<(Mode)1, (Mode)2> (4096 bytes)";
+  const auto found =
+      virtual_findings(read(R"({"kernel":"k","findings":[)" + finding("memcheck", "access", message, 7) + "]}"));
+  EXPECT_EQ(found.messages, std::vector<std::string>{message});
+  EXPECT_EQ(found.findings[0].what, message + " (sum, block [0,0,0] thread [3,0,0])");
+}
+
 TEST(VirtualFindings, AFaultIsNotToldTwice) {
   const std::string polls = finding("synccheck", "standstill", "polls for a value that nobody writes", 7);
   const auto found = virtual_findings(read(R"({"kernel":"k","fault":"kernel k: polls","findings":[)" + polls + "]}"));
@@ -71,6 +80,7 @@ TEST(VirtualFindings, AFaultIsNotToldTwice) {
   const auto alone = virtual_findings(read(R"({"kernel":"k","fault":"kernel k: trap","findings":[]})"));
   ASSERT_EQ(alone.findings.size(), 1u);
   EXPECT_EQ(alone.findings[0].group, "fault");
+  EXPECT_EQ(alone.messages, std::vector<std::string>{"kernel k: trap"});
 }
 
 }  // namespace
