@@ -176,7 +176,9 @@ std::size_t merge_all(Warp& warp, std::size_t index, Belongs&& belongs) {
 
 void raise_stuck(Warp& warp) {
   std::string lanes;
-  const Split* first = &warp.splits.front();  // or the last that waits for lanes
+  // Or of those that wait for lanes the one that stands first in the code: who waits further on can still be met by
+  // those before, but nobody comes back.
+  const Split* first = &warp.splits.front();
   for (const Split& split : warp.splits) {
     const auto line = warp.kernel->info[split.wait == Split::Wait::barrier ? split.pc - 1 : split.pc].at.line;
     lanes +=
@@ -184,7 +186,7 @@ void raise_stuck(Warp& warp) {
                     split.wait == Split::Wait::sync ? fmt::format("for the lanes of mask {:#010x}", split.sync_mask)
                                                     : fmt::format("at barrier {}", split.barrier),
                     line);
-    if (split.wait == Split::Wait::sync) first = &split;
+    if (split.wait == Split::Wait::sync && (first->wait != Split::Wait::sync || split.pc < first->pc)) first = &split;
   }
   warp.pc = first->pc + 1;  // raise() names the instruction before
   if (Observer* const observer = observer_of(*warp.cta)) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -86,7 +87,7 @@ std::string Finding::to_text() const {
   std::string text = fmt::format("{}: {}", name_of(check), message);
   if (address) text += fmt::format(" at {} address 0x{:x}", space, *address);
   if (buffer) {
-    text += fmt::format(", {} + {} bytes", buffer->what, buffer->offset);
+    text += fmt::format(", {} {} {} bytes", buffer->what, buffer->offset < 0 ? '-' : '+', std::abs(buffer->offset));
     if (buffer->argument) text += fmt::format(" (argument {})", *buffer->argument + 1);
   }
   if (kernel.empty()) {

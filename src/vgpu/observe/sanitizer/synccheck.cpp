@@ -46,11 +46,25 @@ Words words(exec::SyncProblem problem) {
 void Synccheck::problem(const exec::Warp& warp, exec::SyncProblem problem, std::uint32_t pc, std::string_view detail) {
   if (!log_.is_new(Check::synccheck, pc, ir::no_slot, static_cast<std::uint32_t>(problem))) return;
   const auto [message, advice] = words(problem);
-  const std::uint32_t lanes = warp.exec != 0 ? warp.exec : warp.active != 0 ? warp.active : 1u;
-  const std::uint32_t number = warp.id * exec::lanes_per_warp + static_cast<std::uint32_t>(std::countr_zero(lanes));
+  const auto party_at = [&warp](std::uint32_t at, std::uint32_t lanes) {
+    const std::uint32_t number = warp.id * exec::lanes_per_warp + static_cast<std::uint32_t>(std::countr_zero(lanes));
+    return party(*warp.kernel, at, warp.cta->block, thread_of(warp.cta->grid->launch->block, number));
+  };
   Finding finding{.check = Check::synccheck, .kernel = warp.kernel->name};
   finding.message = detail.empty() ? message : fmt::format("{}: {}", message, detail);
-  finding.at = party(*warp.kernel, pc, warp.cta->block, thread_of(warp.cta->grid->launch->block, number));
+  finding.at = party_at(pc, warp.exec != 0 ? warp.exec : warp.active != 0 ? warp.active : 1u);
+  if (problem == exec::SyncProblem::bad_mask && warp.active == 0) {
+    // All lanes wait: those of this mask, and those elsewhere.
+    for (const exec::Split& split : warp.splits) {
+      const bool is_at_barrier = split.wait == exec::Split::Wait::barrier;
+      const Party waits = party_at(is_at_barrier ? split.pc - 1 : split.pc, split.mask);
+      if (split.pc == pc)
+        finding.at = waits;
+      else if (!finding.other)
+        finding.other = waits;
+    }
+    if (finding.other) finding.other->what = "lanes that wait elsewhere";
+  }
   const bool stands_still = problem == exec::SyncProblem::deadlock || problem == exec::SyncProblem::polling ||
                             problem == exec::SyncProblem::endless_loop;
   finding.cause = stands_still ? Cause::standstill : Cause::order;
