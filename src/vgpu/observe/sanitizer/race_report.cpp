@@ -36,9 +36,7 @@ void Racecheck::suspect(const Now& now, const AccessRecord& before, bool before_
 }
 
 void Racecheck::suspect(const Suspicion& race) {
-  const bool is_missing_wait = race.verdict == Verdict::copy_under_way;
-  const std::uint64_t key =
-      std::uint64_t{race.mine.pc} << 29 | std::uint64_t{race.before.pc} << 1 | (is_missing_wait ? 1 : 0);
+  const std::uint64_t key = std::uint64_t{race.mine.pc} << 29 | std::uint64_t{race.before.pc} << 2 | race.kind();
   const auto [known, is_new] = suspected_.try_emplace(key, suspicions_.size());
   if (is_new) {
     suspicions_.push_back(race);
@@ -61,7 +59,7 @@ void Racecheck::tell() {
 void Racecheck::report(const Suspicion& race) {
   const AccessRecord& before = race.before;
   const Check check = race.verdict == Verdict::copy_under_way ? Check::synccheck : Check::racecheck;
-  if (!log_.is_new(check, race.mine.pc, before.pc, 0, race.times)) return;
+  if (!log_.is_new(check, race.mine.pc, before.pc, race.kind(), race.times)) return;
 
   const exec::Launch& launch = *grid_->launch;
   const auto of = [&](const AccessRecord& record, std::uint32_t lane) {

@@ -96,6 +96,10 @@ class Racecheck {
     ir::Space space;
     std::uint64_t address;
     std::uint64_t times;
+    // Each is told of the same two places: what orders the lanes of a warp does not order warps.
+    [[nodiscard]] std::uint32_t kind() const {
+      return verdict == Verdict::copy_under_way ? 2 : verdict == Verdict::within_warp ? 1 : 0;
+    }
   };
 
   [[nodiscard]] Verdict judge(const AccessRecord& before, const Now& now) const;
