@@ -98,6 +98,22 @@ class ExitCodes(unittest.TestCase):
         said = self.expect("pass", 3, "nothing ran")
         self.assertIn("NOTHING RAN", said)
 
+    def test_refused_launches_are_not_forgotten_ones(self) -> None:
+        wide = LAUNCH.replace("OFFSET", 'b"0"').replace(
+            "assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1,", "0 == cuda.cuLaunchKernel(kernel, 1, 1, 1, 2048, 1, 1,"
+        ).replace("parameters, None) == 0", "parameters, None)")
+        shown = run(wide)
+        self.assertEqual(shown.returncode, 3, shown.stderr)
+        self.assertNotIn("NOTHING RAN", shown.stderr)
+        self.assertIn("refused: launch of store refused: block 2048x1x1", shown.stderr)
+        answer = json.loads(run(wide, "--json").stdout)
+        self.assertEqual((answer["outcome"], answer["code"]), ("launches refused", "run.refused"))
+        # Beside one that ran it is told, and no more.
+        both = wide + "assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, parameters, None) == 0\n"
+        shown = run(both)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("refused: launch of store refused: block 2048x1x1", shown.stderr)
+
     def test_findings_come_before_the_programs_own_failure(self) -> None:
         self.expect("raise SystemExit(7)", 7, "program failed")
         self.assertEqual(json.loads(run("raise SystemExit(7)", "--json").stdout)["program_exit_code"], 7)

@@ -2,6 +2,8 @@
 // cooperative_groups.h (numba-cuda). Declared in cuda_device_runtime_api.h.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string_view>
 
 namespace flashmoe {
@@ -9,6 +11,8 @@ namespace flashmoe {
 [[nodiscard]] inline bool is_device_runtime(std::string_view library) {
   return library.ends_with("libcudadevrt.a");
 }
+// As nvcc links it into a program.
+[[nodiscard]] bool holds_device_runtime(std::span<const std::byte> fatbin);
 
 // A handle is the address of the launch's workspace (%envreg1 and 2; 0 unless the launch is cooperative), whose second
 // word counts arrivals: the first block adds what the others leave of 2^31, so the top bit turns when all are there.

@@ -88,11 +88,14 @@ struct Verdict {
   int exit_code;
   const char* code;
 };
-Verdict verdict_of(const Flags& flags, int program_exit_code, std::size_t launches,
+Verdict verdict_of(const Flags& flags, int program_exit_code, std::size_t launches, bool any_refused,
                    const std::vector<workflow::Finding>& findings) {
   using workflow::Outcome;
   if (!findings.empty()) return {"findings", flags.findings_exit, workflow::check_code(findings.front().group)};
   if (program_exit_code != 0) return {"program failed", program_exit_code, workflow::codes::run_program_failed};
+  if (launches == 0 && any_refused) {
+    return {"launches refused", workflow::exit_code(Outcome::inconclusive), workflow::codes::run_refused};
+  }
   if (launches == 0) {
     return {"nothing ran", workflow::exit_code(Outcome::inconclusive), workflow::codes::run_nothing_ran};
   }
@@ -130,6 +133,17 @@ void tell(const std::vector<workflow::Finding>& findings, const std::vector<std:
   if (findings.size() > most_told) {
     std::cerr << fmt::format("  and {} more; --report FILE has them all\n", findings.size() - most_told);
   }
+}
+
+// Why there were no launches where the program asked for some; each once, as the driver said it.
+std::vector<workflow::Finding> refusals(const std::vector<workflow::LaunchReport>& launches) {
+  std::vector<workflow::Finding> all;
+  for (const workflow::LaunchReport& launch : launches) {
+    const bool is_told =
+        std::any_of(all.begin(), all.end(), [&](const workflow::Finding& one) { return one.what == launch.refused; });
+    if (!launch.refused.empty() && !is_told) all.push_back({.group = "refused", .what = launch.refused});
+  }
+  return all;
 }
 
 // Before it runs: what it needs, and what of that is missing.
@@ -170,8 +184,9 @@ int run(Flags flags) {
   const auto found = workflow::virtual_findings(launches);
   std::vector<workflow::Finding> findings = found.findings;
   if (flags.leaks) findings.insert(findings.end(), found.leaks.begin(), found.leaks.end());
+  const std::vector<workflow::Finding> refused = refusals(launches);
   std::erase_if(launches, [](const auto& launch) { return launch.kernel.empty(); });  // what the end of the run said
-  const Verdict verdict = verdict_of(flags, *code, launches.size(), findings);
+  const Verdict verdict = verdict_of(flags, *code, launches.size(), !refused.empty(), findings);
   const std::string next = next_of(flags, verdict, device->to_string());
   if (flags.json) {
     std::cout << program_json(answer_of("run", flags.json, verdict.exit_code, verdict.code, next),
@@ -184,7 +199,8 @@ int run(Flags flags) {
     return verdict.exit_code;
   }
   // The program's own output has stdout for itself.
-  if (launches.empty()) {
+  tell(refused, {});
+  if (launches.empty() && refused.empty()) {
     std::cerr << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked (what cuBLAS computes is no "
                  "kernel here). Does the program load libcuda.so.1 by that name, or the CUDA runtime as a library "
                  "(cudadent run --explain says)? "
@@ -209,8 +225,8 @@ constexpr const char* manual =
 told -cudart shared. --explain reads the program's files and says what it needs (libraries, linkage of the runtime,
 forms of PTX), what of it is missing, and with --json what is set for it; it exits with 1 when something is missing.
 Exit codes: 1 when a check found something (another number with --findings-exit), whatever the program ended with;
-else the program's own when it is not 0; else 3 when no kernel was launched, 0. 4 when the program could not be
-started. Memory that is never freed is told, and counts with --leaks.
+else the program's own when it is not 0; else 3 when no kernel was launched or all were refused, 0. 4 when the program
+could not be started. Memory that is never freed is told, and counts with --leaks.
 Times between events are a lower bound. With --clock predicted they are what cudadent predict says of each launch, at
 the boost clock; what it does not predict stays a lower bound, and the driver's log says so. Nothing is measured.
 Counters are taken where --report or --json asks for them, and cost time. With --sample 64, or --sample 5%, every CTA

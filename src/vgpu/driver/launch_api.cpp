@@ -13,6 +13,7 @@
 #include "vgpu/driver/registered.hpp"
 #include "vgpu/driver/watch.hpp"
 #include "vgpu/exec/touched.hpp"
+#include "vgpu/ir/readable_name.hpp"
 
 namespace flashmoe::vgpu::driver {
 namespace {
@@ -24,7 +25,7 @@ memory::Footprint* footprint(const memory::DeviceMemory& memory) {
 }
 
 CUresult refuse(const Function& function, CUresult result, const std::string& why) {
-  log_line(fmt::format("launch of {} refused: {}", function.name, why));
+  report_refused(fmt::format("launch of {} refused: {}", ir::readable_name(function.name), why));
   return result;
 }
 
@@ -173,10 +174,7 @@ CUresult launch(State& all, Context& current, Function& function, const LaunchRe
   if (const CUresult refused = check_supported(*function.module, function.name); refused != CUDA_SUCCESS)
     return refused;
   const auto made = lowered(function);
-  if (!made) {
-    log_line(made.error().to_string());
-    return CUDA_ERROR_INVALID_PTX;
-  }
+  if (!made) return refuse(function, CUDA_ERROR_INVALID_PTX, made.error().to_string());
   const ir::Kernel& kernel = **made;
   // A node's sizes may come later (tinygrad's are 0 until then); its launch is checked again.
   const bool has_sizes = !stream->makes_node || (request.grid.count() != 0 && request.block.count() != 0);

@@ -12,6 +12,7 @@
 #include "vgpu/driver/watch.hpp"
 #include "vgpu/exec/handlers.hpp"
 #include "vgpu/ir/lower.hpp"
+#include "vgpu/ir/readable_name.hpp"
 #include "vgpu/ptx/parser.hpp"
 
 namespace flashmoe::vgpu::driver {
@@ -122,7 +123,8 @@ Function* find_function(State& all, const void* handle) {
 CUresult check_supported(const Module& module, std::string_view kernel) {
   const auto found = module.unsupported.find(kernel);
   if (found == module.unsupported.end()) return CUDA_SUCCESS;
-  log_line(fmt::format("kernel {} cannot run on the virtual GPU: {}", kernel, found->second.to_string()));
+  report_refused(
+      fmt::format("kernel {} cannot run on the virtual GPU: {}", ir::readable_name(kernel), found->second.to_string()));
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -237,7 +237,12 @@ CUresult add_input(State& all, CUlinkState handle, int type, const void* data, s
   if (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_CUBIN && type != CU_JIT_INPUT_FATBINARY)
     return refuse(CUDA_ERROR_NOT_SUPPORTED,
                   "objects, libraries and LTO code hold no PTX that can be run (fix: link PTX)");
-  const auto image = read_image({static_cast<const std::byte*>(data), bytes}, all.machine->sm());
+  const std::span given(static_cast<const std::byte*>(data), bytes);
+  const auto image = read_image(given, all.machine->sm());
+  if (!image && type == CU_JIT_INPUT_FATBINARY && holds_device_runtime(given)) {
+    link->texts.emplace_back(device_runtime_ptx);
+    return CUDA_SUCCESS;
+  }
   if (!image)
     return refuse(image.error().fix.empty() ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_NO_BINARY_FOR_GPU,
                   image.error().to_string());

@@ -227,6 +227,13 @@ void report_host_work_outside(const std::string& message) {
   if (Observation* const one = Observation::get()) one->write(finding_without_place("access", message, advice));
 }
 
+void report_refused(const std::string& why) {
+  log_line(why);
+  nlohmann::ordered_json line;
+  line["refused"] = why;
+  if (Observation* const one = Observation::get()) one->write(line);
+}
+
 void report_leaks(std::size_t allocations, std::uint64_t bytes) {
   Observation* const one = Observation::get();
   if (one == nullptr) return;

@@ -21,6 +21,8 @@ void read_by_host_work(const memory::DeviceMemory& memory, const char* name, con
                        std::uint64_t bytes);
 // Its operand lies outside of memory that is allocated: a finding of memcheck, and in every run a line of the log.
 void report_host_work_outside(const std::string& message);
+// A launch, or a kernel, that was refused: nothing was checked of it, which the report has to say.
+void report_refused(const std::string& why);
 void report_leaks(std::size_t allocations, std::uint64_t bytes);
 void report_heap(std::uint64_t bytes);  // that kernels got from malloc and kept
 

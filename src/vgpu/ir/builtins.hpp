@@ -12,6 +12,9 @@ namespace flashmoe::vgpu::ir {
 
 [[nodiscard]] bool is_builtin(std::string_view name);
 
+// Of libcudadevrt: kernels that launch kernels call it, and exec has none.
+[[nodiscard]] bool launches_kernels(std::string_view name);
+
 // What is said of one that nobody defines and exec does not know.
 [[nodiscard]] std::string defined_nowhere(std::string_view name);
 

@@ -17,6 +17,11 @@ std::optional<Drafter::Callee> Drafter::callee(const ptx::Instruction& instructi
       fail(target.at, fmt::format("{} is an entry: only .func functions can be called", target.name));
       return std::nullopt;
     }
+    if (symbol.function->is_declaration && launches_kernels(target.name)) {
+      draft_.unsupported.push_back(
+          located(target.at, "it launches kernels from the device, which is not supported", ""));
+      return std::nullopt;
+    }
     if (symbol.function->is_declaration && !is_builtin(symbol.function->name)) {
       fail(target.at, defined_nowhere(target.name));
       return std::nullopt;

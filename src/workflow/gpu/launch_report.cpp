@@ -41,6 +41,7 @@ LaunchReport launch_from(const Json& json) {
   LaunchReport launch{.kernel = text_in(json, "kernel"),
                       .name = text_in(json, "name"),
                       .fault = text_in(json, "fault"),
+                      .refused = text_in(json, "refused"),
                       .schedule = text_in(json, "schedule"),
                       .seed = static_cast<std::uint64_t>(number_in(json, "seed")),
                       .sms = number_in(json, "sms"),

@@ -65,6 +65,7 @@ struct LaunchReport {
   std::string kernel{};    // its symbol; empty: what the context says at its end
   std::string name{};      // as it stands in the source
   std::string fault{};     // why the launch did not end
+  std::string refused{};   // why there was none; nothing else is known then
   std::string schedule{};  // "natural", "adversarial"
   std::uint64_t seed = 0;  // of it
   std::vector<std::int64_t> grid{};
