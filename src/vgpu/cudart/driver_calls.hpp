@@ -7,7 +7,6 @@
 extern "C" {
 CUresult cuInit(unsigned flags);
 CUresult cuDriverGetVersion(int* version);
-CUresult cuGetErrorString(CUresult result, const char** words);
 CUresult cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags, int* status);
 CUresult cuProfilerStart();
 CUresult cuProfilerStop();

@@ -13,10 +13,17 @@ struct Text {
   std::string words;
 };
 
-// cudaErrorInvalidSymbol -> "invalid symbol", where the driver has no words of its own.
-std::string words_of(cudaError_t error, std::string name) {
-  const char* words = nullptr;
-  if (cuGetErrorString(static_cast<CUresult>(error), &words) == CUDA_SUCCESS && words != nullptr) return words;
+// CUDA's own, else cudaErrorProfilerDisabled -> "profiler disabled".
+std::string words_of(int error, std::string name) {
+  switch (error) {
+#define VGPU_ERROR_WORDS(value, words) \
+  case value:                          \
+    return words;
+#include "vgpu/driver/error_words.def"
+#undef VGPU_ERROR_WORDS
+    default:
+      break;
+  }
   name.erase(0, std::string("cudaError").size());
   std::string text;
   for (const char letter : name) {

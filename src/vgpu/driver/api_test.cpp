@@ -24,6 +24,8 @@ TEST_F(Driver, TellsWhatItIs) {
   const char* text = nullptr;
   ASSERT_EQ(call("cuGetErrorName", CUDA_ERROR_ILLEGAL_ADDRESS, &text), CUDA_SUCCESS);
   EXPECT_STREQ(text, "CUDA_ERROR_ILLEGAL_ADDRESS");
+  ASSERT_EQ(call("cuGetErrorString", CUDA_ERROR_ILLEGAL_ADDRESS, &text), CUDA_SUCCESS);
+  EXPECT_STREQ(text, "an illegal memory access was encountered");
 }
 
 // Programs open it by either name, and link editors follow libcuda.so to the name that it gives itself.
@@ -50,6 +52,35 @@ TEST_F(Driver, FindsFunctionsByNameAndVersion) {
   EXPECT_EQ(find("cuNoSuchThing", &found, 13000, 0, &status), CUDA_ERROR_NOT_FOUND);
   EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
   EXPECT_EQ(call("cuMipmappedArrayCreate", &found, static_cast<void*>(nullptr), 1U), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST_F(Driver, SaysWhatItRefusesAndWhy) {
+  const auto said = [](const auto& asked) {
+    ::testing::internal::CaptureStderr();
+    asked();
+    return ::testing::internal::GetCapturedStderr();
+  };
+  CUdeviceptr first = 0, second = 0;
+  ASSERT_EQ(call("cuMemAlloc", &first, std::size_t{64}), CUDA_SUCCESS);
+  ASSERT_EQ(call("cuMemAlloc", &second, std::size_t{64}), CUDA_SUCCESS);
+  std::vector<unsigned char> host(128);
+  const std::string beyond = said([&] {
+    EXPECT_EQ(call("cuMemcpyDtoH", static_cast<void*>(host.data()), second + 8, std::size_t{128}),
+              CUDA_ERROR_INVALID_VALUE);
+  });
+  EXPECT_NE(beyond.find("a copy of 128 bytes refused: its source is 8 bytes into cuMemAlloc #"), std::string::npos)
+      << beyond;
+  const std::string filled =
+      said([&] { EXPECT_EQ(call("cuMemsetD32", first, 1U, std::size_t{17}), CUDA_ERROR_INVALID_VALUE); });
+  EXPECT_NE(filled.find("a memset of 68 bytes refused: its destination is 0 bytes into"), std::string::npos) << filled;
+  ASSERT_EQ(call("cuMemFree", second), CUDA_SUCCESS);
+  const std::string twice = said([&] { EXPECT_EQ(call("cuMemFree", second), CUDA_ERROR_INVALID_VALUE); });
+  EXPECT_NE(twice.find("cannot be freed: it is 0 bytes into freed cuMemAlloc #"), std::string::npos) << twice;
+  unsigned value = 0;
+  void* parameters[] = {&first, &value};
+  const std::string wide =
+      said([&] { EXPECT_EQ(launch(function(linked(), "fill"), 1, 8, 100'000, parameters), CUDA_ERROR_INVALID_VALUE); });
+  EXPECT_NE(wide.find("cudaFuncSetAttribute"), std::string::npos) << wide;
 }
 
 TEST_F(Driver, CopiesAndRefuses) {

@@ -1,5 +1,7 @@
 // Copies and fills, 1D to 3D, synchronous and not: all of them are done when the call returns, unless their stream is
 // capturing.
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "vgpu/driver/allocate.hpp"
@@ -27,9 +29,17 @@ bool is_valid(const State& all, Side side, std::uint64_t address, std::size_t by
   return true;  // host memory: the caller's word
 }
 
+// `side`: "destination" or "source".
+CUresult refuse_range(const State& all, const char* what, std::size_t bytes, const char* side, std::uint64_t address) {
+  log_once(
+      fmt::format("a {} of {} bytes refused: its {} is {}", what, bytes, side, all.machine->memory->describe(address)));
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult copy(State& all, Side to_side, std::uint64_t to, Side from_side, std::uint64_t from, std::size_t bytes) {
   if (bytes == 0) return CUDA_SUCCESS;
-  if (!is_valid(all, to_side, to, bytes) || !is_valid(all, from_side, from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_valid(all, to_side, to, bytes)) return refuse_range(all, "copy", bytes, "destination", to);
+  if (!is_valid(all, from_side, from, bytes)) return refuse_range(all, "copy", bytes, "source", from);
   std::memmove(reinterpret_cast<void*>(behind_mirror(all, to)), reinterpret_cast<const void*>(behind_mirror(all, from)),
                bytes);
   copied(*all.machine->memory, to, from, bytes);
@@ -211,10 +221,11 @@ CUresult fill_now(State& all, CUdeviceptr to, std::size_t pitch, T value, std::s
   for (std::size_t row = 0; row < height; ++row) {
     const CUdeviceptr at = to + row * pitch;
     if (width == 0) continue;
-    if (!is_device_range(all, at, width * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
+    const std::size_t bytes = width * sizeof(T);
+    if (!is_device_range(all, at, bytes)) return refuse_range(all, "memset", bytes, "destination", at);
     auto* const own = reinterpret_cast<std::uint8_t*>(behind_mirror(all, at));
     for (std::size_t i = 0; i < width; ++i) std::memcpy(own + i * sizeof(T), &value, sizeof(T));
-    host_wrote(at, width * sizeof(T));
+    host_wrote(at, bytes);
   }
   return CUDA_SUCCESS;
 }

@@ -16,9 +16,17 @@ struct Text {
   std::string words;
 };
 
-// CUDA_ERROR_LAUNCH_TIMEOUT -> "launch timeout".
-std::string words_of(std::string name) {
-  if (name == "CUDA_SUCCESS") return "no error";
+// CUDA's own, else CUDA_ERROR_PROFILER_DISABLED -> "profiler disabled".
+std::string words_of(int error, std::string name) {
+  switch (error) {
+#define VGPU_ERROR_WORDS(value, words) \
+  case value:                          \
+    return words;
+#include "vgpu/driver/error_words.def"
+#undef VGPU_ERROR_WORDS
+    default:
+      break;
+  }
   name.erase(0, std::strlen("CUDA_ERROR_"));
   for (char& one : name) one = one == '_' ? ' ' : static_cast<char>(std::tolower(static_cast<unsigned char>(one)));
   return name;
@@ -26,7 +34,7 @@ std::string words_of(std::string name) {
 
 const Text* find(CUresult result) {
   static const auto& all = *new std::map<int, Text>{
-#define VGPU_RESULT(name, value) {value, {#name, words_of(#name)}},
+#define VGPU_RESULT(name, value) {value, {#name, words_of(value, #name)}},
 #include "vgpu/driver/results.def"
 #undef VGPU_RESULT
   };

@@ -60,11 +60,13 @@ CUresult check(Function& function, const ir::Kernel& kernel, CUdevice device, co
                   fmt::format("{} threads, the kernel's launch bounds are {}", block.count(), kernel.max_threads));
   const int most_dynamic_bytes = function.max_dynamic_shared_bytes(device);
   if (request.dynamic_shared_bytes > static_cast<std::uint32_t>(most_dynamic_bytes))
-    return refuse(function, CUDA_ERROR_INVALID_VALUE,
-                  fmt::format("{} bytes of dynamic shared memory, at most {}; raise it with cuFuncSetAttribute("
-                              "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) to at most {}",
-                              request.dynamic_shared_bytes, most_dynamic_bytes,
-                              limits.shared_bytes_per_cta_optin - static_cast<int>(kernel.static_shared_bytes)));
+    return refuse(
+        function, CUDA_ERROR_INVALID_VALUE,
+        fmt::format("{} bytes of dynamic shared memory, at most {}; raise it to at most {} with "
+                    "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), in the "
+                    "driver API cuFuncSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)",
+                    request.dynamic_shared_bytes, most_dynamic_bytes,
+                    limits.shared_bytes_per_cta_optin - static_cast<int>(kernel.static_shared_bytes)));
   if (static_cast<int>(kernel.static_shared_bytes) > limits.shared_bytes_per_cta_default)
     return refuse(function, CUDA_ERROR_INVALID_PTX,
                   fmt::format("{} bytes of static shared memory, at most {}", kernel.static_shared_bytes,

@@ -1,9 +1,12 @@
 // Allocating, freeing, and asking about memory. A device address is a host address here, so managed and page-locked
 // memory are ordinary device allocations that the host may touch as well.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "vgpu/driver/allocate.hpp"
+#include "vgpu/driver/log.hpp"
 #include "vgpu/driver/registered.hpp"
 #include "vgpu/driver/watch.hpp"
 
@@ -18,9 +21,10 @@ CUresult allocate(State& all, Context& context, std::uint64_t bytes, Owned::Kind
   // What is allocated in the order of a stream waits for nobody.
   if (const CUresult refused = pool == nullptr ? all.refuse_while_capturing() : CUDA_SUCCESS; refused != CUDA_SUCCESS)
     return refused;
-  const std::uint64_t number = all.next_id++;
+  const std::uint64_t number = all.next_allocation;
   const auto address = all.machine->memory->allocate(bytes, std::string(what) + " #" + std::to_string(number));
   if (!address) return CUDA_ERROR_OUT_OF_MEMORY;
+  ++all.next_allocation;
   all.allocations[*address] = {.kind = kind, .context = &context, .pool = pool, .bytes = bytes, .id = number};
   if (pool != nullptr) {
     pool->used += bytes;
@@ -37,7 +41,11 @@ CUresult allocate(State& all, Context& context, std::uint64_t bytes, Owned::Kind
 
 CUresult release(State& all, CUdeviceptr address) {
   const auto found = all.allocations.find(address);
-  if (found == all.allocations.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (found == all.allocations.end()) {
+    log_once(fmt::format("{:#x} cannot be freed: it is {}, and only what an allocation returned can be, once", address,
+                         all.machine->memory->describe(address)));
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   if (found->second.pool != nullptr) found->second.pool->used -= found->second.bytes;
   static_cast<void>(all.machine->memory->free(address));
   all.allocations.erase(found);

@@ -159,6 +159,7 @@ struct State {
   std::recursive_mutex mutex{};  // a stream callback may call the API
   Machine* machine = nullptr;    // set by cuInit
   std::uint64_t next_id = 1;
+  std::uint64_t next_allocation = 1;       // as the program counts them: findings name it
   std::atomic<std::uint64_t> timer_ns{0};  // the latest time that any kernel read from %globaltimer
   Handles<Context> contexts{};
   struct Primary {

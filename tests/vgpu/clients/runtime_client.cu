@@ -257,7 +257,33 @@ void errors() {
   reverse<<<1, 2048>>>(nullptr);
   HOLDS(cudaPeekAtLastError() == cudaErrorInvalidConfiguration);
   HOLDS(std::strcmp(cudaGetErrorName(cudaGetLastError()), "cudaErrorInvalidConfiguration") == 0);
-  HOLDS(std::strcmp(cudaGetErrorString(cudaSuccess), "no error") == 0);
+  // CUDA's own sentences, for which people search.
+  constexpr struct {
+    cudaError_t error;
+    const char* words;
+  } sentences[] = {{cudaSuccess, "no error"},
+                   {cudaErrorInvalidValue, "invalid argument"},
+                   {cudaErrorMemoryAllocation, "out of memory"},
+                   {cudaErrorInvalidConfiguration, "invalid configuration argument"},
+                   {cudaErrorInvalidSymbol, "invalid device symbol"},
+                   {cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy"},
+                   {cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version"},
+                   {cudaErrorInvalidDeviceFunction, "invalid device function"},
+                   {cudaErrorNoDevice, "no CUDA-capable device is detected"},
+                   {cudaErrorInvalidDevice, "invalid device ordinal"},
+                   {cudaErrorNoKernelImageForDevice, "no kernel image is available for execution on the device"},
+                   {cudaErrorInvalidPtx, "a PTX JIT compilation failed"},
+                   {cudaErrorInvalidResourceHandle, "invalid resource handle"},
+                   {cudaErrorNotReady, "device not ready"},
+                   {cudaErrorIllegalAddress, "an illegal memory access was encountered"},
+                   {cudaErrorLaunchOutOfResources, "too many resources requested for launch"},
+                   {cudaErrorAssert, "device-side assert triggered"},
+                   {cudaErrorMisalignedAddress, "misaligned address"},
+                   {cudaErrorLaunchFailure, "unspecified launch failure"},
+                   {cudaErrorNotSupported, "operation not supported"},
+                   {cudaErrorUnknown, "unknown error"},
+                   {cudaErrorProfilerAlreadyStarted, "profiler already started"}};
+  for (const auto& one : sentences) HOLDS(std::strcmp(cudaGetErrorString(one.error), one.words) == 0);
   HOLDS(cudaLaunchKernel(reinterpret_cast<const void*>(&errors), dim3(1), dim3(1), nullptr, 0, nullptr) ==
         cudaErrorInvalidDeviceFunction);
   (void)cudaGetLastError();
