@@ -207,13 +207,16 @@ int run(Flags flags) {
                  "VGPU_LOG_CALLS=1 shows what it asks of the driver.\n";
   }
   tell(findings, found.messages);
+  const bool is_same_again =
+      verdict.exit_code != 0 && verdict.code != std::string_view(workflow::codes::run_nothing_ran);
   const bool is_predicted = flags.options.clock == "predicted";
   const std::string& sample = flags.options.sample;
-  std::cerr << bold(fmt::format(
-                        "cudadent run: {} on {}, {}, {}{}the program ended with {}; next: {}",
-                        counted(launches.size(), "launch", "es"), device->to_string(),
-                        counted(findings.size(), "finding", "s"), is_predicted ? "event times are predicted, " : "",
-                        sample.empty() ? "" : "counters are of a sample (" + sample + " of the CTAs), ", *code, next),
+  std::cerr << bold(fmt::format("cudadent run: {} on {}, {}, {}{}the program ended with {}; next: {}",
+                                counted(launches.size(), "launch", "es"), device->to_string(),
+                                counted(findings.size(), "finding", "s"),
+                                is_predicted ? "event times are predicted, " : "",
+                                sample.empty() ? "" : "counters are of a sample (" + sample + " of the CTAs), ", *code,
+                                is_same_again ? "the same again, after a change" : next),
                     may_colour(2))
             << "\n";
   return verdict.exit_code;
