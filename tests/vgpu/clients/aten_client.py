@@ -218,7 +218,7 @@ def main() -> None:
         same(out, x.cpu() + y.cpu())
         refusals()
         told = len(mode.operators)
-    refused(lambda: torch.ones(3, device="cuda"), "binary for gpu")
+    refused(lambda: torch.ones(3, device="cuda"), "no kernel image")
     print(f"torch {torch.__version__}: {told} operators on the CPU, our kernels on {torch.cuda.get_device_name()}")
 
 
