@@ -108,6 +108,7 @@ class ExitCodes(unittest.TestCase):
         self.assertIn("refused: launch of store refused: block 2048x1x1", shown.stderr)
         answer = json.loads(run(wide, "--json").stdout)
         self.assertEqual((answer["outcome"], answer["code"]), ("launches refused", "run.refused"))
+        self.assertIn("block 2048x1x1", answer["refused"][0])
         # Beside one that ran it is told, and no more.
         both = wide + "assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, parameters, None) == 0\n"
         shown = run(both)

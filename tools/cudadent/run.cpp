@@ -136,12 +136,11 @@ void tell(const std::vector<workflow::Finding>& findings, const std::vector<std:
 }
 
 // Why there were no launches where the program asked for some; each once, as the driver said it.
-std::vector<workflow::Finding> refusals(const std::vector<workflow::LaunchReport>& launches) {
-  std::vector<workflow::Finding> all;
+std::vector<std::string> refusals(const std::vector<workflow::LaunchReport>& launches) {
+  std::vector<std::string> all;
   for (const workflow::LaunchReport& launch : launches) {
-    const bool is_told =
-        std::any_of(all.begin(), all.end(), [&](const workflow::Finding& one) { return one.what == launch.refused; });
-    if (!launch.refused.empty() && !is_told) all.push_back({.group = "refused", .what = launch.refused});
+    const bool is_told = std::find(all.begin(), all.end(), launch.refused) != all.end();
+    if (!launch.refused.empty() && !is_told) all.push_back(launch.refused);
   }
   return all;
 }
@@ -184,7 +183,7 @@ int run(Flags flags) {
   const auto found = workflow::virtual_findings(launches);
   std::vector<workflow::Finding> findings = found.findings;
   if (flags.leaks) findings.insert(findings.end(), found.leaks.begin(), found.leaks.end());
-  const std::vector<workflow::Finding> refused = refusals(launches);
+  const std::vector<std::string> refused = refusals(launches);
   std::erase_if(launches, [](const auto& launch) { return launch.kernel.empty(); });  // what the end of the run said
   const Verdict verdict = verdict_of(flags, *code, launches.size(), !refused.empty(), findings);
   const std::string next = next_of(flags, verdict, device->to_string());
@@ -195,11 +194,14 @@ int run(Flags flags) {
                                .outcome = verdict.outcome,
                                .program_exit_code = *code,
                                .findings = std::move(findings),
+                               .refused = refused,
                                .launches = std::move(launches)});
     return verdict.exit_code;
   }
   // The program's own output has stdout for itself.
-  tell(refused, {});
+  for (std::size_t i = 0; i < std::min(refused.size(), most_told); ++i) {
+    std::cerr << fmt::format("  refused: {}\n", refused[i]);
+  }
   if (launches.empty() && refused.empty()) {
     std::cerr << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked (what cuBLAS computes is no "
                  "kernel here). Does the program load libcuda.so.1 by that name, or the CUDA runtime as a library "

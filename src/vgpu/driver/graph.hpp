@@ -24,9 +24,8 @@ struct NodeKind {
   bool is_cooperative = false;
   // Of a copy: CU_MEMORYTYPE_HOST or CU_MEMORYTYPE_DEVICE.
   int to = 0, from = 0;
-  // Of a memset in two dimensions, and of a copy in more than one its flag.
-  bool is_flat = true;
-  std::size_t width_bytes = 0, height = 0;
+  bool is_flat = true;                      // a copy or a memset of one dimension
+  std::size_t width_bytes = 0, height = 0;  // of a memset of two
   bool operator==(const NodeKind&) const = default;
 };
 

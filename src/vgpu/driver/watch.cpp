@@ -229,9 +229,9 @@ void report_host_work_outside(const std::string& message) {
 
 void report_refused(const std::string& why) {
   log_line(why);
-  nlohmann::ordered_json line;
-  line["refused"] = why;
-  if (Observation* const one = Observation::get()) one->write(line);
+  Observation* const one = Observation::get();
+  if (one == nullptr) return;
+  one->write({{"refused", why}, {"findings", nlohmann::ordered_json::array()}});  // every line has findings
 }
 
 void report_leaks(std::size_t allocations, std::uint64_t bytes) {

@@ -29,6 +29,7 @@ struct ProgramRun {
   std::string outcome{};
   int program_exit_code = 0;
   std::vector<Finding> findings{};
+  std::vector<std::string> refused{};  // launches and kernels, each reason once
   std::vector<LaunchReport> launches{};
 };
 

@@ -81,10 +81,10 @@ constexpr std::array shapes{
           "left_out?:integer"},
     Shape{"run", "run",
           "device:string clock:string evidence:evidence outcome:string program_exit_code:integer findings:integer "
-          "launches:array"},
+          "refused:array launches:array"},
     Shape{"run short", "run",
           "outcome:string device?:string program_exit_code?:integer findings?:integer first_findings?:array "
-          "launches?:array "
+          "refused?:array launches?:array "
           "left_out?:integer"},
     Shape{"run explained", "run",
           "program:string runtime:string missing?:array kernels?:integer cannot_run?:array libraries?:array "

@@ -109,6 +109,7 @@ Json brief_program(const ProgramRun& run) {
           {"program_exit_code", run.program_exit_code},
           {"findings", run.findings.size()},
           {"first_findings", brief_findings(run.findings)},
+          {"refused", run.refused},
           {"launches", std::move(launches)}};
 }
 

@@ -139,6 +139,7 @@ std::string program_json(const Answer& answer, const ProgramRun& run) {
                           {"outcome", run.outcome},
                           {"program_exit_code", run.program_exit_code},
                           {"findings", run.findings.size()},
+                          {"refused", run.refused},
                           {"launches", list}});
 }
 
