@@ -99,9 +99,9 @@ class ExitCodes(unittest.TestCase):
         self.assertIn("NOTHING RAN", said)
 
     def test_refused_launches_are_not_forgotten_ones(self) -> None:
-        wide = LAUNCH.replace("OFFSET", 'b"0"').replace(
-            "assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1,", "0 == cuda.cuLaunchKernel(kernel, 1, 1, 1, 2048, 1, 1,"
-        ).replace("parameters, None) == 0", "parameters, None)")
+        ran = "assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, parameters, None) == 0\n"
+        asked = "cuda.cuLaunchKernel(kernel, 1, 1, 1, 2048, 1, 1, 0, None, parameters, None)\n"
+        wide = LAUNCH.replace("OFFSET", 'b"0"').replace(ran, asked)
         shown = run(wide)
         self.assertEqual(shown.returncode, 3, shown.stderr)
         self.assertNotIn("NOTHING RAN", shown.stderr)
@@ -110,7 +110,7 @@ class ExitCodes(unittest.TestCase):
         self.assertEqual((answer["outcome"], answer["code"]), ("launches refused", "run.refused"))
         self.assertIn("block 2048x1x1", answer["refused"][0])
         # Beside one that ran it is told, and no more.
-        both = wide + "assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, parameters, None) == 0\n"
+        both = wide + ran
         shown = run(both)
         self.assertEqual(shown.returncode, 0, shown.stderr)
         self.assertIn("refused: launch of store refused: block 2048x1x1", shown.stderr)
