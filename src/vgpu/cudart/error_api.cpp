@@ -4,6 +4,7 @@
 #include <string>
 
 #include "vgpu/cudart/calls.hpp"
+#include "vgpu/driver/error_words.hpp"
 
 namespace flashmoe::vgpu::cudart {
 namespace {
@@ -15,15 +16,7 @@ struct Text {
 
 // CUDA's own, else cudaErrorProfilerDisabled -> "profiler disabled".
 std::string words_of(int error, std::string name) {
-  switch (error) {
-#define VGPU_ERROR_WORDS(value, words) \
-  case value:                          \
-    return words;
-#include "vgpu/driver/error_words.def"
-#undef VGPU_ERROR_WORDS
-    default:
-      break;
-  }
+  if (const char* const words = driver::error_words(error)) return words;
   name.erase(0, std::string("cudaError").size());
   std::string text;
   for (const char letter : name) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "vgpu/driver/cuda_abi.hpp"
+#include "vgpu/driver/error_words.hpp"
 #include "vgpu/driver/implementations.hpp"
 
 namespace flashmoe::vgpu::driver {
@@ -18,15 +19,7 @@ struct Text {
 
 // CUDA's own, else CUDA_ERROR_PROFILER_DISABLED -> "profiler disabled".
 std::string words_of(int error, std::string name) {
-  switch (error) {
-#define VGPU_ERROR_WORDS(value, words) \
-  case value:                          \
-    return words;
-#include "vgpu/driver/error_words.def"
-#undef VGPU_ERROR_WORDS
-    default:
-      break;
-  }
+  if (const char* const words = error_words(error)) return words;
   name.erase(0, std::strlen("CUDA_ERROR_"));
   for (char& one : name) one = one == '_' ? ' ' : static_cast<char>(std::tolower(static_cast<unsigned char>(one)));
   return name;
