@@ -9,7 +9,6 @@ namespace flashmoe::vgpu::observe {
 
 struct Watch::WarpShadow {
   WarpPoison poison{};
-  std::uint64_t instructions = 0;
   PartialArrival arrival{};
   LastAccess last_access{};
 };
@@ -42,7 +41,6 @@ void Watch::grid_begins(exec::Grid& grid) {
   for (const ir::InstInfo& info : grid.kernel->info) {
     const ir::Form& form = info.form;
     Note note{};
-    note.is_pseudo = info.is_pseudo;
     note.is_branch = form.opcode == "bra";
     note.is_warp_barrier = (form.opcode == "bar" || form.opcode == "barrier") && form.has("warp");
     note.is_memory_barrier_object =
@@ -104,25 +102,17 @@ void Watch::cta_ends(exec::Cta& cta) {
     for (const exec::Warp& warp : cta.warps) synccheck_.ends(warp, shadow_of(warp).arrival);
   }
   if (options_.racecheck) races_.cta_ends(std::move(shadow_of(cta).race));
-  if (options_.counters) {
-    std::uint64_t instructions = 0;
-    for (const WarpShadow& warp : shadow_of(cta).warps) instructions += warp.instructions;
-    counters_.cta_ended(cta, instructions, shadow_of(cta).wrote_global);
-  }
+  if (options_.counters) counters_.cta_ended(cta, shadow_of(cta).wrote_global);
   ctas_.erase(cta.shadow);
   cta.shadow = nullptr;
   for (exec::Warp& warp : cta.warps) warp.shadow = nullptr;
 }
 
 void Watch::before(exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc) {
-  const Note note = notes_[pc];
-  WarpShadow& shadow = shadow_of(warp);
   // A branch is executed by those who do not take it, too.
-  if (options_.counters && !note.is_pseudo) {
-    counters_.instruction(warp, pc, note.is_branch ? warp.active : warp.exec);
-    ++shadow.instructions;
-  }
-  if (options_.initcheck) initcheck_.instruction(warp, inst, pc, shadow.poison);
+  if (options_.counters && inst.is_instruction)
+    counters_.instruction(warp, pc, notes_[pc].is_branch ? warp.active : warp.exec);
+  if (options_.initcheck) initcheck_.instruction(warp, inst, pc, shadow_of(warp).poison);
 }
 
 void Watch::warp_syncs(exec::Warp& warp, std::uint32_t lanes, std::uint32_t pc) {

@@ -75,7 +75,7 @@ class Watch final : public exec::Observer {
   struct CtaShadow;
   struct WarpShadow;
   struct Note {  // what every event asks of an instruction
-    bool is_pseudo = false, is_warp_barrier = false, is_memory_barrier_object = false, is_branch = false;
+    bool is_warp_barrier = false, is_memory_barrier_object = false, is_branch = false;
     bool is_non_coherent = false;         // ld.global.nc
     bool is_barrier_object_init = false;  // mbarrier.init
   };

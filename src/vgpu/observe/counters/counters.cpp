@@ -67,10 +67,12 @@ void Counters::grid_ends(std::uint64_t warp_instructions) {
   if (paths_) counts_.paths = paths_->paths();
 }
 
-void Counters::cta_ended(const exec::Cta& cta, std::uint64_t instructions, bool wrote) {
+void Counters::cta_ended(const exec::Cta& cta, bool wrote) {
+  std::uint64_t instructions = 0;
+  for (const exec::Warp& warp : cta.warps) instructions += warp.instructions;
   const std::uint64_t times = counts_.sample ? counts_.sample->find(cta.linear)->stands_for : 1;
   work_.cta_ended(cta.linear, cta.sm, instructions, wrote, times);
-  for (const exec::Warp& warp : cta.warps) scaled_instructions_ += static_cast<double>(times * warp.instructions);
+  scaled_instructions_ += static_cast<double>(times * instructions);
   if (paths_) paths_->cta_ended(cta);
 }
 

@@ -79,7 +79,7 @@ class Counters {
     counts.threads += threads;
     if (paths_) paths_->instruction(warp, pc);
   }
-  void cta_ended(const exec::Cta& cta, std::uint64_t instructions, bool wrote);
+  void cta_ended(const exec::Cta& cta, bool wrote);
   void branch(const exec::Warp& warp, const ir::Inst& inst, std::uint32_t pc, std::uint32_t taken,
               std::uint32_t not_taken);
   void access(const exec::Warp& warp, const exec::Access& access);                      // all but asynchronous copies
