@@ -8,12 +8,14 @@
 // is there again.
 #include <torch/csrc/stable/library.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 #include "contexts.hpp"
@@ -32,7 +34,9 @@ T take(StableIValue value) {
 // What flashmoe_science::attention takes.
 struct OperatorCall {
   Tensor q, k, v;
-  std::optional<Tensor> bias{}, cu_q{}, cu_kv{}, kv_lengths{}, block_table{};
+#define FMS_FLOATS(slot, name, dtype) std::optional<Tensor> name{};
+#define FMS_INDICES(slot, name) std::optional<Tensor> name{};
+#include "attention_arguments.def"
   std::optional<double> scale{};
   int64_t window_left = -1, window_right = -1;
   std::optional<int64_t> max_q{}, max_kv{};
@@ -41,35 +45,31 @@ struct OperatorCall {
   std::string layout = "bshd";
 };
 
+// Each begins with a comma.
+constexpr std::string_view options_of_schema =
+#define FMS_OPTION(slot, name, stub, default, schema) schema
+#include "attention_arguments.def"
+    ;
+
 // Through the dispatcher, so that profilers see who computes.
 std::tuple<Tensor, Tensor> call_operator(const OperatorCall& call) {
   using torch::stable::detail::from;
-  const std::optional<Tensor> none;
-  std::array<StableIValue, 25> stack{from(call.q),
-                                     from(call.k),
-                                     from(call.v),
-                                     from(call.bias),
-                                     from(none),  // sinks
-                                     from(call.cu_q),
-                                     from(call.cu_kv),
-                                     from(call.kv_lengths),
-                                     from(call.block_table),
-                                     from(none),  // bias2
-                                     from(none),  // kv_starts
-                                     from(none),  // q_lengths
-                                     from(none),  // mask
-                                     from(none),  // k_scales
-                                     from(none),  // v_scales
-                                     from(call.scale),
-                                     from(call.window_left),
-                                     from(call.window_right),
-                                     from(0.0),  // softcap
-                                     from(call.max_q),
-                                     from(call.max_kv),
-                                     from(call.layout),
-                                     from(call.num_splits),
-                                     from(call.top_left),
-                                     from(false)};  // partial
+  std::array stack{
+#define FMS_REQUIRED(slot, name) from(call.name),
+#define FMS_FLOATS(slot, name, dtype) from(call.name),
+#define FMS_INDICES(slot, name) from(call.name),
+#include "attention_arguments.def"
+      from(call.scale),    from(call.window_left),   from(call.window_right), from(0.0 /* softcap */),
+      from(call.max_q),    from(call.max_kv),        from(call.layout),       from(call.num_splits),
+      from(call.top_left), from(false /* partial */)};
+  constexpr std::size_t tensors = 0
+#define FMS_REQUIRED(slot, name) +1
+#define FMS_FLOATS(slot, name, dtype) +1
+#define FMS_INDICES(slot, name) +1
+#include "attention_arguments.def"
+      ;
+  static_assert(stack.size() == tensors + std::count(options_of_schema.begin(), options_of_schema.end(), ','),
+                "arguments are passed by position: a new option has its place above");
   STABLE_TORCH_ERROR_CODE_CHECK(
       torch_call_dispatcher("flashmoe_science::attention", "", stack.data(), TORCH_ABI_VERSION));
   return {take<Tensor>(stack[0]), take<Tensor>(stack[1])};
