@@ -17,7 +17,7 @@ constexpr int64_t state_bytes(int q_tile, int dim) {
   return int64_t{4} * q_tile * (dim + 8);
 }
 
-// Tiles and occupancy of the compiled kernels (sm_89): large, small, decode, wide.
+// Tiles and occupancy of some kernels on an L4, near those that are compiled: large, small, decode, wide.
 class L4Kernels final : public CudaKernels {
  public:
   fms_status find(const fms_attention_problem& p, CudaKernel (&found)[max_found], int* count,

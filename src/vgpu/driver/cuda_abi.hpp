@@ -22,7 +22,7 @@ enum CUresult : int {
 
 using CUdevice = int;
 using CUdeviceptr = std::uint64_t;
-// Opaque to callers; the objects behind them are in objects.hpp.
+// Opaque to callers.
 using CUcontext = struct CUctx_st*;
 using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
