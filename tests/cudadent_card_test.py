@@ -95,6 +95,17 @@ class Rehearsal(unittest.TestCase):
                 self.assertGreater(speed["kernel_seconds"], 0)
                 self.assert_nothing_measured(project)
 
+    def hold_profiles(self, *examples: str) -> None:
+        for example in examples:
+            with self.subTest(example):
+                project = self.project(example)
+                ran = cudadent("profile", project, "--device", "cuda:0", "--json", "--quiet")
+                self.assertEqual(ran.returncode, 3, ran.stderr + ran.stdout)
+                profile = json.loads(ran.stdout)
+                self.assertEqual(profile["device"], DEVICE)
+                self.assertEqual(profile["code"], "profile.degraded")
+                self.assert_nothing_measured(project)
+
 
 class Card(Rehearsal):
     def test_gates_of_a_project(self) -> None:
@@ -181,15 +192,7 @@ extern "C" __global__ void vector_add_kernel(const float* a, const float* b, flo
         self.assertIn("unwritten in a timed block", run["summary"])
 
     def test_profile(self) -> None:
-        for example in ("attention_journey", "cudadent/matmul", "cudadent/softmax"):
-            with self.subTest(example):
-                project = self.project(example)
-                ran = cudadent("profile", project, "--device", "cuda:0", "--json", "--quiet")
-                self.assertEqual(ran.returncode, 3, ran.stderr + ran.stdout)
-                profile = json.loads(ran.stdout)
-                self.assertEqual(profile["device"], DEVICE)
-                self.assertEqual(profile["code"], "profile.degraded")
-                self.assert_nothing_measured(project)
+        self.hold_profiles("cudadent/softmax")
 
     def test_a_card_that_is_held_back_or_shared_decides_nothing(self) -> None:
         for nvml, code in (("throttle=power", "throttled"), ("other_process=4242:1024", "somebody else")):
@@ -218,6 +221,9 @@ extern "C" __global__ void vector_add_kernel(const float* a, const float* b, flo
 class Night(Rehearsal):
     def test_gates_of_further_projects(self) -> None:
         self.hold_gates("cudadent/matmul", "attention_journey")
+
+    def test_profiles_of_further_projects(self) -> None:
+        self.hold_profiles("cudadent/matmul", "attention_journey")
 
     def test_compute_sanitizer_is_asked(self) -> None:
         # A stand-in: it runs the program as the real one does, and finds what it is told to find.

@@ -4,7 +4,7 @@ another, useless, wrong and cheating ones. It does what `next` says. It comes th
 brief`, `--json=short`), or `cudadent mcp` with the official client of the Python that runs this. Afterwards the journal
 is held against the truth (tests/scripted_agent/patches.toml), and what was kept against the history.
 
-    cudadent_scripted_agent_test.py CUDADENT ROOT --door shell|mcp [--patches all|DOOR] [--report DIR]    0: all hold
+    cudadent_scripted_agent_test.py CUDADENT ROOT --door shell|mcp [--in-gate] [--report DIR]    0: all hold
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def main() -> int:
     parser.add_argument("cudadent")
     parser.add_argument("root", type=Path)
     parser.add_argument("--door", choices=("shell", "mcp"), required=True)
-    parser.add_argument("--patches", default="all", help="all, or those that the gate tries at this door")
+    parser.add_argument("--in-gate", action="store_true", help="only the patches that every gate tries")
     parser.add_argument("--report", type=Path, help="the run's report is checked, and left in this directory")
     parser.add_argument("--seed", type=int, default=17)
     arguments = parser.parse_args()
@@ -259,7 +259,7 @@ def main() -> int:
     truth = tomllib.loads((folder / "patches.toml").read_text())
     if set(truth) != {patch.stem for patch in folder.glob("*.patch")}:
         fail("patches.toml does not name the patches that are there")
-    chosen = [name for name, row in truth.items() if arguments.patches in ("all", *row.get("gate", []))]
+    chosen = [name for name, row in truth.items() if row.get("in_gate") or not arguments.in_gate]
     patches = [folder / f"{name}.patch" for name in chosen]
     random.Random(arguments.seed).shuffle(patches)
     with tempfile.TemporaryDirectory() as directory:

@@ -4,7 +4,7 @@
 
 In each case the bundle verifies, says rehearsal and nothing else, and the stop command has run exactly once.
 `whole`: all steps, with a trace of every driver call, which RULES (tests/vgpu/driver_rules.py) holds against what
-NVIDIA documents, and the two faults that take longest. `faults`: a few steps, one fault at a time.
+NVIDIA documents, and the faults that take longest. `faults`: a few steps, one fault at a time.
 """
 
 from __future__ import annotations
@@ -125,6 +125,55 @@ class Whole(FirstLight):
         self.assertIn("No space left on device", told)
         self.assert_sound()
 
+    def test_two_at_once_in_one_bundle(self) -> None:
+        with subprocess.Popen(
+            self.command("--steps", "checks"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env=self.environment(),
+        ) as first:  # fmt: skip
+            while not (self.bundle / "card.json").exists() and first.poll() is None:
+                time.sleep(0.05)
+            code, second = self.run_light("--steps", "times", "--resume")
+            self.assertEqual(code, 2, second)
+            first.communicate(timeout=120)
+        self.assert_sound()
+
+    def test_locked_counters(self) -> None:
+        _, report = self.run_light("--steps", "profile")
+        profile = self.state_of(report, "profile")
+        self.assertEqual(profile["state"], "degraded")
+        self.assertIn("no counters", profile["why"])
+        self.assert_sound()
+
+    def test_no_torch(self) -> None:
+        plain = self.work / "python"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", plain], check=True)
+        _, report = self.run_light("--steps", "times,peers", CUDADENT_PYTHON=str(plain / "bin" / "python"))
+        peers = self.state_of(report, "peers")
+        self.assertEqual(peers["state"], "left out", peers)
+        self.assertIn("-m pip install .", peers["why"])
+        self.assertEqual(self.state_of(report, "times")["state"], "done")
+        self.assert_sound()
+
+    def test_another_user_on_the_card(self) -> None:
+        _, report = self.run_light("--steps", "times", VGPU_NVML="other_process=4242:1024")
+        self.assertIn("somebody else uses the card", self.state_of(report, "times")["why"])
+        self.assertEqual(self.state_of(report, "times")["state"], "degraded")
+        self.assert_sound()
+
+    def test_a_status_that_lies(self) -> None:
+        started = self.work / "started"
+        code, report = self.run_light(*FEW, "--machine-status", "exit 1", "--machine-start", f"echo 1 >> {started}")
+        self.assertEqual(code, 3, report)
+        self.assertEqual(len(started.read_text().splitlines()), 1)
+        self.assertTrue(any("the card is believed" in note for note in report["notes"]), report["notes"])
+        self.assert_sound()
+        # And the other way round: it says yes, and there is no card.
+        self.stops.unlink()
+        self.bundle = self.work / "second"
+        code, report = self.run_light(*FEW, "--machine-status", "true", FLASHMOE_DRIVER="/nowhere/libcuda.so.1")
+        self.assertEqual((code, report["code"]), (4, "environment.no_gpu"), report)
+        self.assert_sound()
+
 
 class Faults(FirstLight):
     def test_nothing_is_wrong(self) -> None:
@@ -197,35 +246,6 @@ class Faults(FirstLight):
         (self.bundle / "more").symlink_to("/etc/hostname")
         self.assertIn("more: not listed", problems())
 
-    def test_two_at_once_in_one_bundle(self) -> None:
-        with subprocess.Popen(
-            self.command("--steps", "checks"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env=self.environment(),
-        ) as first:  # fmt: skip
-            while not (self.bundle / "card.json").exists() and first.poll() is None:
-                time.sleep(0.05)
-            code, second = self.run_light("--steps", "times", "--resume")
-            self.assertEqual(code, 2, second)
-            first.communicate(timeout=120)
-        self.assert_sound()
-
-    def test_locked_counters(self) -> None:
-        _, report = self.run_light("--steps", "profile")
-        profile = self.state_of(report, "profile")
-        self.assertEqual(profile["state"], "degraded")
-        self.assertIn("no counters", profile["why"])
-        self.assert_sound()
-
-    def test_no_torch(self) -> None:
-        plain = self.work / "python"
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", plain], check=True)
-        _, report = self.run_light("--steps", "times,peers", CUDADENT_PYTHON=str(plain / "bin" / "python"))
-        peers = self.state_of(report, "peers")
-        self.assertEqual(peers["state"], "left out", peers)
-        self.assertIn("-m pip install .", peers["why"])
-        self.assertEqual(self.state_of(report, "times")["state"], "done")
-        self.assert_sound()
-
     def test_a_driver_that_is_too_old(self) -> None:
         code, report = self.run_light(*FEW, VGPU_DRIVER_VERSION="11080")
         self.assertEqual(code, 4, report)
@@ -239,31 +259,11 @@ class Faults(FirstLight):
         self.assertIn("throttled", times["why"])
         self.assert_sound()
 
-    def test_another_user_on_the_card(self) -> None:
-        _, report = self.run_light("--steps", "times", VGPU_NVML="other_process=4242:1024")
-        self.assertIn("somebody else uses the card", self.state_of(report, "times")["why"])
-        self.assertEqual(self.state_of(report, "times")["state"], "degraded")
-        self.assert_sound()
-
     def test_a_start_command_that_fails(self) -> None:
         start = "echo no quota >&2; exit 7"
         code, report = self.run_light(*FEW, "--machine-status", "exit 1", "--machine-start", start)
         self.assertEqual((code, report["code"]), (4, "machine.command"), report)
         self.assertIn("no quota", report["summary"])
-        self.assert_sound()
-
-    def test_a_status_that_lies(self) -> None:
-        started = self.work / "started"
-        code, report = self.run_light(*FEW, "--machine-status", "exit 1", "--machine-start", f"echo 1 >> {started}")
-        self.assertEqual(code, 3, report)
-        self.assertEqual(len(started.read_text().splitlines()), 1)
-        self.assertTrue(any("the card is believed" in note for note in report["notes"]), report["notes"])
-        self.assert_sound()
-        # And the other way round: it says yes, and there is no card.
-        self.stops.unlink()
-        self.bundle = self.work / "second"
-        code, report = self.run_light(*FEW, "--machine-status", "true", FLASHMOE_DRIVER="/nowhere/libcuda.so.1")
-        self.assertEqual((code, report["code"]), (4, "environment.no_gpu"), report)
         self.assert_sound()
 
     def refused(self, *flags: object) -> str:
@@ -307,7 +307,6 @@ class Faults(FirstLight):
         self.assertTrue(any(step["state"] == "open" for step in report["steps"]), report["steps"])
         self.assertLess(report["dollars"], 9)
         self.assert_sound()
-
 
 
 if __name__ == "__main__":

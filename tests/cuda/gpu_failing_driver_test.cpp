@@ -262,7 +262,7 @@ std::string in_a_process(const Body& body) {
 TEST(FailingDriver, EndsInAResultOrAFix) {
   const std::vector<Case> cases = all_cases();
   ASSERT_GE(cases.size(), 60U);
-  const uint64_t every = from_environment("FMS_FAILING_EVERY", kSlowBuild ? 13 : 3);
+  const uint64_t every = from_environment("FMS_FAILING_EVERY", kSlowBuild ? 29 : 7);
   std::size_t run = 0;
   for (std::size_t i = 0; i < cases.size(); i += every, ++run)
     EXPECT_EQ(
@@ -276,7 +276,7 @@ TEST(FailingDriver, SoDoesAMerge) {
   const std::set<std::string> its_own = {
       "cuThreadExchangeStreamCaptureMode",           "cuLibraryLoadData", "cuLibraryGetKernel", "cuKernelSetAttribute",
       "cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuLaunchKernel"};
-  const uint64_t every = from_environment("FMS_FAILING_EVERY", kSlowBuild ? 13 : 3);
+  const uint64_t every = from_environment("FMS_FAILING_EVERY", kSlowBuild ? 29 : 7);
   std::size_t at = 0;
   for (const Case& one : all_cases()) {
     if (!its_own.contains(one.function) || at++ % every != 0) continue;
