@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -59,11 +60,16 @@ struct Noticed {
   bool finding, wrong, conflict;
 };
 
-// Causal, with whole blocks before the diagonal, key warps and splits, of which the first ends with a whole block.
+// Causal, with whole blocks before the diagonal, key warps and splits, of which the first ends with a whole block. The
+// scale lets scores grow so far from block to block that tops have to be raised; the last value is seen by the last row
+// alone, and is none that a weight of 0 would hide.
 Noticed noticed(const Mutation& mutation, int64_t head_dim = 64, int32_t q_tile = 32, int32_t kv_splits = 2) {
-  fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 40, head_dim == 64 ? 1032 : 100, head_dim});
+  const int64_t keys = head_dim == 64 ? 1032 : 280;
+  fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 40, keys, head_dim});
   problem.window_right = 0;
+  problem.softmax_scale = 1.0F;
   AttentionCase one = normal_case(problem);
+  one.set(Tensor::kV, one.v_offset(0, 0, keys - 1) + 5, std::numeric_limits<double>::infinity());
   const auto report = report_of(one, plan_options(0, kv_splits, q_tile), {&mutation, 1});
   return {!report.at("findings").empty(), !judge(one, OracleAnswer(one)).complaint.empty(),
           metric(report, "vgpu__shared_bank_conflicts.sum") > 0};
@@ -89,9 +95,10 @@ TEST(Mutations, EveryWaitBarrierAndFenceIsMissed) {
   for (Mutation mutation : synchronisation) {
     const int places = places_of(mutation);
     for (mutation.place = 0; mutation.place < places; ++mutation.place)
-      // Blocks of keys of long heads are short, and results or queries reach beyond them.
+      // Long heads have one place for a block of keys or of values, and there queries have one of their own; what key
+      // warps of theirs tell each other reaches beyond the keys.
       EXPECT_TRUE(noticed(mutation).finding || noticed(mutation, 256, 64, 1).finding ||
-                  noticed(mutation, 128, 64, 1).finding)
+                  noticed(mutation, 128, 64, 1).finding || noticed(mutation, 256, 32, 1).finding)
           << mutation.name << ", place " << mutation.place;
   }
 }
@@ -104,6 +111,18 @@ TEST(Mutations, WrongRulesGiveWrongResults) {
       {"the unit of splits", "attention/sequence.cuh", "min(begin + units * split_unit, keys.hi)", "keys.hi"},
   };
   for (const Mutation& mutation : rules) EXPECT_TRUE(noticed(mutation).wrong) << mutation.name;
+}
+
+// Of the longest heads.
+TEST(Mutations, WrongTopsAndWildValuesAreNoticed) {
+  constexpr Mutation longest[] = {
+      {"how far weights may grow", "attention/row_state.cuh", "<= most_log2_weight", "<= 4 * most_log2_weight"},
+      {"where tops have grown", "attention/row_state.cuh", "is_any |= tops.of[h] != top[h];", ""},
+      {"the zeros", "attention/walk.cuh", "copy_.clear_my_wild_values(values_begin + value_stage(stage));", ""},
+      {"who sees wild values", "attention/walk.cuh", "weigh_edge<false>(", "if (false) weigh_edge<false>("},
+  };
+  EXPECT_FALSE(noticed({"nothing", nullptr, nullptr, nullptr}, 256, 64, 1).wrong);
+  for (const Mutation& mutation : longest) EXPECT_TRUE(noticed(mutation, 256, 64, 1).wrong) << mutation.name;
 }
 
 // Where a warp has two tiles of rows.

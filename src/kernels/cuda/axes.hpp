@@ -40,9 +40,15 @@ constexpr int longest(int dim, int value_dim) {
   return dim > value_dim ? dim : value_dim;
 }
 
+// Of heads so long O takes half of a thread's registers, and an SM of 100 KB holds one CTA in any case.
+constexpr bool is_longest(int dim) {
+  return dim > 240;
+}
+
 // `dim` is the longer one of keys and values. Beyond 64 blocks are shorter where a tile is small: with 64 keys of 128
 // an SM of 100 KB would hold one CTA, and all others of a small problem would wait for it. With one place for each it
-// holds two of 64 keys; pages and modified scores together have no registers for that.
+// holds two of 64 keys; pages and modified scores together have no registers for that. Of the longest heads large
+// tiles have room for 64 keys if they have one place for each; modified scores have no registers for so many.
 constexpr Tile tile_of(TileClass tile_class, int dim, bool is_paged, bool is_modified) {
   const bool is_long = dim > 128;
   switch (tile_class) {
@@ -57,7 +63,8 @@ constexpr Tile tile_of(TileClass tile_class, int dim, bool is_paged, bool is_mod
       break;
   }
   if (dim == 128 && !(is_paged && is_modified)) return {4, 1, 64, 2, false, false, 1};
-  return {4, 1, dim <= 64 ? 64 : dim == 128 ? 48 : dim < 256 ? 32 : 16, is_long ? 1 : 2, true, is_long};
+  if (is_longest(dim)) return is_modified ? Tile{4, 1, 32, 1, false, true} : Tile{4, 1, 64, 1, false, true, 1};
+  return {4, 1, dim <= 64 ? 64 : dim == 128 ? 48 : 32, is_long ? 1 : 2, true, is_long};
 }
 
 // Bytes from row to row in shared memory (atoms/shared_memory.cuh).

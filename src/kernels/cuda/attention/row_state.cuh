@@ -13,7 +13,7 @@ struct RowState {
   static constexpr int row_halves = Shape::row_halves;
 
   typename Shape::RowFragments o[Shape::dim_tiles];  // (warp_rows, value dim), not yet divided by the sum
-  float top[row_halves];                             // largest score, before the scale
+  float top[row_halves];                             // largest score, before the scale; raises_late: or a little less
   float sum[row_halves];                             // of weights; each lane its own share until add_up()
 
   // `lowest` is below every score, yet its product with the scale is finite: a row that sees nothing needs no case of
@@ -28,11 +28,12 @@ struct RowState {
     }
   }
 
-  // The largest score of each row, those met before included.
+  // The largest score of each row, those met before included. raises_late: the old top where that is not much less.
+  // Each row for itself, so that none depends on its neighbours.
   struct Tops {
     float of[row_halves];
   };
-  FMS_DEVICE Tops tops_with(const typename Shape::Scores& scores) const {
+  FMS_DEVICE Tops tops_with(const typename Shape::Scores& scores, float scale_log2) const {
     Tops tops;
 #pragma unroll
     for (int h = 0; h < row_halves; ++h) {
@@ -41,16 +42,19 @@ struct RowState {
       for (int n = 0; n < Shape::key_tiles; ++n)
         tops.of[h] = fmaxf(tops.of[h], fmaxf(scores.s[n].at(h, 0), scores.s[n].at(h, 1)));
       tops.of[h] = quad_max(tops.of[h]);
+      if constexpr (Shape::raises_late)
+        if ((tops.of[h] - top[h]) * scale_log2 <= most_log2_weight) tops.of[h] = top[h];
     }
     return tops;
   }
 
-  // Scores become weights; what was there fades as the largest score grows.
+  // Scores become weights; what was there fades as the top grows.
   FMS_DEVICE void weigh_scores(typename Shape::Scores& scores, const Tops& tops, float scale_log2) {
+    if constexpr (Shape::raises_late) fade_if_raised(tops, scale_log2);
 #pragma unroll
     for (int h = 0; h < row_halves; ++h) {
       const float offset = tops.of[h] * scale_log2;
-      scale_row(h, exp2_fast(top[h] * scale_log2 - offset));
+      if constexpr (!Shape::raises_late) scale_row(h, exp2_fast(top[h] * scale_log2 - offset));
       top[h] = tops.of[h];
       float block_sum = 0.0f;
 #pragma unroll
@@ -108,6 +112,20 @@ struct RowState {
   }
 
  private:
+  // Of weights above a top that stayed. They are as exact in fp16 and bf16 as those below 1, far from the largest fp16,
+  // and their sums from the largest fp32.
+  static constexpr float most_log2_weight = 8.0f;
+
+  // A warp in which no top has grown leaves all of O alone.
+  FMS_DEVICE void fade_if_raised(const Tops& tops, float scale_log2) {
+    bool is_any = false;
+#pragma unroll
+    for (int h = 0; h < row_halves; ++h) is_any |= tops.of[h] != top[h];
+    if (!__any_sync(all_lanes, is_any)) return;
+#pragma unroll
+    for (int h = 0; h < row_halves; ++h) scale_row(h, exp2_fast(top[h] * scale_log2 - tops.of[h] * scale_log2));
+  }
+
   FMS_DEVICE void scale_row(int h, float factor) {
     sum[h] *= factor;
 #pragma unroll

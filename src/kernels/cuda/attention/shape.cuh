@@ -24,6 +24,7 @@ struct ForwardShape {
   static constexpr bool has_value_dim = ValueDim != 0;
   static constexpr int dim = Dim, value_dim = has_value_dim ? ValueDim : Dim;
   static constexpr int longest_dim = longest(dim, value_dim);
+  static constexpr bool is_longest = cuda::is_longest(longest_dim);
   static constexpr Tile tile = tile_of(Class, longest_dim, Paged, Modified);
   using Params = typename ParamsOf<has_value_dim || Modified>::Type;
   static constexpr bool is_paged = Paged, is_modified = Modified;
@@ -50,10 +51,17 @@ struct ForwardShape {
   static constexpr bool keeps_queries = !tile.queries_in_shared;
   static constexpr bool looks_ahead =
       tile.looks_ahead && !(Modified && longest_dim > 64);  // softcap and bias want registers too
-  // Where queries stay in shared memory registers are short, and unrolled code wants more of them.
-  static constexpr int score_unroll = longest_dim <= 192 && warp_keys <= 64 ? dim / 16 : 1;
+  // So many 16s of a head's elements are scored in unrolled code, the others in a loop of it: where queries stay in
+  // shared memory registers are short, and unrolled code wants more of them.
+  static constexpr int score_steps = longest_dim <= 192 ? dim / 16 : dim % 64 == 0 ? 4 : 1;
   // Pages, softcap and bias together are so much code for a block that a second loop is not worth its compile time.
   static constexpr bool has_interior = !(Paged && Modified);
+  // What was met fades only where a row's largest score has grown by much: fading all of O is half as many instructions
+  // as a block of 64 keys has products. Shorter heads' modified scores have no register for the difference.
+  static constexpr bool raises_late = is_longest;
+  // Values that are NaN or infinite become zeros in shared memory before an edge is weighed, so that there is no second
+  // piece of code for its products, for which these heads have no registers.
+  static constexpr bool clears_wild_values = is_longest;
   // The first blocks are copied as whole ones too, and the interior loop's last copies may be of a block that is not
   // there. Pages' addresses take registers for that which the longest heads do not have.
   static constexpr bool copies_ahead = !(Paged && longest_dim > 192);

@@ -157,7 +157,7 @@ class TileCopy {
   FMS_DEVICE bool my_values_are_wild(uint32 at) const {
     const CopyPlace<Shape, ValueRows>& place = edge_place(places_.values());
     uint32 met = 0;
-#pragma unroll
+#pragma unroll(Shape::is_paged&& Shape::is_longest ? 1 : Shape::keys)
     for (int row = 0; row < Shape::keys; row += place.row_step) {
       if (!place.has_whole_steps && place.row + row >= Shape::keys) break;
 #pragma unroll
@@ -169,6 +169,23 @@ class TileCopy {
       }
     }
     return met != 0;
+  }
+
+  // And those become zeros.
+  FMS_DEVICE void clear_my_wild_values(uint32 at) const {
+    const CopyPlace<Shape, ValueRows>& place = edge_place(places_.values());
+#pragma unroll 1
+    for (int row = 0; place.row + row < Shape::keys; row += place.row_step)
+#pragma unroll 1
+      for (int chunk = 0; place.chunk + chunk < ValueRows::chunks; chunk += ValueRows::unit_chunks) {
+        const uint32 its = place.to + at + row * ValueRows::row_bytes + chunk * 16;
+        uint4 four = load_shared(its);
+        four.x &= ~wild_halves<T>(four.x);
+        four.y &= ~wild_halves<T>(four.y);
+        four.z &= ~wild_halves<T>(four.z);
+        four.w &= ~wild_halves<T>(four.w);
+        store_shared(its, four);
+      }
   }
 
  private:
@@ -193,11 +210,11 @@ class TileCopy {
     return static_cast<int>(static_cast<uint32>(head_dim<OfValues>()) / 8);
   }
 
-  // Beside softcap and bias registers are short: edges ask for the thread's place anew, so that nothing of theirs stays
-  // there through the interior loop.
+  // Beside softcap and bias, and of the longest heads, registers are short: edges ask for the thread's place anew, so
+  // that nothing of theirs stays there through the interior loop.
   template <class R>
   FMS_DEVICE decltype(auto) edge_place(const CopyPlace<Shape, R>& kept) const {
-    if constexpr (Shape::is_modified) {
+    if constexpr (Shape::is_modified || Shape::is_longest) {
       return CopyPlace<Shape, R>(tile_.anew(), shared_);
     } else {
       return (kept);
@@ -219,8 +236,9 @@ class TileCopy {
   template <bool MayEnd, class R>
   FMS_DEVICE void whole_block(const CopyPlace<Shape, R>& place, const void* base, const RowStrides& strides,
                               const unsigned char* mine, int row_bytes, int first, int end, uint32 to) const {
-    // Many rows of pages: or their addresses wait in registers together.
-#pragma unroll(Shape::is_paged&& Shape::places == 1 ? 1 : Shape::keys)
+    // Many rows of pages, or of the longest heads: or their addresses wait in registers together.
+    constexpr int unroll_of_one_place = Shape::is_paged ? 1 : Shape::is_longest ? 2 : Shape::keys;
+#pragma unroll(Shape::places == 1 ? unroll_of_one_place : Shape::keys)
     for (int row = 0; row < Shape::keys; row += place.row_step) {
       if (!place.has_whole_steps && place.row + row >= Shape::keys) break;
       const bool is_there = !MayEnd || (Shape::copies_in_part ? first + place.row + row : first) < end;

@@ -8,7 +8,7 @@
 //           The next block is scored before this block's softmax, so that tensor cores and vector units both have work.
 //
 // Tiles with one place for each have two barriers a step: what was multiplied makes room for its next block, which is
-// copied while the other is multiplied. They do not look ahead; other CTAs of the SM fill the gaps.
+// copied while the other is multiplied. They do not look ahead; other CTAs of the SM fill the gaps, if it holds any.
 //
 //             step i      softmax(i)   weigh(i)       copy of K(i + 1) under way
 //                         score(i + 1)                copy of V(i + 1) under way
@@ -128,11 +128,19 @@ class Walk {
       load_query(q, 0, tile);
       score_16(to, q, 0, stage, true);
       meanwhile();
-#pragma unroll(Shape::score_unroll)
-      for (int d = 1; d < Shape::dim / 16; ++d) {
+#pragma unroll
+      for (int d = 1; d < Shape::score_steps; ++d) {
         load_query(q, d, tile);
         score_16(to, q, d, stage, false);
       }
+      // Rounds begin at multiples of their steps: from | the compiler knows how the swizzle places the chunks of one.
+#pragma unroll 1
+      for (int round = Shape::score_steps; round < Shape::dim / 16; round += Shape::score_steps)
+#pragma unroll
+        for (int d = 0; d < Shape::score_steps; ++d) {
+          load_query(q, round | d, tile);
+          score_16(to, q, round | d, stage, false);
+        }
     }
   }
   // Adds 16 of the head's elements. The first ones begin from zero, which costs no register.
@@ -186,10 +194,11 @@ class Walk {
   }
 
   // Keys that a row does not see have the weight 0, but 0 times NaN or infinity is NaN: in edge blocks such values need
-  // care.
+  // care. Without Weighs the care alone.
+  template <bool Weighs>
   FMS_DEVICE void weigh_edge(RowState<Shape>& state, const ScoreRules<Shape>& rules, const Scores& weights,
                              int first_key, uint32 stage, bool has_wild_values) const {
-    if (!has_wild_values) {
+    if (Weighs && !has_wild_values) {
       weigh(state, weights, stage);
       return;
     }
@@ -202,7 +211,7 @@ class Walk {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int tile = n + i / 2, h = 2 * m + i % 2;
-          a[m][i] = pack<T>(pick(weights, tile, h, 0), pick(weights, tile, h, 1));
+          if constexpr (Weighs) a[m][i] = pack<T>(pick(weights, tile, h, 0), pick(weights, tile, h, 1));
           sees[m][i] = pack<T>(rules.is_seen(first_key + tile_.key(tile, 0), h) ? 1.0f : 0.0f,
                                rules.is_seen(first_key + tile_.key(tile, 1), h) ? 1.0f : 0.0f);
         }
@@ -214,13 +223,13 @@ class Walk {
         for (int i = 0; i < 4; ++i) {
           const uint32 halves = wild_halves<T>(b[i]);
           wild[i] = halves & pack<T>(1.0f, 1.0f);
-          b[i] &= ~halves;
+          if constexpr (Weighs) b[i] &= ~halves;
         }
         __syncwarp();  // or the assembler loads all of V at once, for which there are no registers
 #pragma unroll
         for (int m = 0; m < row_tiles; ++m) {
           float met[2][4];
-          weigh_16(state, d, m, a[m], b);
+          if constexpr (Weighs) weigh_16(state, d, m, a[m], b);
           mma_16x8x16<T>(met[0], sees[m], wild[0], wild[1]);
           mma_16x8x16<T>(met[1], sees[m], wild[2], wild[3]);
 #pragma unroll
@@ -277,15 +286,24 @@ class Walk {
 
   // ---- parts of a step ----------------------------------------------------------------------------------------------
 
-  // For all copies, of all threads. Returns whether values of an edge need care.
+  // For all copies, of all threads. Returns whether values of an edge still need care.
   template <bool Whole>
-  FMS_DEVICE bool wait_for_block(int first, uint32 stage) const {
+  FMS_DEVICE bool wait_for_block(RowState<Shape>& state, const Scores& scores, int first, uint32 stage) const {
     wait_for_copies<0>();
     if constexpr (Whole) {
       __syncthreads();
       return false;
     } else {
-      return __syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + value_stage(stage)));
+      const bool are_wild =
+          __syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + value_stage(stage)));
+      if constexpr (!Shape::clears_wild_values) return are_wild;
+      if (are_wild) {
+        weigh_edge<false>(state, rules(), scores, first, value_stage(stage), true);
+        __syncthreads();
+        copy_.clear_my_wild_values(values_begin + value_stage(stage));
+        __syncthreads();
+      }
+      return false;
     }
   }
   template <bool Whole>
@@ -295,7 +313,7 @@ class Walk {
     if constexpr (Whole) {
       weigh(state, scores, value_stage(stage));
     } else {
-      weigh_edge(state, rules(), scores, first, value_stage(stage), has_wild_values);
+      weigh_edge<true>(state, rules(), scores, first, value_stage(stage), has_wild_values);
     }
   }
   template <bool Whole>
@@ -351,7 +369,7 @@ class Walk {
     }
     score<false>(scores, 0, [] {});
     finish_scores(scores, first);
-    tops = state.tops_with(scores);
+    tops = state.tops_with(scores, p_.scale_log2);
   }
 
   // Finishes the block from key `first` on, and scores the next. Whole: both are; else there may be none after it.
@@ -370,7 +388,7 @@ class Walk {
                                     int first) const {
     const int second = first + Shape::keys;
     const bool has_next = Whole || second < mine_.hi;
-    const bool has_wild_values = wait_for_block<Whole>(first, 0);
+    const bool has_wild_values = wait_for_block<Whole>(state, scores, first, 0);
     if (has_next) {
       copy_.template keys<Whole, false>(second, mine_.hi, 0);
       commit_copies();
@@ -383,7 +401,7 @@ class Walk {
     commit_copies();
     score<Whole>(scores, 0, [] {});
     finish_next_scores<Whole>(scores, second);
-    tops = state.tops_with(scores);
+    tops = state.tops_with(scores, p_.scale_log2);
   }
 
   // The block stands at `stage`, the next at the other; looking ahead, that is scored first.
@@ -393,7 +411,7 @@ class Walk {
     const uint32 other = Shape::block_bytes - stage;
     const int second = first + Shape::keys, third = second + Shape::keys;
     const bool has_next = Whole || second < mine_.hi;
-    const bool has_wild_values = wait_for_block<Whole>(first, stage);
+    const bool has_wild_values = wait_for_block<Whole>(state, current, first, stage);
     const auto copy_next = [&] {
       if (has_next) copy_.template values<Whole>(second, mine_.hi, values_begin + value_stage(other));
       if (Whole || third < mine_.hi) copy_.template keys<Whole>(third, mine_.hi, stage);
@@ -409,8 +427,8 @@ class Walk {
     if constexpr (!Whole || !Shape::looks_ahead) copy_next();
     if constexpr (Shape::looks_ahead) score_next();
     weigh_block<Whole>(state, tops, current, first, stage, has_wild_values);
-    if constexpr (!Shape::looks_ahead) score_next();  // next is current then
-    if (has_next) tops = state.tops_with(next);       // beside the last products
+    if constexpr (!Shape::looks_ahead) score_next();            // next is current then
+    if (has_next) tops = state.tops_with(next, p_.scale_log2);  // beside the last products
   }
 
   FMS_DEVICE bool is_last_and_whole(int first) const {
