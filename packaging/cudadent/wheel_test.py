@@ -20,6 +20,7 @@ from pathlib import Path
 
 FIRST_FINDING_SECONDS = 60
 GOAL_MEGABYTES = 15
+PROMISED_GLIBC = 34
 # What is left on the PATH: a shell, and the compiler that Triton wants.
 TOOLS = ("sh", "bash", "env", "cat", "uname", "dirname", "gcc", "cc", "g++", "c++", "as", "ld", "ldconfig", "objdump")
 NAME = re.compile(r"cudadent-[\w.]+-py3-none-manylinux_2_(\d+)_x86_64\.whl")
@@ -53,7 +54,10 @@ def readme_commands(readme: Path) -> list[tuple[str, list[int]]]:
 
 
 def only_what_belongs(wheel: Path) -> None:
-    check(NAME.fullmatch(wheel.name) is not None, f"{wheel.name} is not for every Python, or no manylinux")
+    name = NAME.fullmatch(wheel.name)
+    check(name is not None, f"{wheel.name} is not for every Python, or no manylinux")
+    assert name is not None
+    check(int(name[1]) <= PROMISED_GLIBC, f"{wheel.name} wants a newer glibc than 2.{PROMISED_GLIBC}, which README promises")
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
         metadata = file.read(next(name for name in names if name.endswith("/METADATA"))).decode()

@@ -9,6 +9,7 @@ import importlib.util
 import json
 import math
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -69,6 +70,13 @@ def test_the_cells_are_those_of_the_promise() -> None:
     assert "decode.b1h32s1x4096d128.gqa4" in names
     assert "prefill.b1h16s2048d64.causal.gqa4" in names
     assert not any(cell.causal for cell in cells.all_cells() if cell.kind == "decode")
+
+
+def test_the_bench_in_c_plus_plus_has_the_same_shapes() -> None:
+    text = (Path(__file__).parents[2] / "bench" / "attention_bench.cpp").read_text()
+    listed = text.split("kPrefillShapes[][4] = {", 1)[1].split("};", 1)[0]
+    shapes = [tuple(map(int, shape.split(", "))) for shape in re.findall(r"\{(\d[\d, ]*)\}", listed)]
+    assert tuple(shapes) == cells.PREFILL_SHAPES
 
 
 @pytest.mark.parametrize("q_len, kv_len", [(1, 1), (5, 5), (3, 8)])

@@ -81,10 +81,16 @@ TEST_F(Preprocess, AsksAgainWhenAFileCameBeside) {
 }
 
 TEST_F(Preprocess, WhatIsStillYoungIsNotRemembered) {
-  write("project/kernel.cu", "new");
-  (void)answer(command());
-  (void)answer(command());
-  EXPECT_EQ(times_asked(), 2U);
+  // Where the machine is so busy that the file was old before the question began, the next attempt is.
+  std::uintmax_t asked = 0;
+  for (int attempt = 0; attempt < 50 && asked != 2; ++attempt) {
+    const std::uintmax_t before = attempt == 0 ? 0 : times_asked();
+    write("project/kernel.cu", "new");
+    (void)answer(command());
+    (void)answer(command());
+    asked = times_asked() - before;
+  }
+  EXPECT_EQ(asked, 2U);
 }
 
 TEST_F(Preprocess, OtherWordsAreAnotherQuestion) {
