@@ -57,7 +57,7 @@ def only_what_belongs(wheel: Path) -> None:
     name = NAME.fullmatch(wheel.name)
     check(name is not None, f"{wheel.name} is not for every Python, or no manylinux")
     assert name is not None
-    check(int(name[1]) <= PROMISED_GLIBC, f"{wheel.name} wants a newer glibc than 2.{PROMISED_GLIBC}, which README promises")
+    check(int(name[1]) <= PROMISED_GLIBC, f"{wheel.name} wants a newer glibc than the 2.{PROMISED_GLIBC} of README")
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
         metadata = file.read(next(name for name in names if name.endswith("/METADATA"))).decode()
