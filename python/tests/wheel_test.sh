@@ -3,10 +3,11 @@
 # fresh environments, from outside the tree. Builds them once more in a copy of the tree elsewhere: the same bytes must
 # come out.
 #
-#   python/tests/wheel_test.sh [--build | --test | --timed | --twice-from-nothing] PYTHON [OTHER_PYTHON ...]
+#   python/tests/wheel_test.sh [--build | --test | --one-more | --timed | --twice-from-nothing] PYTHON [OTHER_PYTHON ...]
 #
 # --build: only what comes before the installation. --test: only the installation and the tests that may run beside
-# anything. --timed: only the tests that judge times, in the environments that --test left.
+# anything. --one-more: these for PYTHON's torch alone, beside the environments that --test left. --timed: only the tests
+# that judge times, in those.
 # --twice-from-nothing: only the building, and the copy is compiled anew instead of with what the cache keeps; kernels for
 # one architecture only.
 # PYTHON builds: it has scikit-build-core and torch. Its packages, and those of each OTHER_PYTHON (another torch version:
@@ -79,12 +80,11 @@ run_timed() {
 
 case $mode in
   "") build_twice "$1" ;;
-  --test) ;;
+  --test | --one-more) ;;
   --timed) run_timed; exit ;;
   *) build_twice "$1"; exit ;;
 esac
 wheel=$(echo "$work"/wheel/flashmoe_science-*.whl) images=$(echo "$work"/wheel/flashmoe_science_cuda-*.whl)
-rm -rf "$work"/with*
 
 # Side by side: one core's work each for the most part. Who waits for a thread sleeps, where another needs the core.
 environments=() testing=()
@@ -94,16 +94,36 @@ begin_tests() { # begin_tests environment
   environments+=("$1")
 }
 
+test_with_torch() { # test_with_torch python environment
+  "$1" -m venv --without-pip "$2"
+  local shared=$(echo "$2"/lib/python3*/site-packages)/shared.pth
+  "$1" -c 'import torch, os; print(os.path.dirname(os.path.dirname(torch.__file__)))' >"$shared"
+  echo "$(realpath build/venv-hf)"/lib/python3*/site-packages >>"$shared"
+  "$1" -m pip --python "$2/bin/python" install --quiet --no-index --no-deps "$wheel" "$images"
+  "$2/bin/python" -c 'import torch; print("with-torch: torch", torch.__version__)'
+  begin_tests "$2"
+}
+
+end_tests() {
+  local index status=0
+  for index in "${!testing[@]}"; do
+    wait "${testing[$index]}" || status=1
+    echo "${environments[$index]##*/}"
+    cat "${environments[$index]}.log"
+  done
+  return $status
+}
+
+if [[ $mode == --one-more ]]; then
+  rm -rf "$work/one-more"
+  test_with_torch "$1" "$work/one-more"
+  end_tests
+  exit
+fi
+rm -rf "$work"/with*
 index=0
 for python in "$@"; do
-  environment=$work/with-torch-$index
-  "$python" -m venv --without-pip "$environment"
-  "$python" -c 'import torch, os; print(os.path.dirname(os.path.dirname(torch.__file__)))' \
-    >"$(echo "$environment"/lib/python3*/site-packages)/shared.pth"
-  echo "$(realpath build/venv-hf)"/lib/python3*/site-packages >>"$(echo "$environment"/lib/python3*/site-packages)/shared.pth"
-  "$python" -m pip --python "$environment/bin/python" install --quiet --no-index --no-deps "$wheel" "$images"
-  "$environment/bin/python" -c 'import torch; print("with-torch: torch", torch.__version__)'
-  begin_tests "$environment"
+  test_with_torch "$python" "$work/with-torch-$index"
   index=$((index + 1))
 done
 
@@ -114,10 +134,6 @@ done
 begin_tests "$work/without-torch"
 
 status=0
-for index in "${!testing[@]}"; do
-  wait "${testing[$index]}" || status=1
-  echo "${environments[$index]##*/}"
-  cat "${environments[$index]}.log"
-done
+end_tests || status=1
 [[ $mode == --test ]] || run_timed || status=1
 exit $status

@@ -42,13 +42,18 @@ def _config(kind: str, hidden: int, inner: int, heads: int, **options: Any) -> A
 
 
 _ALTERNATING = {"layer_types": ["sliding_attention", "full_attention"]}
-_FIVE_TO_ONE: dict[str, Any] = {"num_hidden_layers": 6, "layer_types": ["sliding_attention"] * 5 + ["full_attention"]}
+_GEMMA3: dict[str, Any] = {
+    "num_key_value_heads": 1,
+    "head_dim": 256,
+    "sliding_window": 512,
+    "num_hidden_layers": 6,
+    "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
+}
 FAMILIES: dict[str, Callable[[], Any]] = {
     "llama": lambda: _config("LlamaConfig", 2048, 8192, 32, num_key_value_heads=8, head_dim=64),
     "qwen3": lambda: _config("Qwen3Config", 1024, 3072, 16, num_key_value_heads=8, head_dim=128),
-    "gemma3": lambda: _config(
-        "Gemma3TextConfig", 1152, 6912, 4, num_key_value_heads=1, head_dim=256, sliding_window=512, **_FIVE_TO_ONE
-    ),
+    "gemma3-270m": lambda: _config("Gemma3TextConfig", 640, 2048, 4, **_GEMMA3),
+    "gemma3-1b": lambda: _config("Gemma3TextConfig", 1152, 6912, 4, **_GEMMA3),
     "gpt-oss": lambda: _config(
         "GptOssConfig",
         2880,
@@ -102,7 +107,7 @@ class Claim(NamedTuple):
 
 CLAIMS = (
     Claim("gpt-oss prefill 1024", "eager", 3.0),
-    Claim("gemma3 prefill 2048", "sdpa", 1.5),
+    Claim("gemma3-270m prefill 2048", "sdpa", 1.5),
     Claim("bert mixed 512", "sdpa", 1.25),
 )
 PEERS = ("sdpa", "eager")
