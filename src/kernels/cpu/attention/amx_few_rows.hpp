@@ -311,16 +311,26 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
   class Prefetching {
    public:
     Prefetching(const T* const* rows, int64_t count, int64_t dim, int64_t step, int64_t shares)
-        : rows_(rows), count_(count), dim_(dim), step_(step), share_((block_keys - 1) / shares + 1) {}
+        : rows_(rows),
+          count_(count),
+          lines_((dim - 1) / step + 1),
+          step_(step),
+          share_((block_keys - 1) / shares + 1) {}
     void go_on() {
-      for (const int64_t end = smaller(asked_ + share_, count_); asked_ < end; ++asked_) {
-        for (int64_t d = 0; d < dim_; d += step_) V::prefetch(rows_[asked_] + d);
+      const int64_t end = smaller(asked_ + share_, count_), lines = lines_, step = step_;
+      if (lines == 1) {
+        for (const T* const* row = rows_ + asked_; row < rows_ + end; ++row) V::prefetch(*row);
+      } else {
+        for (int64_t row = asked_; row < end; ++row) {
+          for (int64_t line = 0; line < lines; ++line) V::prefetch(rows_[row] + line * step);
+        }
       }
+      asked_ = end;
     }
 
    private:
     const T* const* rows_;
-    int64_t count_, dim_, step_, share_, asked_ = 0;
+    int64_t count_, lines_, step_, share_, asked_ = 0;
   };
 
   // From one line to the next of those that are asked for. One of each row is enough where they are near: the hardware

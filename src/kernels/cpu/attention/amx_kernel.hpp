@@ -150,7 +150,7 @@ class AmxKernel {
         const bool used = row < t.last_row;
         rows[r] = used ? q_row<T>(h, row) : nullptr;
         // Lanes without a row see everything: scores of 0 keep their maximum finite, and nobody reads the result.
-        const KeyRange seen = used ? visible_keys(h, row / h.group) : KeyRange{0, INT32_MAX};
+        const KeyRange seen = used ? visible_keys(h, h.position_of(row)) : KeyRange{0, INT32_MAX};
         *at<int32_t>(layout_.key_lo, t.index * lanes + half * 16 + r) = static_cast<int32_t>(seen.lo);
         *at<int32_t>(layout_.key_hi, t.index * lanes + half * 16 + r) = static_cast<int32_t>(seen.hi);
       }

@@ -82,7 +82,7 @@ class GemvKernel {
   }
 
   void begin_row(const Head& h, int64_t row, int64_t r) const {
-    const KeyRange seen = visible_keys(h, row / h.group);
+    const KeyRange seen = visible_keys(h, h.position_of(row));
     key_lo(r) = static_cast<int32_t>(seen.lo);
     key_hi(r) = static_cast<int32_t>(seen.hi);
     row_max(r) = -__builtin_inff();

@@ -46,7 +46,9 @@ struct Head {
   const int32_t* pages;  // this sequence's block table, or null
 
   [[nodiscard]] int64_t rows() const { return q_len * group; }
-  [[nodiscard]] int64_t q_head_of(int64_t row) const { return kv_head * group + row % group; }
+  // A decode step has one position: its short items would notice the divisions.
+  [[nodiscard]] int64_t position_of(int64_t row) const { return q_len == 1 ? 0 : row / group; }
+  [[nodiscard]] int64_t q_head_of(int64_t row) const { return kv_head * group + (q_len == 1 ? row : row % group); }
 };
 
 // Keys that are left when those that a mask hides from all rows of a sequence are cut off both ends.
@@ -118,29 +120,29 @@ inline KeyRange visible_keys(const Head& h, int64_t position) {
 
 // Keys that any of the rows [first, last) sees.
 inline KeyRange visible_hull(const Head& h, int64_t first_row, int64_t last_row) {
-  return or_empty(lowest_key(h, first_row / h.group), key_after(h, (last_row - 1) / h.group));
+  return or_empty(lowest_key(h, h.position_of(first_row)), key_after(h, h.position_of(last_row - 1)));
 }
 
 // Keys that all of the rows [first, last) see; the bounds as they are, since keys outside either are not seen by all.
 inline KeyRange seen_by_all(const Head& h, int64_t first_row, int64_t last_row) {
-  return {lowest_key(h, (last_row - 1) / h.group), key_after(h, first_row / h.group)};
+  return {lowest_key(h, h.position_of(last_row - 1)), key_after(h, h.position_of(first_row))};
 }
 
 template <class T>
 inline const T* q_row(const Head& h, int64_t row) {
   const fms_attention_problem& p = *h.problem;
-  return static_cast<const T*>(h.args->q) + h.q_offset + row / h.group * p.q.seq + h.q_head_of(row) * p.q.head;
+  return static_cast<const T*>(h.args->q) + h.q_offset + h.position_of(row) * p.q.seq + h.q_head_of(row) * p.q.head;
 }
 
 template <class T>
 inline T* o_row(const Head& h, int64_t row) {
   const fms_attention_problem& p = *h.problem;
-  return static_cast<T*>(h.args->o) + h.o_offset + row / h.group * p.o.seq + h.q_head_of(row) * p.o.head;
+  return static_cast<T*>(h.args->o) + h.o_offset + h.position_of(row) * p.o.seq + h.q_head_of(row) * p.o.head;
 }
 
 inline float* lse_at(const Head& h, int64_t row) {
   const fms_attention_problem& p = *h.problem;
-  return h.args->lse + h.lse_offset + row / h.group * p.lse.seq + h.q_head_of(row) * p.lse.head;
+  return h.args->lse + h.lse_offset + h.position_of(row) * p.lse.seq + h.q_head_of(row) * p.lse.head;
 }
 
 // Rows of K or V of one head, dense or paged.
@@ -161,9 +163,8 @@ struct KvRows {
     for (int64_t key = range.lo; key < range.hi;) {
       const T* const first = (*this)[key];
       const int64_t left = pages == nullptr ? range.hi : key - key % page_size + page_size;
-      for (int64_t i = 0, n = smaller(left, range.hi) - key; i < n; ++i) rows[i] = first + i * row_stride;
-      rows += smaller(left, range.hi) - key;
-      key = smaller(left, range.hi);
+      const int64_t end = smaller(left, range.hi);
+      for (const T* row = first; key < end; ++key, row += row_stride) *rows++ = row;
     }
   }
 };

@@ -163,7 +163,7 @@ struct BiasRows {
   BiasRows(const Head& h, const void* values, const fms_bias_strides& s)
       : base(static_cast<const B*>(values) + h.batch / plan::bias_group(s) * s.batch), strides(s) {}
   [[nodiscard]] const B* at(const Head& h, int64_t row, int64_t key) const {
-    return base + h.q_head_of(row) * strides.head + row / h.group * strides.q + key * strides.kv;
+    return base + h.q_head_of(row) * strides.head + h.position_of(row) * strides.q + key * strides.kv;
   }
   // Rows [first, last), and null for the others of `count`. One division, where at() takes two a row.
   void find(const Head& h, int64_t first, int64_t last, int64_t key, int64_t count, const B** rows) const {

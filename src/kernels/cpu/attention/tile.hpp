@@ -89,7 +89,7 @@ class TileKernel {
         const int64_t row = first_row + lane;
         const bool used = row < last_row;
         rows[r] = used ? q_row<T>(h, row) : nullptr;
-        const KeyRange seen = used ? visible_keys(h, row / h.group) : KeyRange{0, 0};
+        const KeyRange seen = used ? visible_keys(h, h.position_of(row)) : KeyRange{0, 0};
         *at<int32_t>(layout_.key_lo, t * lanes + lane) = static_cast<int32_t>(seen.lo);
         *at<int32_t>(layout_.key_hi, t * lanes + lane) = static_cast<int32_t>(seen.hi);
       }

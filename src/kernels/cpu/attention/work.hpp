@@ -18,6 +18,7 @@ struct Share {
 
   // Whether cost interval [begin, begin + cost) of `total` belongs to this thread: its midpoint decides.
   [[nodiscard]] bool holds(int64_t begin, int64_t cost, int64_t total) const {
+    if (threads == 1) return true;
     const __int128 twice_middle = 2 * static_cast<__int128>(begin) + cost;
     const __int128 owner = twice_middle * threads / (2 * static_cast<__int128>(total));
     return owner == thread;
