@@ -19,7 +19,7 @@ constexpr std::array policies{
     // Of an L40 14.7 bytes are published; an L4 has 24 slices of L2 for 58 SMs, an L40 48 for 142: at most 18.
     TuningPolicy{.architecture = "sm_89",
                  .loop_share = {0.66, 0.80, 0.93, 0.88, 0.94},
-                 .equal_l2_bytes_per_clock = 16,
+                 .shared_l2_bytes_per_clock = 16,
                  .equal_wave_share = 0.15,
                  .source = on_l4},
     TuningPolicy{.architecture = "sm_90", .loop_share = {0.53, 0.70, 0.81, 0.77, 0.72}, .source = walked},
@@ -78,8 +78,8 @@ PlannerFigures planner_figures(const DriverAnswers& device) {
           .product_clocks = relative.mma_sync_clocks.value,
           .dram_bytes_per_clock = policy.dram_share * dram_mb_per_s / (clock_mhz * sm_count),
           .l2_bytes_per_clock = said(relative.l2_bytes_per_clock_per_sm.value, {policy.l2_bytes_per_clock, on_l4}),
-          .equal_l2_bytes_per_clock =
-              said(relative.l2_bytes_per_clock_per_sm.value, {policy.equal_l2_bytes_per_clock, on_l4}),
+          .shared_l2_bytes_per_clock =
+              said(relative.l2_bytes_per_clock_per_sm.value, {policy.shared_l2_bytes_per_clock, on_l4}),
           .l2_resident_bytes = policy.l2_share * said(device.l2_bytes, relative.l2_bytes)};
 }
 

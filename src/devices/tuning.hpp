@@ -14,14 +14,13 @@ namespace flashmoe {
 struct TuningPolicy {
   std::string_view architecture;
   // Static tensor use of the main loops for tiles of 16, 32, 64 and 128 rows: the smaller a tile, the more instructions
-  // beside each product. The last one is of 128 rows where each warp has 32.
+  // beside each product. The last one is of 128 rows where each warp has 32. While nobody else is on their SM, warps
+  // reach the second of these, whatever their tile: barriers and the softmax's own chain show.
   double loop_share[5];
-  // What warps reach of the second of these while nobody else is on their SM, whatever their tile: barriers and the
-  // softmax's own chain show.
-  double alone_share = 0.85;
-  // Bytes an SM takes from L2 in a clock while all do, of a GPU for which nobody has published it. While all tiles see
-  // as many keys, all SMs ask until the end; where some end early, they leave their share to the others.
-  double l2_bytes_per_clock = 32, equal_l2_bytes_per_clock = 32;
+  // Bytes an SM takes from L2 in a clock, of a GPU for which nobody has published it: with a few rows, which wait for
+  // DRAM first; and with tiles of many rows on all SMs. Those without a CTA leave their share to the others, up to what
+  // one SM can take.
+  double l2_bytes_per_clock = 32, shared_l2_bytes_per_clock = 32, most_l2_bytes_per_clock = 64;
   // Of the nominal DRAM bandwidth: 2.5 bytes a clock and SM on an L4, the figure its plans were made with.
   double dram_share = 0.985842265;
   // What a problem leaves of L2 to others: 32 million bytes on an L4 are its own. From a part of that on some of a
@@ -43,15 +42,21 @@ struct TuningPolicy {
   double element_clocks = 10;
   // A block of keys: its barrier and what of a load's latency is not hidden.
   double block_clocks = 250;
-  // Splits: storing a state, the fence and the counter; then reading each state back.
-  double split_clocks = 1500;
+  // This and the splits' figures are such that estimates for an L4 are mostly within a fifth of what `cudadent predict`
+  // says of the same plans (prompts of 64 to 4096 tokens, every tile, up to 6 splits). Masking: as if a tile saw this
+  // many keys more for each of its rows that see different ones.
+  double masked_share = 0.3;
+  // Splits: storing a state, the fence and the counter; then each state once more, beside reading it. One CTA of a tile
+  // reads them all.
+  double split_clocks = 800;
   double state_clocks = 150;
-  // Keys are not worth splitting into shares of which two states of each tile would take more than this part: a split
-  // that just pays then has a workspace below a quarter of what the problem itself moves.
-  double workspace_share = 0.18;
+  // A workspace costs nothing up to the first of these parts of what the problem itself moves. From the second on,
+  // short of a quarter because rows beyond whole tiles count in proportion, a split has to gain this much.
+  double cheap_workspace_share = 0.1, dear_workspace_share = 0.22, dear_workspace_gain = 0.3;
   // CTAs beyond whole waves take as long as a wave from this share of one on, rows beyond whole tiles as a tile and
   // keys beyond whole blocks as a block from theirs on: a step would make the plan a matter of one row more or less.
-  // Where all tiles see as many keys, none ends early to make room: the step is steeper.
+  // Where all tiles see as many keys, none ends early to make room: the step is steeper. Where they do not, short ones
+  // fill the last wave.
   double wave_share = 0.3, equal_wave_share = 0.3, tile_share = 0.5, block_share = 0.65;
   // What a larger tile, or a split, has to gain to be chosen.
   double least_gain = 0.05;
@@ -75,12 +80,12 @@ struct DriverAnswers {
 struct PlannerFigures {
   const TuningPolicy* policy = nullptr;
   std::int32_t sm_count = 0;
-  int pipes_per_sm = 0;             // of the tensor cores
-  double product_clocks = 0;        // for which a product of 16 x 8 x 16 holds one of them
-  double dram_bytes_per_clock = 0;  // an SM's share while all ask
-  double l2_bytes_per_clock = 0;    // likewise
-  double equal_l2_bytes_per_clock = 0;
-  double l2_resident_bytes = 0;  // problems up to this size are taken to be in L2
+  int pipes_per_sm = 0;                  // of the tensor cores
+  double product_clocks = 0;             // for which a product of 16 x 8 x 16 holds one of them
+  double dram_bytes_per_clock = 0;       // an SM's share while all ask
+  double l2_bytes_per_clock = 0;         // an SM's, with a few rows
+  double shared_l2_bytes_per_clock = 0;  // an SM's share while all ask
+  double l2_resident_bytes = 0;          // problems up to this size are taken to be in L2
 };
 
 // The device's own answers; what a driver does not say comes from the table: of the GPU with that name, else of one of

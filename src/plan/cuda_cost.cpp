@@ -53,59 +53,64 @@ CudaCost::CudaCost(const CudaKernel& kernel, const CudaWork& work, const Planner
   full_tiles_ =
       static_cast<double>(work.heads) * rounds(static_cast<double>(work.rows) / kernel.q_tile, policy_.tile_share);
   if (work.total_rows > 0) full_tiles_ = std::min(full_tiles_, static_cast<double>(tiles_));
-  // Two states of each tile of a head are this share of its keys and values. Between whole tiles, half the way: what is
-  // allocated jumps there.
-  const double tiles_of_head = (static_cast<double>(tiles_) + full_tiles_) / (2 * static_cast<double>(work.heads));
-  least_share_ = 2 * tiles_of_head * static_cast<double>(kernel.split_bytes) /
-                 (policy_.workspace_share * 2.0 * static_cast<double>(work.head_dim + work.value_dim));
   const int warps = kernel.threads / 32, row_tiles = kernel.q_tile / 16;  // a warp has one of these or two
   const int value_dim = kernel.value_dim != 0 ? kernel.value_dim : kernel.head_dim;
   const int key_tiles = kernel.kv_tile / 8, dim_steps = (kernel.head_dim + value_dim) / 16;
   const double products = 1.0 * row_tiles * key_tiles * dim_steps;
-  const double bytes = 2.0 * kernel.kv_tile * static_cast<double>(work.head_dim + work.value_dim);
   const int share = warps < row_tiles ? 4 : std::bit_width(static_cast<unsigned>(row_tiles)) - 1;
-  const double clocks = gpu.product_clocks / policy_.loop_share[share];
   key_warps_ = std::max(warps / row_tiles, 1);
-  block_alone_ =
-      products / std::min(warps, gpu.pipes_per_sm) * gpu.product_clocks / (policy_.alone_share * policy_.loop_share[1]);
-  // A tile computes for all its rows what any of them sees. What that is for 64 rows is in the figures that costs were
-  // set by.
-  constexpr int64_t usual_rows = 64;
-  hidden_keys_ = work.is_masked ? static_cast<double>(std::max<int64_t>(kernel.q_tile - usual_rows, 0)) /
-                                      (2.0 * static_cast<double>(work.group))
-                                : 0;
+  block_alone_ = products / std::min(warps, gpu.pipes_per_sm) * gpu.product_clocks / policy_.loop_share[1];
+  block_busy_ = products / gpu.pipes_per_sm * gpu.product_clocks / policy_.loop_share[share];
+  block_bytes_ = 2.0 * kernel.kv_tile * static_cast<double>(work.head_dim + work.value_dim);
+  // A tile computes for all its rows what any of them sees, and in the blocks where they differ it also masks.
+  const double differing = work.is_masked ? static_cast<double>(std::min<int64_t>(kernel.q_tile, work.rows)) /
+                                                static_cast<double>(work.group)
+                                          : 0;
+  const auto most_keys = static_cast<double>(work.most_keys);
+  tile_keys_ = std::min(work.keys + differing / 2, most_keys);
+  masked_keys_ = policy_.masked_share * differing;
   // So few rows read keys once: memory bounds them, and the CTAs that are left over draw all of its bandwidth.
   constexpr int64_t few_rows = 16;
-  const double unequal = work.rows <= few_rows
-                             ? 1
-                             : std::clamp(static_cast<double>(work.most_keys) / std::max(work.keys, 1.0) - 1, 0.0, 1.0);
-  wave_share_ = std::lerp(policy_.equal_wave_share, policy_.wave_share, unequal);
-  const double l2_bytes_per_clock = std::lerp(gpu.equal_l2_bytes_per_clock, gpu.l2_bytes_per_clock, unequal);
-  block_busy_ = std::max(products / gpu.pipes_per_sm * clocks, bytes / l2_bytes_per_clock);
+  const bool has_few_rows = work.rows <= few_rows;
+  const double unequal = std::clamp(most_keys / std::max(tile_keys_, 1.0) - 1, 0.0, 1.0);
+  l2_bytes_per_clock_ = has_few_rows ? gpu.l2_bytes_per_clock : gpu.shared_l2_bytes_per_clock;
+  wave_share_ = has_few_rows ? policy_.wave_share : std::lerp(policy_.equal_wave_share, 1.0, unequal);
 }
 
 double CudaCost::clocks(int64_t splits) const {
   const auto ways = static_cast<double>(splits), sms = static_cast<double>(gpu_.sm_count);
   const double ctas = full_tiles_ * ways, kv_tile = kernel_.kv_tile;
-  double keys = work_.keys + hidden_keys_, most_keys = static_cast<double>(work_.most_keys);
+  // SMs without a CTA leave their share of L2 to the others.
+  const double l2_bytes_per_clock =
+      std::clamp(gpu_.shared_l2_bytes_per_clock * sms / std::min(ctas, sms), l2_bytes_per_clock_,
+                 std::max(policy_.most_l2_bytes_per_clock, l2_bytes_per_clock_));
+  double keys = tile_keys_, most_keys = static_cast<double>(work_.most_keys);
   double state_bytes = 0, state_clocks = 0, merging = 0;
   if (splits > 1) {
-    keys = std::max(keys / ways, least_share_);
-    most_keys = std::max(most_keys / ways, least_share_);
+    keys /= ways;
+    most_keys /= ways;
     state_bytes = ctas * static_cast<double>(kernel_.split_bytes);
     state_clocks = 2 * static_cast<double>(kernel_.split_bytes) / gpu_.l2_bytes_per_clock;
-    merging = policy_.split_clocks + policy_.state_clocks * ways / key_warps_;
+    // Only rows that there are.
+    const double read_bytes =
+        static_cast<double>(kernel_.split_bytes) * std::min(static_cast<double>(work_.rows) / kernel_.q_tile, 1.0);
+    merging = policy_.split_clocks + policy_.state_clocks * ways / key_warps_ + ways * read_bytes / l2_bytes_per_clock;
   }
+  keys += masked_keys_;
+  most_keys += masked_keys_;
   // A block that ends early is multiplied whole, and is a block for what it waits.
   const double block = with_rest(keys / kv_tile, policy_.block_share),
                waits = std::max(block, 1.0) * policy_.block_clocks;
   const double most = with_rest(most_keys / kv_tile, policy_.block_share),
                most_waits = std::max(most, 1.0) * policy_.block_clocks;
   const double waves = rounds(ctas / (sms * kernel_.ctas_per_sm), wave_share_);
-  // A CTA that has its SM to itself; what an SM has to do in all; what DRAM has to bring.
-  const double alone = most * block_alone_ + most_waits + (waves - 1) * (block * block_alone_ + waits);
+  const double loading = block_bytes_ / l2_bytes_per_clock;
+  const double block_alone = std::max(block_alone_, loading), block_busy = std::max(block_busy_, loading);
+  // A CTA that has its SM to itself, the longest one beginning first; what an SM has to do in all; what DRAM has to
+  // bring.
+  const double alone = std::max(most * block_alone + most_waits, waves * (block * block_alone + waits));
   const double own = policy_.element_clocks * static_cast<double>(work_.head_dim + work_.value_dim);
-  const double busy = rounds(ctas / sms, wave_share_) * (block * block_busy_ + state_clocks + own);
+  const double busy = rounds(ctas / sms, wave_share_) * (block * block_busy + state_clocks + own);
   // What was computed just now is still in L2 as far as it fits; caches of keys and values are not. Only CTAs of
   // different keys ask DRAM for different bytes, and one SM can ask for a few times its share.
   const double footprint = work_.io_bytes + state_bytes;
@@ -116,6 +121,15 @@ double CudaCost::clocks(int64_t splits) const {
   const double dram = beyond_l2 * (work_.io_bytes + 2 * state_bytes) / (gpu_.dram_bytes_per_clock * sms * asking);
   return policy_.fixed_clocks + waves * (policy_.cta_clocks + policy_.row_clocks * kernel_.q_tile) +
          std::max({alone, busy, dram}) + policy_.hidden_share * busy + merging;
+}
+
+double CudaCost::cost(int64_t splits) const {
+  if (splits == 1) return clocks(1);
+  // Of tiles that are not quite full, half the way: what is allocated jumps there.
+  const double states = (static_cast<double>(tiles_) + full_tiles_) / 2 * static_cast<double>(splits);
+  const double share = states * static_cast<double>(kernel_.split_bytes) / work_.io_bytes;
+  const double from = policy_.cheap_workspace_share, to = policy_.dear_workspace_share;
+  return clocks(splits) * (1 + policy_.dear_workspace_gain * std::clamp((share - from) / (to - from), 0.0, 1.0));
 }
 
 }  // namespace flashmoe::plan

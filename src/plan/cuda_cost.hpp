@@ -35,6 +35,8 @@ class CudaCost {
   [[nodiscard]] int64_t tiles() const { return tiles_; }
   // Clocks of an SM until the last CTA is done, with the keys split so many ways.
   [[nodiscard]] double clocks(int64_t splits) const;
+  // What choices are made by: clocks, and more where the workspace is large beside the problem.
+  [[nodiscard]] double cost(int64_t splits) const;
 
  private:
   const PlannerFigures& gpu_;
@@ -43,16 +45,17 @@ class CudaCost {
   const CudaWork& work_;
   int64_t tiles_;
   int key_warps_;
-  double full_tiles_, least_share_;
-  double hidden_keys_;
+  double full_tiles_;
+  double tile_keys_, masked_keys_;  // that an average tile sees, and as many more as masking takes
   double wave_share_;
-  double block_alone_, block_busy_;
+  double l2_bytes_per_clock_;  // an SM's while all ask
+  double block_alone_, block_busy_, block_bytes_;
 };
 
 struct CudaChoice {
   const CudaKernel* kernel = nullptr;  // null: none of them fits
   int64_t splits = 1;
-  double clocks = 0;
+  double clocks = 0, cost = 0;
 };
 
 // The best of these kernels, of which there are at most CudaKernels::max_found.

@@ -74,7 +74,7 @@ constexpr auto tried_splits = [] {
 }();
 
 // Fewer splits, if they cost hardly more and leave a fuller last wave: the estimate is too smooth to see the end of it.
-void fill_waves(const CudaWork& work, const PlannerFigures& gpu, double most_clocks, CudaChoice& best) {
+void fill_waves(const CudaWork& work, const PlannerFigures& gpu, double most_cost, CudaChoice& best) {
   const CudaCost cost(*best.kernel, work, gpu);
   const auto filled = [&](int64_t splits) {
     const int64_t ctas = cost.tiles() * splits, waves = divide_up(ctas, gpu.sm_count);
@@ -82,12 +82,10 @@ void fill_waves(const CudaWork& work, const PlannerFigures& gpu, double most_clo
   };
   double most_filled = filled(best.splits);
   for (int64_t splits = best.splits - 1; splits > std::max<int64_t>(best.splits * 3 / 4, 1); --splits) {
-    const double clocks = cost.clocks(splits);
-    if (clocks > most_clocks) break;
+    if (cost.cost(splits) > most_cost) break;
     if (filled(splits) <= most_filled) continue;
     most_filled = filled(splits);
-    best.splits = splits;
-    best.clocks = clocks;
+    best = {best.kernel, splits, cost.clocks(splits), cost.cost(splits)};
   }
 }
 
@@ -106,12 +104,12 @@ CudaChoice choose_cuda(std::span<const CudaKernel> kernels, const CudaWork& work
   // The smallest there is has to do for the fewest rows.
   while (count > 1 && by_tile[count - 1]->q_tile > 2 * work.rows) --count;
   CudaChoice best;
-  double least_clocks = std::numeric_limits<double>::infinity();
-  const auto offer = [&](const CudaKernel& kernel, const CudaCost& cost, int64_t splits) {
-    const double clocks = cost.clocks(splits);
-    least_clocks = std::min(least_clocks, clocks);
-    if (best.kernel != nullptr && clocks * (1 + gpu.policy->least_gain) >= best.clocks) return;
-    best = {&kernel, splits, clocks};
+  double least_cost = std::numeric_limits<double>::infinity();
+  const auto offer = [&](const CudaKernel& kernel, const CudaCost& of_kernel, int64_t splits) {
+    const double cost = of_kernel.cost(splits);
+    least_cost = std::min(least_cost, cost);
+    if (best.kernel != nullptr && cost * (1 + gpu.policy->least_gain) >= best.cost) return;
+    best = {&kernel, splits, of_kernel.clocks(splits), cost};
   };
   const bool is_forced = options.kv_splits > 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -127,7 +125,7 @@ CudaChoice choose_cuda(std::span<const CudaKernel> kernels, const CudaWork& work
     }
   }
   // Still within the least gain of the best there is, so that more work does not seem to take less time.
-  if (best.splits > 1 && !is_forced) fill_waves(work, gpu, least_clocks * (1 + 0.8 * gpu.policy->least_gain), best);
+  if (best.splits > 1 && !is_forced) fill_waves(work, gpu, least_cost * (1 + 0.8 * gpu.policy->least_gain), best);
   return best;
 }
 

@@ -173,6 +173,15 @@ TEST(CudaPlanner, PromptsAreNotSplit) {
     for (const int64_t heads : {1, 8}) EXPECT_EQ(plan_of({1, heads, heads, q_len, q_len, 64}).workspace_bytes, 0U);
 }
 
+// But where a head alone leaves most SMs idle and its longest tile to one of them.
+TEST(CudaPlanner, ALongCausalPromptOfOneHeadIsSplit) {
+  for (const int64_t head_dim : {64, 128}) {
+    const auto plan = plan_of({1, 1, 1, 2048, 2048, head_dim, true});
+    EXPECT_GT(plan.kv_splits, 1) << explained(plan);
+    EXPECT_GE(plan.work_items, sms) << explained(plan);
+  }
+}
+
 TEST(CudaPlanner, AShareIsAtLeastABlockOfKeys) {
   for (const int64_t head_dim : {64, 128})
     for (const int64_t kv_len : {1, 63, 64, 65, 100, 128, 500, 2000, 30000})

@@ -58,7 +58,7 @@ std::deque<Card>& cards() {
 
 struct Planned {
   int64_t q_tile = 0, splits = 0;
-  double clocks = 0, io_bytes = 0, workspace_bytes = 0;
+  double clocks = 0, cost = 0, io_bytes = 0, workspace_bytes = 0;
 };
 
 Planned planned(Card& card, const fms_attention_problem& problem, int32_t forced_splits = 0) {
@@ -69,7 +69,8 @@ Planned planned(Card& card, const fms_attention_problem& problem, int32_t forced
   made.problem = problem;
   fms_error error{};
   EXPECT_EQ(plan::finish_cuda_plan(*choice.kernel, choice.splits, card.figures.sm_count, made, &error), FMS_OK);
-  return {made.q_tile, made.kv_splits, choice.clocks, work.io_bytes, static_cast<double>(made.workspace_bytes)};
+  return {made.q_tile, made.kv_splits, choice.clocks,
+          choice.cost, work.io_bytes,  static_cast<double>(made.workspace_bytes)};
 }
 
 fms_attention_problem problem_of(const Shape& shape, bool is_causal = false) {
@@ -211,20 +212,23 @@ TEST(PlanLaws, HoldForRandomProblemsOnEveryGpu) {
       SCOPED_TRACE(described(card, problem, made));
       const int64_t rows = problem.q_len * (problem.q_heads / problem.kv_heads);
       EXPECT_LE(made.q_tile, std::max<int64_t>(2 * rows, 16)) << "16 rows are the least there is";
-      if (kind != Kind::decode && made.workspace_bytes > made.io_bytes / 4) {
+      const auto is_large = [](const Planned& one) { return one.workspace_bytes > one.io_bytes / 4; };
+      if (is_large(made)) {
         EXPECT_GE(planned(card, problem, 1).clocks, 1.3 * made.clocks) << "a workspace like this has to be worth it";
       }
+      // What is weighed is continuous; clocks and bytes may jump where a large workspace begins to be worth it.
       const Planned next = planned(card, longer);
       const double bytes = (next.io_bytes + next.workspace_bytes) / (made.io_bytes + made.workspace_bytes);
-      const double clocks = next.clocks / made.clocks;
-      EXPECT_TRUE(bytes < 1.5 && bytes > 1 / 1.5) << bytes << " x bytes: " << described(card, longer, next);
+      const double cost = next.cost / made.cost;
+      EXPECT_TRUE((bytes < 1.5 && bytes > 1 / 1.5) || is_large(made) || is_large(next))
+          << bytes << " x bytes: " << described(card, longer, next);
       // A little more may be a second round of CTAs where one was enough: a step of the GPU's own.
-      EXPECT_TRUE(clocks < 2) << clocks << " x clocks: " << described(card, longer, next);
-      EXPECT_GE(clocks, 0.95) << described(card, longer, next);
+      EXPECT_TRUE(cost < 2) << cost << " x the cost: " << described(card, longer, next);
+      EXPECT_GE(cost, 0.93) << described(card, longer, next);
       for (const fms_attention_problem& more : more_work) {
         const Planned larger = planned(card, more);
         // Of what a larger tile would have gained less than 5 % is left alone.
-        EXPECT_GE(larger.clocks, 0.93 * made.clocks) << described(card, more, larger);
+        EXPECT_GE(larger.cost, 0.93 * made.cost) << described(card, more, larger);
       }
     }
   }
