@@ -33,7 +33,8 @@ function(flashmoe_waiting_code target)
 endfunction()
 
 # flashmoe_together(target count): when the folder is read, every `count` of the target's sources (0: all) become one
-# translation unit, so that templates are compiled once for all of them. What has flags of its own stays alone. That every
+# translation unit, so that templates are compiled once for all of them. What has flags of its own stays alone, and what
+# says SKIP_UNITY_BUILD_INCLUSION, as to CMake's own way. That every
 # file includes what it uses is for clang-tidy to see, which takes each alone. (CMake's own way names files by their full
 # path: the compiler cache would not find them in another clone.)
 function(flashmoe_together target count)
@@ -47,7 +48,7 @@ function(flashmoe_join_sources target count)
   set(joined "")
   foreach(source IN LISTS sources)
     set(own_flags "")
-    foreach(property COMPILE_DEFINITIONS COMPILE_OPTIONS INCLUDE_DIRECTORIES OBJECT_DEPENDS)
+    foreach(property COMPILE_DEFINITIONS COMPILE_OPTIONS INCLUDE_DIRECTORIES OBJECT_DEPENDS SKIP_UNITY_BUILD_INCLUSION)
       get_source_file_property(value ${source} ${property})
       if(value)
         list(APPEND own_flags ${value})
@@ -82,6 +83,13 @@ function(flashmoe_join_sources target count)
     math(EXPR number "${number} + 1")
   endforeach()
   set_property(TARGET ${target} PROPERTY SOURCES ${alone} ${units})
+endfunction()
+
+# In the builds of the gate.
+function(flashmoe_together_in_gate target count)
+  if(FLASHMOE_UNITY OR FLASHMOE_SANITIZE)
+    flashmoe_together(${target} ${count})
+  endif()
 endfunction()
 
 # Some files of a folder that waits; under a sanitizer, which is the gate's second build, all.

@@ -1,9 +1,10 @@
-"""What .ci/tidy remembers, on a tree of one file and one header.
+"""What .ci/tidy remembers, on a tree of one file and one header, and what it finds in files that it reads as one.
 
     tidy_memory_test.py ROOT     exit 0 when all hold
 
 A clean file is not looked at again, in another clone either; a changed file, header, flag or list of checks is, and a
-file that is not clean always.
+file that is not clean always. Files read as one are told apart, paths are followed through each of them, and one that
+is clean only beside others is judged alone; what was clean together is not taken for clean alone.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ HEADER = "#pragma once\ninline int* nothing() { return nullptr; }\n"
 FAULTY_HEADER = "#pragma once\ninline int* nothing() { return 0; }\n"
 SOURCE = '#include "src/it.hpp"\nint* it() { return nothing(); }\n'
 CHECKS = "Checks: '-*,modernize-use-nullptr'\nWarningsAsErrors: '*'\nHeaderFilterRegex: '.*'\n"
+FAULTS = {  # one for each way in which checks look at code: its words, its flow, its paths
+    "modernize-use-nullptr": "int* NAME() { return 0; }\n",
+    "bugprone-use-after-move": "#include <utility>\nstruct NAME { NAME(); NAME(NAME&&); int of(); };\n"
+    "int of_moved(NAME a) { NAME b = std::move(a); return a.of(); }\n",
+    "clang-analyzer-core.NullDereference": "int NAME(int n) { int* p = nullptr; return n > 3 ? *p : n; }\n",
+}
 LOOKED, KNOWN, FAULTY = "src/it.cpp: clean", "src/it.cpp: clean, as before", "src/it.cpp: not clean"
 
 
@@ -36,26 +43,32 @@ class Clone:
     def write(self, name: str, text: str) -> None:
         (self.directory / name).write_text(text, encoding="utf-8")
 
-    def flags(self, more: str) -> None:
+    def flags(self, more: str, *names: str) -> None:
         build = self.directory / "build"
         build.mkdir(exist_ok=True)
-        file = self.directory / "src" / "it.cpp"
-        command = f"/usr/bin/env A=b /usr/bin/c++ -I{self.directory} {more} -o it.o -c {file}"
-        entry = {"directory": str(build), "command": command, "file": str(file)}
-        self.write("build/compile_commands.json", json.dumps([entry]))
+        entries = []
+        for name in names or ("it",):
+            file = self.directory / "src" / f"{name}.cpp"
+            command = f"/usr/bin/env A=b /usr/bin/c++ -I{self.directory} {more} -o {name}.o -c {file}"
+            entries.append({"directory": str(build), "command": command, "file": str(file)})
+        self.write("build/compile_commands.json", json.dumps(entries))
 
-    def says(self, what: str, why: str) -> None:
+    def told(self, *arguments: str) -> tuple[int, list[str]]:
         done = subprocess.run(
-            [sys.executable, str(self.tidy), "build", "src/it.cpp"],
+            [sys.executable, str(self.tidy), *arguments],
             cwd=self.directory,
             env={**os.environ, "FLASHMOE_CACHE": str(self.directory.parent / "cache")},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )
-        told = done.stdout.splitlines()
-        assert told and told[0] == what, f"{why}: wanted '{what}', got\n{done.stdout}{done.stderr}"
-        assert (done.returncode == 0) == (what != FAULTY), f"{why}: exit {done.returncode}"
+        return done.returncode, done.stdout.splitlines()
+
+    def says(self, what: str, why: str) -> None:
+        status, told = self.told("build", "src/it.cpp")
+        assert told and told[0] == what, f"{why}: wanted '{what}', got\n{told}"
+        assert (status == 0) == (what != FAULTY), f"{why}: exit {status}"
 
 
 def check(directory: Path, root: Path) -> None:
@@ -82,9 +95,38 @@ def check(directory: Path, root: Path) -> None:
     clone.says(KNOWN, "another check, the second time")
 
 
+def check_together(directory: Path, root: Path) -> None:
+    clone = Clone(directory / "many", root)
+    clone.write(".clang-tidy", CHECKS.replace("modernize-use-nullptr", ",".join(FAULTS)))
+    names = ["one", "two", "three", "four"]
+    files = [f"src/{name}.cpp" for name in names]
+    clone.flags("", *names)
+
+    def verdicts(*options: str) -> list[str]:
+        _, told = clone.told(*options, "build", *files)
+        return [line.removeprefix(file + ": ") for file in files for line in told if line.startswith(file + ": ")]
+
+    for name in names:
+        clone.write(f"src/{name}.cpp", f"int {name}() {{ return 0; }}\n")
+    assert verdicts("--together", "4") == ["clean"] * 4, "four clean files"
+    assert verdicts("--together", "4") == ["clean, as before"] * 4, "four clean files, the second time"
+    assert verdicts() == ["clean"] * 4, "alone, what was clean together"
+    for check, fault in FAULTS.items():
+        clone.write("src/three.cpp", fault.replace("NAME", "three"))
+        status, told = clone.told("--together", "4", "build", *files)
+        assert status != 0 and any("three.cpp:" in line and f"[{check}," in line for line in told), (check, told)
+        for name in ("one", "two", "four"):
+            clone.write(f"src/{name}.cpp", f"// beside {check}\nint {name}() {{ return 0; }}\n")
+        assert verdicts("--together", "4") == ["clean", "clean", "not clean", "clean"], f"beside {check}"
+    clone.write("src/one.cpp", "static int same() { return 1; }\nint one() { return same(); }\n")
+    clone.write("src/three.cpp", "static int same() { return 3; }\nint three() { return same(); }\n")
+    assert verdicts("--together", "4")[::2] == ["clean"] * 2, "two that go together with no other"
+
+
 if __name__ == "__main__":
     if not shutil.which("clang-tidy"):
         sys.exit("clang-tidy is missing: .ci/setup brings it")
     with tempfile.TemporaryDirectory() as temporary:
         check(Path(temporary), Path(sys.argv[1]).resolve())
+        check_together(Path(temporary), Path(sys.argv[1]).resolve())
     print("tidy memory: all hold")

@@ -9,10 +9,6 @@
 namespace flashmoe::plan {
 namespace {
 
-int64_t divide_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 // Whole parts; what is left over counts as one more from this share of a part on, and before it in proportion.
 double with_rest(double parts, double share) {
   const double whole = std::floor(parts);

@@ -9,6 +9,10 @@
 
 namespace flashmoe::plan {
 
+inline int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
 // A problem in the words of the estimate.
 struct CudaWork {
   int64_t rows;   // packed query rows of a kv head

@@ -20,10 +20,6 @@ constexpr int64_t most_ctas = most_launch_extents.grid[0];
 // Within a block of keys a kernel counts elements of bias in 32 bits.
 constexpr int64_t most_bias_stride = int64_t{1} << 23;
 
-int64_t divide_up(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 fms_status check_limits(const fms_attention_problem& p, const CudaWork& work, fms_error* error) {
   constexpr uint32_t cpu_only = FMS_MASK | FMS_KV_STARTS | FMS_Q_LENGTHS | FMS_TOP_LEFT | FMS_KV_SCALES | FMS_PARTIAL;
   if ((p.features & cpu_only) != 0) {
