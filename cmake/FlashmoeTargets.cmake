@@ -34,9 +34,9 @@ endfunction()
 
 # flashmoe_together(target count): when the folder is read, every `count` of the target's sources (0: all) become one
 # translation unit, so that templates are compiled once for all of them. What has flags of its own stays alone, and what
-# says SKIP_UNITY_BUILD_INCLUSION, as to CMake's own way. That every
-# file includes what it uses is for clang-tidy to see, which takes each alone. (CMake's own way names files by their full
-# path: the compiler cache would not find them in another clone.)
+# says SKIP_UNITY_BUILD_INCLUSION, as to CMake's own way. That every file includes what it uses is for the presets dev and
+# release to see, and for clang-tidy at night, which take each alone. (CMake's own way names files by their full path: the
+# compiler cache would not find them in another clone.)
 function(flashmoe_together target count)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   cmake_language(EVAL CODE "cmake_language(DEFER CALL flashmoe_join_sources ${target} ${count})")

@@ -97,7 +97,9 @@ def check(directory: Path, root: Path) -> None:
 
 def check_together(directory: Path, root: Path) -> None:
     clone = Clone(directory / "many", root)
-    clone.write(".clang-tidy", CHECKS.replace("modernize-use-nullptr", ",".join(FAULTS)))
+    headers = next(x for x in (root / ".clang-tidy").read_text(encoding="utf-8").splitlines() if "HeaderFilter" in x)
+    checks = CHECKS.replace("modernize-use-nullptr", ",".join(FAULTS)).splitlines()[:2]
+    clone.write(".clang-tidy", "\n".join([*checks, headers]) + "\n")
     names = ["one", "two", "three", "four"]
     files = [f"src/{name}.cpp" for name in names]
     clone.flags("", *names)
@@ -118,6 +120,10 @@ def check_together(directory: Path, root: Path) -> None:
         for name in ("one", "two", "four"):
             clone.write(f"src/{name}.cpp", f"// beside {check}\nint {name}() {{ return 0; }}\n")
         assert verdicts("--together", "4") == ["clean", "clean", "not clean", "clean"], f"beside {check}"
+    clone.write("src/one.cpp", "#include <utility>\nint one() { return 1; }\n")
+    clone.write("src/three.cpp", "int three(int n) { return std::exchange(n, 3); }\n")
+    assert verdicts("--together", "4") == ["clean"] * 4, "one that lacks an include, behind one that has it"
+    assert verdicts()[2] == "not clean", "alone, one that lacks an include"
     clone.write("src/one.cpp", "static int same() { return 1; }\nint one() { return same(); }\n")
     clone.write("src/three.cpp", "static int same() { return 3; }\nint three() { return same(); }\n")
     assert verdicts("--together", "4")[::2] == ["clean"] * 2, "two that go together with no other"

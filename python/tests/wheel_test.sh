@@ -6,8 +6,8 @@
 #   python/tests/wheel_test.sh [--build | --test | --one-more | --timed | --twice-from-nothing] PYTHON [OTHER_PYTHON ...]
 #
 # --build: only what comes before the installation. --test: only the installation and the tests that may run beside
-# anything. --one-more: these for PYTHON's torch alone, beside the environments that --test left. --timed: only the tests
-# that judge times, in those.
+# anything. --timed: only the tests that judge times, in the environments that --test left. --one-more: as --test, for
+# PYTHON's torch alone and in an environment of its own, with the wheels that --build left.
 # --twice-from-nothing: only the building, and the copy is compiled anew instead of with what the cache keeps; kernels for
 # one architecture only.
 # PYTHON builds: it has scikit-build-core and torch. Its packages, and those of each OTHER_PYTHON (another torch version:

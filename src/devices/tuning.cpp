@@ -25,7 +25,7 @@ constexpr std::array policies{
     TuningPolicy{.architecture = "sm_90", .loop_share = {0.53, 0.70, 0.81, 0.77, 0.72}, .source = walked},
     TuningPolicy{.architecture = "sm_100", .loop_share = {0.64, 0.83, 0.88, 0.84, 0.88}, .source = walked},
     // The walk gives 0.96 to 0.99 at half the tensor rate. The smallest tiles would then win wherever tensor work
-    // dominates; that they ask L2 for more than it has for all SMs together is not in the planner's model.
+    // dominates; what its L2 has for all SMs together is not known, so that nothing here says that they ask for more.
     TuningPolicy{.architecture = "sm_120", .loop_share = {0.66, 0.80, 0.93, 0.88, 0.94}, .source = on_l4},
 };
 
@@ -77,7 +77,8 @@ PlannerFigures planner_figures(const DriverAnswers& device) {
           .pipes_per_sm = architecture.sub_partitions_per_sm,
           .product_clocks = relative.mma_sync_clocks.value,
           .dram_bytes_per_clock = policy.dram_share * dram_mb_per_s / (clock_mhz * sm_count),
-          .l2_bytes_per_clock = said(relative.l2_bytes_per_clock_per_sm.value, {policy.l2_bytes_per_clock, on_l4}),
+          .few_rows_l2_bytes_per_clock =
+              said(relative.l2_bytes_per_clock_per_sm.value, {policy.few_rows_l2_bytes_per_clock, on_l4}),
           .shared_l2_bytes_per_clock =
               said(relative.l2_bytes_per_clock_per_sm.value, {policy.shared_l2_bytes_per_clock, on_l4}),
           .l2_resident_bytes = policy.l2_share * said(device.l2_bytes, relative.l2_bytes)};

@@ -15,12 +15,12 @@ struct TuningPolicy {
   std::string_view architecture;
   // Static tensor use of the main loops for tiles of 16, 32, 64 and 128 rows: the smaller a tile, the more instructions
   // beside each product. The last one is of 128 rows where each warp has 32. While nobody else is on their SM, warps
-  // reach the second of these, whatever their tile: barriers and the softmax's own chain show.
+  // are taken to reach the second of these, whatever their tile.
   double loop_share[5];
   // Bytes an SM takes from L2 in a clock, of a GPU for which nobody has published it: with a few rows, which wait for
   // DRAM first; and with tiles of many rows on all SMs. Those without a CTA leave their share to the others, up to what
   // one SM can take.
-  double l2_bytes_per_clock = 32, shared_l2_bytes_per_clock = 32, most_l2_bytes_per_clock = 64;
+  double few_rows_l2_bytes_per_clock = 32, shared_l2_bytes_per_clock = 32, most_l2_bytes_per_clock = 64;
   // Of the nominal DRAM bandwidth: 2.5 bytes a clock and SM on an L4, the figure its plans were made with.
   double dram_share = 0.985842265;
   // What a problem leaves of L2 to others: 32 million bytes on an L4 are its own. From a part of that on some of a
@@ -55,9 +55,9 @@ struct TuningPolicy {
   double cheap_workspace_share = 0.1, dear_workspace_share = 0.22, dear_workspace_gain = 0.3;
   // CTAs beyond whole waves take as long as a wave from this share of one on, rows beyond whole tiles as a tile and
   // keys beyond whole blocks as a block from theirs on: a step would make the plan a matter of one row more or less.
-  // Where all tiles see as many keys, none ends early to make room: the step is steeper. Where they do not, short ones
-  // fill the last wave.
-  double wave_share = 0.3, equal_wave_share = 0.3, tile_share = 0.5, block_share = 0.65;
+  // Of waves the first is for a few rows, the second for tiles that all see as many keys, of which none ends early to
+  // make room. Tiles that do not need no such share: short ones fill the last wave.
+  double few_rows_wave_share = 0.3, equal_wave_share = 0.3, tile_share = 0.5, block_share = 0.65;
   // What a larger tile, or a split, has to gain to be chosen.
   double least_gain = 0.05;
   // With this many tiles for each SM the last wave's idle SMs do not matter, and keys are not split.
@@ -80,12 +80,12 @@ struct DriverAnswers {
 struct PlannerFigures {
   const TuningPolicy* policy = nullptr;
   std::int32_t sm_count = 0;
-  int pipes_per_sm = 0;                  // of the tensor cores
-  double product_clocks = 0;             // for which a product of 16 x 8 x 16 holds one of them
-  double dram_bytes_per_clock = 0;       // an SM's share while all ask
-  double l2_bytes_per_clock = 0;         // an SM's, with a few rows
-  double shared_l2_bytes_per_clock = 0;  // an SM's share while all ask
-  double l2_resident_bytes = 0;          // problems up to this size are taken to be in L2
+  int pipes_per_sm = 0;                    // of the tensor cores
+  double product_clocks = 0;               // for which a product of 16 x 8 x 16 holds one of them
+  double dram_bytes_per_clock = 0;         // an SM's share while all ask
+  double few_rows_l2_bytes_per_clock = 0;  // an SM's
+  double shared_l2_bytes_per_clock = 0;    // an SM's share while all ask
+  double l2_resident_bytes = 0;            // problems up to this size are taken to be in L2
 };
 
 // The device's own answers; what a driver does not say comes from the table: of the GPU with that name, else of one of

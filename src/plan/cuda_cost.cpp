@@ -32,7 +32,7 @@ CudaWork::CudaWork(const fms_attention_problem& p)
       value_dim(p.value_dim),
       most_keys(p.kv_len),
       keys(visible_keys_per_row(p)),
-      is_masked(plan::is_masked(p)),
+      is_masked(plan::is_masked(p) && p.q_len > 1),
       total_rows(has(p, FMS_RAGGED_Q) ? group_size(p) * p.total_q : 0),
       io_bytes(2.0 * static_cast<double>(heads) * static_cast<double>(rows + p.kv_len) *
                static_cast<double>(p.head_dim + p.value_dim)) {
@@ -69,8 +69,8 @@ CudaCost::CudaCost(const CudaKernel& kernel, const CudaWork& work, const Planner
   constexpr int64_t few_rows = 16;
   const bool has_few_rows = work.rows <= few_rows;
   const double unequal = std::clamp(most_keys / std::max(tile_keys_, 1.0) - 1, 0.0, 1.0);
-  l2_bytes_per_clock_ = has_few_rows ? gpu.l2_bytes_per_clock : gpu.shared_l2_bytes_per_clock;
-  wave_share_ = has_few_rows ? policy_.wave_share : std::lerp(policy_.equal_wave_share, 1.0, unequal);
+  least_l2_bytes_per_clock_ = has_few_rows ? gpu.few_rows_l2_bytes_per_clock : gpu.shared_l2_bytes_per_clock;
+  wave_share_ = has_few_rows ? policy_.few_rows_wave_share : std::lerp(policy_.equal_wave_share, 1.0, unequal);
 }
 
 double CudaCost::clocks(int64_t splits) const {
@@ -78,15 +78,16 @@ double CudaCost::clocks(int64_t splits) const {
   const double ctas = full_tiles_ * ways, kv_tile = kernel_.kv_tile;
   // SMs without a CTA leave their share of L2 to the others.
   const double l2_bytes_per_clock =
-      std::clamp(gpu_.shared_l2_bytes_per_clock * sms / std::min(ctas, sms), l2_bytes_per_clock_,
-                 std::max(policy_.most_l2_bytes_per_clock, l2_bytes_per_clock_));
+      std::clamp(gpu_.shared_l2_bytes_per_clock * sms / std::min(ctas, sms), least_l2_bytes_per_clock_,
+                 std::max(policy_.most_l2_bytes_per_clock, least_l2_bytes_per_clock_));
   double keys = tile_keys_, most_keys = static_cast<double>(work_.most_keys);
-  double state_bytes = 0, state_clocks = 0, merging = 0;
+  double state_bytes = 0, moving_states = 0, merging = 0;
   if (splits > 1) {
     keys /= ways;
     most_keys /= ways;
     state_bytes = ctas * static_cast<double>(kernel_.split_bytes);
-    state_clocks = 2 * static_cast<double>(kernel_.split_bytes) / gpu_.l2_bytes_per_clock;
+    // There and back, of all CTAs; beside it the one that merges waits for what it reads.
+    moving_states = 2 * static_cast<double>(kernel_.split_bytes) / gpu_.few_rows_l2_bytes_per_clock;
     // Only rows that there are.
     const double read_bytes =
         static_cast<double>(kernel_.split_bytes) * std::min(static_cast<double>(work_.rows) / kernel_.q_tile, 1.0);
@@ -106,7 +107,7 @@ double CudaCost::clocks(int64_t splits) const {
   // bring.
   const double alone = std::max(most * block_alone + most_waits, waves * (block * block_alone + waits));
   const double own = policy_.element_clocks * static_cast<double>(work_.head_dim + work_.value_dim);
-  const double busy = rounds(ctas / sms, wave_share_) * (block * block_busy + state_clocks + own);
+  const double busy = rounds(ctas / sms, wave_share_) * (block * block_busy + moving_states + own);
   // What was computed just now is still in L2 as far as it fits; caches of keys and values are not. Only CTAs of
   // different keys ask DRAM for different bytes, and one SM can ask for a few times its share.
   const double footprint = work_.io_bytes + state_bytes;

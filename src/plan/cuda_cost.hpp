@@ -52,7 +52,7 @@ class CudaCost {
   double full_tiles_;
   double tile_keys_, masked_keys_;  // that an average tile sees, and as many more as masking takes
   double wave_share_;
-  double l2_bytes_per_clock_;  // an SM's while all ask
+  double least_l2_bytes_per_clock_;  // an SM's
   double block_alone_, block_busy_, block_bytes_;
 };
 

@@ -167,19 +167,24 @@ TEST(CudaPlanner, DecodeOfManySequencesIsNotSplitForItsLastWave) {
   EXPECT_EQ(plan.q_tile, 16);
 }
 
-// States of a prompt's rows are as many bytes as the prompt itself.
-TEST(CudaPlanner, PromptsAreNotSplit) {
+// States of a prompt's rows are as many bytes as the prompt itself: not worth it where prompts are short or fill the
+// SMs.
+TEST(CudaPlanner, MostPromptsAreNotSplit) {
   for (const int64_t q_len : {32, 128, 512, 1500, 4096})
     for (const int64_t heads : {1, 8}) EXPECT_EQ(plan_of({1, heads, heads, q_len, q_len, 64}).workspace_bytes, 0U);
 }
 
-// But where a head alone leaves most SMs idle and its longest tile to one of them.
-TEST(CudaPlanner, ALongCausalPromptOfOneHeadIsSplit) {
-  for (const int64_t head_dim : {64, 128}) {
-    const auto plan = plan_of({1, 1, 1, 2048, 2048, head_dim, true});
+// But where a head alone leaves half of the SMs idle, the more so if its longest tile is one of them all.
+TEST(CudaPlanner, ALongPromptOfOneHeadIsSplit) {
+  const auto is_split = [](int64_t head_dim, bool is_causal) {
+    const auto plan = plan_of({1, 1, 1, 2048, 2048, head_dim, is_causal});
     EXPECT_GT(plan.kv_splits, 1) << explained(plan);
+    EXPECT_LE(plan.kv_splits, 8) << explained(plan);
     EXPECT_GE(plan.work_items, sms) << explained(plan);
-  }
+  };
+  is_split(64, true);
+  is_split(128, true);
+  is_split(64, false);
 }
 
 TEST(CudaPlanner, AShareIsAtLeastABlockOfKeys) {

@@ -161,10 +161,11 @@ struct KvRows {
   // Where the keys of a range are: one look at the block table a page, not one a key.
   void find(KeyRange range, const T** rows) const {
     for (int64_t key = range.lo; key < range.hi;) {
-      const T* const first = (*this)[key];
+      const T* row = (*this)[key];
       const int64_t left = pages == nullptr ? range.hi : key - key % page_size + page_size;
       const int64_t end = smaller(left, range.hi);
-      for (const T* row = first; key < end; ++key, row += row_stride) *rows++ = row;
+      *rows++ = row;
+      while (++key < end) *rows++ = row += row_stride;  // no step beyond the last: of one key any stride is legal
     }
   }
 };

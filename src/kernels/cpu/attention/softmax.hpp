@@ -165,7 +165,7 @@ struct BiasRows {
   [[nodiscard]] const B* at(const Head& h, int64_t row, int64_t key) const {
     return base + h.q_head_of(row) * strides.head + h.position_of(row) * strides.q + key * strides.kv;
   }
-  // Rows [first, last), and null for the others of `count`. One division, where at() takes two a row.
+  // Rows [first, last), and null for the others of `count`. One division, where at() may take two a row.
   void find(const Head& h, int64_t first, int64_t last, int64_t key, int64_t count, const B** rows) const {
     int64_t head = first % h.group, position = first / h.group;
     for (int64_t i = 0; i < count; ++i) {

@@ -78,5 +78,17 @@ TEST(DealingOut, UnequalSequencesAreBalancedWhereNoPieceIsMoreThanATenthOfAShare
   EXPECT_GT(judged, 100);
 }
 
+// Nobody may add it, not even to an address that nobody reads: the sanitizers see it.
+TEST(KvRows, OfOneKeyAnyStrideIsLegal) {
+  const float keys[1] = {};
+  const int32_t pages[1] = {0};
+  constexpr int64_t stride = int64_t{1} << 60;
+  for (const KvRows<float>& rows : {KvRows<float>{keys, stride, 0, 0, 0, nullptr}, {keys, stride, 0, 1, 1, pages}}) {
+    const float* found = nullptr;
+    rows.find({0, 1}, &found);
+    EXPECT_EQ(found, keys);
+  }
+}
+
 }  // namespace
 }  // namespace flashmoe::cpu
