@@ -237,7 +237,9 @@ TEST(PlanLaws, HoldForRandomProblemsOnEveryGpu) {
         const Planned larger = planned(card, more);
         // Of what a larger tile would have gained less than 5 % is left alone.
         EXPECT_GE(larger.cost, 0.93 * made.cost) << described(card, more, larger);
-        if (is_alike(larger)) EXPECT_GE(larger.clocks, 0.93 * made.clocks) << described(card, more, larger);
+        if (is_alike(larger)) {
+          EXPECT_GE(larger.clocks, 0.93 * made.clocks) << described(card, more, larger);
+        }
       }
     }
   }
