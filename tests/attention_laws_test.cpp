@@ -468,9 +468,9 @@ constexpr double kLargeScores[] = {10, 70, 300, 1024, 4096};
 
 // 1 + 3/1024 is as far from a bf16 as an fp16 near 1 is, all to one side, while 1 and 1 + 8/1024 are bf16. Every other
 // key is made of those, three in eight of them the larger, so that its score is exactly that of its neighbour: what a
-// kernel that splits fp16 leaves out shows in the log-sum-exp and in who gets the weight.
+// kernel that splits fp16 leaves out shows in the log-sum-exp and in who gets the weight. fp32 keeps a third part too.
 TEST_P(AttentionLaws, LargeScoresDoNotDependOnWhatTheKeysAreMadeOf) {
-  constexpr double kFar = 1 + 3.0 / 1024, kNear[] = {1, 1 + 8.0 / 1024};
+  constexpr double kFar = 1 + 3.0 / 1024 + 0x3p-19, kNear[] = {1, 1 + 8.0 / 1024};
   for (const Shape& shape : {Shape{1, 2, 1, 70, 70, 16}, Shape{1, 1, 1, 33, 130, 64}}) {
     for (const double score : kLargeScores) {
       for (const int64_t window_right : {-1, 0}) {
@@ -493,6 +493,112 @@ TEST_P(AttentionLaws, LargeScoresDoNotDependOnWhatTheKeysAreMadeOf) {
         ASSERT_NO_FATAL_FAILURE(run_and_judge(one));
       }
     }
+  }
+}
+
+// All of them times a power of two that its type has.
+void scale(AttentionCase& one, Tensor tensor, int exponent) {
+  const fms_attention_problem& p = one.problem();
+  const bool is_query = tensor == Tensor::kQ;
+  const fms_attention_args args = one.args();
+  const void* const values = is_query ? args.q : tensor == Tensor::kK ? args.k : args.v;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t h = 0; h < (is_query ? p.q_heads : p.kv_heads); ++h) {
+      for (int64_t i = 0; i < (is_query ? p.q_len : p.kv_len); ++i) {
+        for (int64_t d = 0; d < (tensor == Tensor::kV ? p.value_dim : p.head_dim); ++d) {
+          const int64_t at = d + (is_query               ? one.q_offset(b, h, i)
+                                  : tensor == Tensor::kK ? one.k_offset(b, h, i)
+                                                         : one.v_offset(b, h, i));
+          one.set(tensor, at, std::ldexp(load(values, p.dtype, at), exponent));
+        }
+      }
+    }
+  }
+}
+
+// What is in the parts of a factor, and what tiles take for zero or infinity, must not show in the scores.
+TEST_P(AttentionLaws, LargeQueriesMeetSmallKeys) {
+  if (dtype() == FMS_F16) GTEST_SKIP() << "fp16 has no such numbers";
+  const int most = dtype() == FMS_F32 ? 120 : 110;  // tiles take denormals of bf16 for zero
+  for (const Shape& shape : kLawShapes) {
+    for (const int exponent : {-most, -60, -50, 50, 60, most}) {
+      AttentionCase one = normal_case(simple_problem(dtype(), shape));
+      scale(one, Tensor::kQ, exponent);
+      scale(one, Tensor::kK, -exponent);
+      SCOPED_TRACE("queries times 2^" + std::to_string(exponent));
+      ASSERT_NO_FATAL_FAILURE(run_and_judge(one));
+    }
+  }
+}
+
+TEST_P(AttentionLaws, ValuesTimesAPowerOfTwoAreResultsTimesIt) {
+  if (dtype() == FMS_F16) GTEST_SKIP() << "fp16 has no such numbers";
+  for (const Shape& shape : kLawShapes) {
+    for (const int exponent : {-60, 80}) {
+      AttentionCase one = normal_case(simple_problem(dtype(), shape));
+      AttentionCase scaled = normal_case(simple_problem(dtype(), shape));
+      scale(scaled, Tensor::kV, exponent);
+      ASSERT_NO_FATAL_FAILURE(run(one));
+      ASSERT_NO_FATAL_FAILURE(run(scaled));
+      for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+        for (int64_t d = 0; d < shape.head_dim; ++d) {
+          const int64_t at = one.o_offset(b, h, i) + d;
+          ASSERT_EQ(scaled.o_value(at), std::ldexp(one.o_value(at), exponent)) << one.describe();
+        }
+      });
+    }
+  }
+}
+
+// ... where its weight is exactly 1, which scores of 0 have.
+TEST_P(AttentionLaws, ARowOfOneKeyIsItsValueToTheBit) {
+  constexpr double largest = std::numeric_limits<float>::max();
+  constexpr double values[] = {1, -3, 1 + 0x1p-23, largest, -largest, 0x1.fffffep-100, 0x1p-126, 0x1.2p-140};
+  const int64_t count = dtype() == FMS_F32 ? 8 : 2;
+  AttentionCase one = normal_case(simple_problem(dtype(), {1, 2, 1, 40, 1, 64}));
+  scale(one, Tensor::kQ, -4000);
+  for (int64_t d = 0; d < 64; ++d) one.set(Tensor::kV, one.v_offset(0, 0, 0) + d, values[d % count]);
+  ASSERT_NO_FATAL_FAILURE(run(one));
+  for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+    for (int64_t d = 0; d < 64; ++d) {
+      EXPECT_EQ(one.o_value(one.o_offset(b, h, i) + d), static_cast<float>(values[d % count]));
+    }
+  });
+}
+
+// One sum over all keys would be wrong by the square root of their number.
+TEST_P(AttentionLaws, LongSumsOfFp32StaySmooth) {
+  if (dtype() != FMS_F32) GTEST_SKIP() << "results of 16 bits do not show it";
+  const Shape shape{1, 1, 1, 64, 8192, 64};
+  AttentionCase one = normal_case(simple_problem(dtype(), shape));
+  for (int64_t j = 0; j < shape.kv_len; ++j) {
+    for (int64_t d = 0; d < 64; ++d) one.set(Tensor::kV, one.v_offset(0, 0, j) + d, 1);
+  }
+  ASSERT_NO_FATAL_FAILURE(run(one));
+  double squares = 0;
+  for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+    for (int64_t d = 0; d < 64; ++d) squares += std::pow(one.o_value(one.o_offset(b, h, i) + d) - 1, 2);
+  });
+  EXPECT_LE(std::sqrt(squares / (64 * 64)), 4 * kFloatRoundoff);
+}
+
+TEST_P(AttentionLaws, TinyValuesOfFp32CountToo) {
+  if (dtype() != FMS_F32) GTEST_SKIP() << "of 16 bits, tiles take such values for zero";
+  constexpr int exponent = -125;
+  for (const Shape& shape : kLawShapes) {
+    AttentionCase one = normal_case(simple_problem(dtype(), shape));
+    AttentionCase tiny = normal_case(simple_problem(dtype(), shape));
+    scale(tiny, Tensor::kV, exponent);
+    ASSERT_NO_FATAL_FAILURE(run(one));
+    ASSERT_NO_FATAL_FAILURE(run(tiny));
+    // The spacing of denormals, of each value and each sum.
+    const double bound = std::ldexp(static_cast<double>(2 * shape.kv_len), -149);
+    for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+      for (int64_t d = 0; d < shape.head_dim; ++d) {
+        const int64_t at = one.o_offset(b, h, i) + d;
+        ASSERT_NEAR(tiny.o_value(at), std::ldexp(one.o_value(at), exponent), bound) << one.describe();
+      }
+    });
   }
 }
 

@@ -76,7 +76,7 @@ void lay_out_gemv(const fms_attention_plan& plan, Arena& arena, CpuLayout& layou
 fms_attention_plan few_rows_plan(const fms_attention_plan& plan) {
   fms_attention_plan few = plan;
   few.family = FMS_KERNEL_GEMV;
-  few.cpu_isa = FMS_ISA_AMX;
+  few.cpu_isa = plan.problem.dtype == FMS_F32 ? FMS_ISA_AVX512 : FMS_ISA_AMX;
   few.q_tile = static_cast<int32_t>(amx_few_rows);
   few.kv_tile = gemv_kv_tile;
   return few;

@@ -21,9 +21,9 @@ inline constexpr int64_t round_up(int64_t value, int64_t step) {
   return (value + step - 1) / step * step;
 }
 
-// bf16 parts that carry one value exactly: fp16 is a high and a low bf16.
+// bf16 parts that carry one value exactly: fp16 is a high and a low bf16, fp32 is three.
 inline int64_t amx_parts(fms_dtype dtype) {
-  return dtype == FMS_BF16 ? 1 : 2;
+  return dtype == FMS_BF16 ? 1 : dtype == FMS_F16 ? 2 : 3;
 }
 
 // K: two 16-key halves x D/32 tiles; V transposed: value D/16 tiles. Per part.
@@ -31,11 +31,12 @@ inline int64_t amx_chunk_bytes(const fms_attention_problem& p) {
   return amx_parts(p.dtype) * (2 * (round_up(p.head_dim, 32) / 32) + round_up(p.value_dim, 32) / 16) * amx_tile_bytes;
 }
 
-// Keys that stay in L2 while all subtiles of an item pass over them: a quarter of a 2 MiB L2 for packed keys and
-// values, the rest for queries, accumulators and what comes next.
+// A quarter of a 2 MiB L2 for packed keys and values, the rest for queries, accumulators and what comes next.
+inline constexpr int64_t amx_block_bytes = 512 * 1024;
+
+// Keys that stay in L2 while all subtiles of an item pass over them.
 inline int64_t amx_block_keys(const fms_attention_problem& p, int64_t kv_tile) {
-  constexpr int64_t block_bytes = 512 * 1024;
-  const int64_t steps = block_bytes / (amx_chunk_bytes(p) * (kv_tile / amx_chunk_keys));
+  const int64_t steps = amx_block_bytes / (amx_chunk_bytes(p) * (kv_tile / amx_chunk_keys));
   return kv_tile * (steps > 1 ? steps : 1);
 }
 

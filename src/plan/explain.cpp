@@ -96,7 +96,8 @@ void explain_family(const fms_attention_plan& plan, int64_t rows, Text& text) {
       text.add("Kernel: amx tiles, %s.\n",
                p.dtype == FMS_F16
                    ? "fp16 as the exact sum of two bf16 parts, 3 products instead of 1, or 4 where the scores are large"
-                   : "bf16 as it is");
+               : p.dtype == FMS_F32 ? "fp32 as the exact sum of three bf16 parts, 6 products instead of 1"
+                                    : "bf16 as it is");
       break;
     case FMS_KERNEL_CUDA_FORWARD:
       explain_cuda(plan, text);

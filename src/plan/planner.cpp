@@ -37,8 +37,10 @@ void choose_kernel(const DeviceCaps& caps, int64_t rows, fms_attention_plan& pla
   plan.cpu_isa = caps.cpu_isa;
   const CpuTilePolicy& policy = cpu_tile_policy(caps.cpu_isa);
   plan.family = policy.family;
-  // AMX multiplies bf16 (and fp16 as two bf16). A scale of 0 must still see NaN and inf, which needs fp32 queries.
-  if (plan.family == FMS_KERNEL_AMX && (p.dtype == FMS_F32 || p.softmax_scale == 0.0F)) {
+  // AMX multiplies bf16, fp16 as two and fp32 as three of them; few rows of fp32 wait for memory in any case. A scale
+  // of 0 must still see NaN and inf, which needs fp32 queries.
+  const bool has_few_fp32_rows = p.dtype == FMS_F32 && rows <= policy.gemv_max_rows;
+  if (plan.family == FMS_KERNEL_AMX && (has_few_fp32_rows || p.softmax_scale == 0.0F)) {
     plan.cpu_isa = FMS_ISA_AVX512;
     plan.family = FMS_KERNEL_TILE;
   }
@@ -54,7 +56,7 @@ int32_t useful_threads(const fms_attention_plan& plan, int64_t rows, int32_t lim
   const fms_attention_problem& p = plan.problem;
   const double scores = static_cast<double>(p.batch) * static_cast<double>(p.kv_heads * rows) * visible_keys_per_row(p);
   const CpuTilePolicy& policy = cpu_tile_policy(plan.cpu_isa);
-  const double parts = p.dtype == FMS_F16 && plan.family == FMS_KERNEL_AMX ? 2.0 : 1.0;
+  const double parts = plan.family == FMS_KERNEL_AMX ? static_cast<double>(amx_parts(p.dtype)) : 1.0;
   const double ns = scores * static_cast<double>(p.head_dim + p.value_dim) / 128.0 *
                     static_cast<double>(policy.ns_per_score_64) * parts;
   const double useful = ns / static_cast<double>(cpu_min_ns_per_thread);
@@ -70,6 +72,14 @@ int32_t choose_q_tile(const fms_attention_plan& plan, const CpuTilePolicy& polic
   while (tile > policy.lanes && heads * ((rows + tile - 1) / tile) < int64_t{8} * plan.threads) {
     tile = static_cast<int32_t>(round_up(tile / 2, policy.lanes));
   }
+  return tile;
+}
+
+// Of fp32, whose three parts are six bytes, fewer keys stay in L2.
+int32_t choose_kv_tile(const fms_attention_plan& plan, const CpuTilePolicy& policy) {
+  int32_t tile = policy.kv_tile;
+  if (plan.family != FMS_KERNEL_AMX || plan.problem.dtype != FMS_F32) return tile;
+  while (tile > amx_chunk_keys && tile / amx_chunk_keys * amx_chunk_bytes(plan.problem) > amx_block_bytes) tile /= 2;
   return tile;
 }
 
@@ -125,7 +135,8 @@ void plan_cpu(const DeviceCaps& caps, const fms_plan_options& options, fms_atten
     plan.q_tile = options.q_tile > 0 ? static_cast<int32_t>(round_up(options.q_tile, policy.lanes))
                                      : choose_q_tile(plan, policy, rows);
     const bool has_bias = (p.features & (FMS_BIAS | FMS_BIAS2)) != 0;
-    plan.kv_tile = has_bias ? std::max(policy.kv_tile, cpu_bias_kv_tile) : policy.kv_tile;
+    plan.kv_tile = choose_kv_tile(plan, policy);
+    if (has_bias) plan.kv_tile = std::max(plan.kv_tile, cpu_bias_kv_tile);
   }
   const int64_t items = p.batch * p.kv_heads * ((rows + plan.q_tile - 1) / plan.q_tile);
   plan.kv_splits = options.kv_splits > 0 ? options.kv_splits : choose_kv_splits(plan, items);

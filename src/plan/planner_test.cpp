@@ -120,11 +120,26 @@ TEST(Planner, DecodeStepsAreBalancedAmongThreads) {
   EXPECT_GT(balanced, 7 * hopeless);
 }
 
-TEST(Planner, Fp32HasNoTileUnitKernel) {
-  const auto plan = plan_for(problem(FMS_F32, 1, 1, 1, 512, 512, 64), FMS_ISA_AMX, 1);
-  EXPECT_EQ(plan.family, FMS_KERNEL_TILE);
-  EXPECT_EQ(plan.cpu_isa, FMS_ISA_AVX512);
-  EXPECT_EQ(plan_for(problem(FMS_F16, 1, 1, 1, 512, 512, 64), FMS_ISA_AMX, 1).family, FMS_KERNEL_AMX);
+TEST(Planner, Fp32TakesTilesWhereRowsAreMany) {
+  const auto kernel_of = [](int64_t q_len, float softmax_scale) {
+    auto p = problem(FMS_F32, 1, 1, 1, q_len, 512, 64);
+    p.softmax_scale = softmax_scale;
+    const auto plan = plan_for(p, FMS_ISA_AMX, 1);
+    return std::pair(plan.family, plan.cpu_isa);
+  };
+  EXPECT_EQ(kernel_of(512, 0.125F), std::pair(FMS_KERNEL_AMX, FMS_ISA_AMX));
+  EXPECT_EQ(kernel_of(512, 0.0F), std::pair(FMS_KERNEL_TILE, FMS_ISA_AVX512)) << "NaN must be seen";
+  EXPECT_EQ(kernel_of(16, 0.125F), std::pair(FMS_KERNEL_TILE, FMS_ISA_AVX512));
+  EXPECT_EQ(kernel_of(1, 0.125F), std::pair(FMS_KERNEL_GEMV, FMS_ISA_AVX512));
+}
+
+// What a step reads stays in L2 while the rows of an item pass over it.
+TEST(Planner, StepsOfFp32OnTilesStayInL2) {
+  for (const int64_t head_dim : {16, 64, 128, 256, 512}) {
+    const auto plan = plan_for(problem(FMS_F32, 1, 1, 1, 4096, 4096, head_dim), FMS_ISA_AMX, 1);
+    EXPECT_LE(plan.kv_tile / amx_chunk_keys * amx_chunk_bytes(plan.problem), amx_block_bytes) << head_dim;
+    EXPECT_GE(plan.kv_tile, 64) << head_dim;
+  }
 }
 
 TEST(Planner, TinyProblemsStayOnOneThread) {

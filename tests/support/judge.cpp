@@ -25,7 +25,7 @@ namespace flashmoe::testing {
 namespace {
 
 constexpr double kFloatRoundoff = 0x1p-24;
-constexpr double kSmallestNormalFloat = 0x1p-126;  // vector units may flush what is below
+constexpr double kSmallestNormalFloat = 0x1p-126;  // units may flush what is below, of each key's weight or product
 constexpr int64_t kExtraOperations = 8;
 constexpr double kLargestScoreError = 1.0;
 constexpr double kLargestScore = 0x1p127;
@@ -109,9 +109,9 @@ class RowJudge {
       }
       return;
     }
-    const double accumulation = static_cast<double>(one_.kv_length(b_) + kExtraOperations) * kFloatRoundoff;
-    const double weight_error = unit_roundoff(dtype) + accumulation + std::expm1(2 * score_error_);
-    const double bound = spacing_at(dtype, expected) / 2 + weight_error * magnitude + kSmallestNormalFloat;
+    const auto operations = static_cast<double>(one_.kv_length(b_) + kExtraOperations);
+    const double weight_error = unit_roundoff(dtype) + operations * kFloatRoundoff + std::expm1(2 * score_error_);
+    const double bound = spacing_at(dtype, expected) / 2 + weight_error * magnitude + operations * kSmallestNormalFloat;
     const double error = std::abs(got - expected);
     if (!(error <= bound)) {
       complain("o", d, got, expected, bound);

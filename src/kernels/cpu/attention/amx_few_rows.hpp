@@ -290,8 +290,8 @@ class AmxFewRowsKernel : private GemvKernel<Avx512, T> {
     std::byte* const to = this->template at<std::byte>(copies, group * parts * tiles * tile_bytes);
     for (int64_t c = 0; c < tiles; ++c) {
       for (int64_t j = 0; j < 16; ++j) {
-        __m512i raw = j < there ? load_raw(rows[j] + c * 32, dim - c * 32) : _mm512_setzero_si512();
-        if constexpr (Clean) raw = finite_values<T>(raw);
+        Raw32<T> raw = j < there ? load_raw(rows[j] + c * 32, dim - c * 32) : Raw32<T>{};
+        if constexpr (Clean) raw = tame_values<T>(raw);
         const Parts32<T> x = split_parts(static_cast<const T*>(nullptr), raw);
         for (int part = 0; part < parts; ++part) {
           _mm512_store_si512(to + (part * tiles + c) * tile_bytes + j * 64, x.part[part]);

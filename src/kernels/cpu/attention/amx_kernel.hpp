@@ -8,6 +8,8 @@
 // below 2^-16 of the factors: too much where scores are large. So norms of the low parts are taken while packing, and
 // where their product, by Cauchy and Schwarz, does not rule out a difference that shows, low*low is computed too. The
 // weights are split the same way; they have a sum, and what is left out of them never shows.
+// fp32 values are three bf16 parts, of which six products are taken: what the other three would add is below 2^-24 of
+// the factors, the rounding of fp32 itself.
 //
 // Steps form a pipeline: while the scores of one step become weights, tiles compute the scores of the next step and add
 // the values of the one before (amx_work.hpp).
@@ -141,7 +143,7 @@ class AmxKernel {
   }
 
   void begin_subtile(const Head& h, const Subtile& t) {
-    bool non_finite = false;
+    bool wild = false;
     __m512i low_squares = _mm512_setzero_si512();
     for (int64_t half = 0; half < 2; ++half) {
       const T* rows[16];
@@ -157,10 +159,10 @@ class AmxKernel {
       const RowWatch<T> watch =
           pack_queries<T>(rows, plan_.problem.head_dim, dim_tiles_, scale_.q_factor < 0,
                           queries(t.index) + half * tile_bytes, dim_tiles_ * 2 * tile_bytes, 2 * tile_bytes);
-      non_finite |= watch.saw_non_finite();
+      wild |= watch.saw_wild();
       low_squares = _mm512_max_epu32(low_squares, watch.squares_of_finite_rows());
     }
-    queries_non_finite_[t.index] = non_finite;
+    queries_wild_[t.index] = wild;
     if constexpr (parts == 2) {
       const float squares = std::bit_cast<float>(_mm512_reduce_max_epu32(low_squares));
       const float scale = plan_.problem.softmax_scale;
@@ -283,8 +285,8 @@ class AmxKernel {
     const int64_t first_key = first_chunk * chunk_keys;
     const int64_t n = step.chunks() * chunk_keys;
     for (int64_t c = 0; c < step.chunks(); ++c) {
-      const bool finite = (packed_flags_[packed_.slot(first_chunk + c)] & keys_non_finite) == 0;
-      if (finite && !queries_non_finite_[t.index]) continue;
+      const bool tame = (packed_flags_[packed_.slot(first_chunk + c)] & keys_wild) == 0;
+      if (tame && !queries_wild_[t.index]) continue;
       rescore_chunk(h, t, (first_chunk + c) * chunk_keys, scores + c * chunk_keys * lanes);
     }
 
@@ -317,25 +319,54 @@ class AmxKernel {
     beside.run_all();
     store_state(t.index, state);
     for (int64_t c = first_chunk; c < first_chunk + step.chunks(); ++c) {
-      if ((packed_flags_[packed_.slot(c)] & values_non_finite) == 0) continue;
+      const uint8_t flags = packed_flags_[packed_.slot(c)];
       const KeyRange keys{larger(step.keys.lo, c * chunk_keys), smaller(step.keys.hi, (c + 1) * chunk_keys)};
+      if constexpr (parts == 3) {
+        if ((flags & values_tiny) != 0) add_tiny(h, t, keys, weights + (c - first_chunk) * 2 * parts * tile_bytes);
+      }
+      if ((flags & values_non_finite) == 0) continue;
       add_non_finite<V, T>(h, t.first_row, t.last_row, keys, key_lo, key_hi,
                            [&](int64_t d, int64_t lane) -> float& { return outputs(t.index)[d * lanes + lane]; });
     }
   }
 
+  // Values whose parts, or products with parts of weights, tiles would take for zero: in fp32, to the rows of t.
+  void add_tiny(const Head& h, const Subtile& t, KeyRange keys, const std::byte* weights) const {
+    const KvRows<T> values = v_rows<T>(h);
+    for (int64_t key = keys.lo; key < keys.hi; ++key) {
+      F weight[vectors];
+      for (int v = 0; v < vectors; ++v) {
+        weight[v] = V::zero();
+        for (int part = parts - 1; part >= 0; --part) {  // pairs of keys
+          const F pairs = V::load_bits(weights + (2 * part + v) * tile_bytes + key % chunk_keys / 2 * 64);
+          F even, odd;
+          V::split_bits(pairs, even, odd);
+          weight[v] = V::add(weight[v], key % 2 == 0 ? even : odd);
+        }
+      }
+      for (int64_t d = 0; d < plan_.problem.value_dim; ++d) {
+        const float value = values[key][d];
+        if (std::fabs(value) >= std::bit_cast<float>(first_ordinary)) continue;
+        float* const sums = outputs(t.index) + d * lanes;
+        for (int v = 0; v < vectors; ++v) {
+          V::store(sums + v * 16, V::fma(weight[v], V::set1(value), V::load(sums + v * 16)));
+        }
+      }
+    }
+  }
+
   // An infinity times the high and the low part of the other factor may come out as inf - inf, and times a denormal,
-  // which tiles take for 0, as NaN. Where a key or a query is not finite, the dot product is taken again from the
-  // values themselves; all others keep theirs to the bit.
+  // which tiles take for 0, as NaN; fp32 has finite values that are too large for its parts. Where a key or a query is
+  // wild, the dot product is taken again from the values themselves; all others keep theirs to the bit.
   void rescore_chunk(const Head& h, const Subtile& t, int64_t first_key, float* scores) const {
     const KvRows<T> keys = k_rows<T>(h);
     const int64_t dim = plan_.problem.head_dim;
     for (int64_t j = 0; j < smaller(chunk_keys, h.kv_len - first_key); ++j) {
       const T* k = keys[first_key + j];
-      const bool key_is_finite = fp32_dot<T>(k, nullptr, dim) == 0.0F;
+      const bool key_is_wild = is_wild(k, dim);
       for (int64_t row = t.first_row; row < t.last_row; ++row) {
         const T* q = q_row<T>(h, row);
-        if (key_is_finite && fp32_dot<T>(q, nullptr, dim) == 0.0F) continue;
+        if (!key_is_wild && !is_wild(q, dim)) continue;
         scores[j * lanes + row - t.first_row] = fp32_dot(k, q, dim) * scale_.q_factor;
       }
     }
@@ -376,6 +407,9 @@ class AmxKernel {
     const F subtrahend[vectors] = {offset[0], offset[1]};
     F even_sum[vectors] = {row_sum[0], row_sum[1]};
     F odd_sum[vectors] = {V::zero(), V::zero()};
+    // A long sum is rough for fp32: one of a pass goes into one of a step, and that into the row's.
+    constexpr bool sums_in_stages = parts == 3;
+    if constexpr (sums_in_stages) even_sum[0] = even_sum[1] = V::zero();
     F highest[2] = {V::set1(-__builtin_inff()), V::set1(-__builtin_inff())};
 
     const auto weigh_pair = [&](const float* from, std::byte* to) __attribute__((always_inline)) {
@@ -386,10 +420,17 @@ class AmxKernel {
         highest[1] = V::max(odd_exponent, highest[1]);
         const F even = V::exp2<weight_degree<T>>(even_exponent);
         const F odd = V::exp2<weight_degree<T>>(odd_exponent);
-        even_sum[v] = V::add(even_sum[v], even);
-        odd_sum[v] = V::add(odd_sum[v], odd);
+        if constexpr (sums_in_stages) {
+          odd_sum[v] = V::add(odd_sum[v], V::add(even, odd));
+        } else {
+          even_sum[v] = V::add(even_sum[v], even);
+          odd_sum[v] = V::add(odd_sum[v], odd);
+        }
         if constexpr (parts == 1) {
           _mm512_store_si512(to + v * tile_bytes, pack_rounded(even, odd));
+        } else if constexpr (parts == 3) {
+          const Parts32<T> x = pack_parts(three_parts(even, add_half_ulp(even)), three_parts(odd, add_half_ulp(odd)));
+          for (int part = 0; part < parts; ++part) _mm512_store_si512(to + (2 * part + v) * tile_bytes, x.part[part]);
         } else {
           const __m512i even_bits = _mm512_castps_si512(even);
           const __m512i odd_bits = _mm512_castps_si512(odd);
@@ -440,8 +481,16 @@ class AmxKernel {
           weigh_pair(from + (j + 1) * pair_floats, to + (j + 1) * 64);
         }
       }
+      if constexpr (sums_in_stages) {
+        for (int v = 0; v < vectors; ++v) {
+          even_sum[v] = V::add(even_sum[v], odd_sum[v]);
+          odd_sum[v] = V::zero();
+        }
+      }
     }
-    for (int v = 0; v < vectors; ++v) row_sum[v] = V::add(even_sum[v], odd_sum[v]);
+    for (int v = 0; v < vectors; ++v) {
+      row_sum[v] = V::add(even_sum[v], sums_in_stages ? row_sum[v] : odd_sum[v]);
+    }
     return V::max(highest[0], highest[1]);
   }
 
@@ -469,7 +518,7 @@ class AmxKernel {
   int64_t packed_kv_head_ = -1;  // [first_packed_, last_packed_) are there
   int64_t first_packed_ = 0;
   int64_t last_packed_ = 0;
-  bool queries_non_finite_[max_subtiles] = {};
+  bool queries_wild_[max_subtiles] = {};
   float most_low_squares_[max_subtiles] = {};  // of keys that do without low x low
 };
 

@@ -6,6 +6,8 @@
 // A unit is one 32 x 32 x 32 block product on 2 x 2 accumulator tiles (tiles 0-3), in four slices of about equal cost.
 #pragma once
 
+#include <immintrin.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -61,6 +63,7 @@ class TileWork {
     int64_t a_half, a_part, b_part;
     float* accumulators;
     bool zeroes, loads, stores;
+    bool adds;            // what is stored is added to what is there
     bool low_product;     // low x low too: four products instead of three
     bool beside_queries;  // Q is in tiles 4-7: the unit is 16 keys and two dim tiles
   };
@@ -98,7 +101,9 @@ class TileWork {
   // all products behind it.
   template <int Slice>
   inline __attribute__((always_inline)) void slice() const {
-    if constexpr (Parts == 2) {
+    if constexpr (Parts == 3) {
+      slice_of_six_products<Slice>();
+    } else if constexpr (Parts == 2) {
       if (TakesLow && unit().low_product) {
         slice_of_four_products<Slice>();
       } else {
@@ -145,7 +150,7 @@ class TileWork {
   inline __attribute__((always_inline)) void make_score_unit(Unit& made) {
     const std::byte* keys = packed_.keys_at(slot_);
     const bool last_of_chunk = dim_ == dim_tiles_ - 1;
-    made.loads = false;
+    made.loads = made.adds = false;
     if constexpr (TakesLow) made.low_product = (scores_.low_products & 1) != 0;
     made.beside_queries = queries_stay_;
     made.b = scores_.queries + dim_ * 2 * tile_bytes;
@@ -172,7 +177,9 @@ class TileWork {
   }
 
   inline __attribute__((always_inline)) void make_value_unit(Unit& made) {
-    made.zeroes = false;
+    // Sums of many keys in fp32 would grow rough from all the small products: a step's are summed up by themselves.
+    made.adds = Parts == 3;
+    made.zeroes = made.adds && chunk_ == 0;
     // Weights have a sum, and what is left out of it is below 2^-15: less than the rounding of the result.
     if constexpr (TakesLow) made.low_product = false;
     made.beside_queries = false;
@@ -182,7 +189,7 @@ class TileWork {
     made.b = values_.weights + chunk_ * Parts * 2 * tile_bytes;
     made.b_part = 2 * tile_bytes;
     made.accumulators = values_.outputs + dim_ * 32 * lanes;
-    made.loads = chunk_ == 0;
+    made.loads = !made.adds && chunk_ == 0;
     made.stores = chunk_ == values_.chunks - 1;
     ++chunk_;
     slot_ = packed_.slot_after(slot_);
@@ -213,20 +220,30 @@ class TileWork {
     tile_load<2>(from + 16 * lanes, row_bytes);
     tile_load<3>(from + 16 * lanes + 16, row_bytes);
   }
-  inline __attribute__((always_inline)) void store_accumulators() const {
+  inline __attribute__((always_inline)) void store_accumulators() {
     float* to = unit().accumulators;
+    if constexpr (Parts == 3) {
+      if (unit().adds) to = sums_;
+    }
     tile_store<0>(to, row_bytes);
     tile_store<1>(to + 16, row_bytes);
     if (unit().beside_queries) return;
     tile_store<2>(to + 16 * lanes, row_bytes);
     tile_store<3>(to + 16 * lanes + 16, row_bytes);
+    if constexpr (Parts == 3) {
+      if (!unit().adds) return;
+      for (int64_t i = 0; i < 32 * lanes; i += 16) {
+        float* const sum = unit().accumulators + i;
+        _mm512_store_ps(sum, _mm512_add_ps(_mm512_load_ps(sum), _mm512_load_ps(sums_ + i)));
+      }
+    }
   }
 
   static inline __attribute__((always_inline)) void load_first_operands(const Unit& unit) {
     if (unit.beside_queries) {
       tile_load<2>(unit.a, 64);
     } else {
-      tile_load<4>(unit.a + (Parts == 2 ? unit.a_part : 0), 64);
+      tile_load<4>(unit.a + (Parts - 1) * unit.a_part, 64);
       tile_load<6>(unit.b + (TakesLow && unit.low_product ? unit.b_part : 0), 64);
     }
   }
@@ -285,6 +302,57 @@ class TileWork {
     }
   }
 
+  // Of three parts, the products of which at most two steps are away from high x high, in an order in which one of both
+  // factors stays: 2 x 0, 1 x 0, 1 x 1, 0 x 1, 0 x 2, 0 x 0 (A x B). Fourteen loads for twenty-four products.
+  template <int Slice>
+  inline __attribute__((always_inline)) void slice_of_six_products() const {
+    const std::byte* const a = unit().a;
+    const std::byte* const b = unit().b;
+    const int64_t a_half = unit().a_half, a_part = unit().a_part, b_part = unit().b_part;
+    if constexpr (Slice == 0) {
+      tile_multiply<0, 4, 6>();
+      tile_load<5>(a + 2 * a_part + a_half, 64);
+      tile_load<7>(b + tile_bytes, 64);
+      tile_multiply<2, 5, 6>();
+      tile_multiply<1, 4, 7>();
+      tile_load<4>(a + a_part, 64);
+      tile_multiply<3, 5, 7>();
+      tile_load<5>(a + a_part + a_half, 64);
+      tile_multiply<0, 4, 6>();
+      tile_multiply<2, 5, 6>();
+      tile_load<6>(b + b_part, 64);
+    } else if constexpr (Slice == 1) {
+      tile_multiply<1, 4, 7>();
+      tile_multiply<3, 5, 7>();
+      tile_load<7>(b + b_part + tile_bytes, 64);
+      tile_multiply<0, 4, 6>();
+      tile_multiply<1, 4, 7>();
+      tile_load<4>(a, 64);
+      tile_multiply<2, 5, 6>();
+      tile_multiply<3, 5, 7>();
+      tile_load<5>(a + a_half, 64);
+    } else if constexpr (Slice == 2) {
+      tile_multiply<0, 4, 6>();
+      tile_multiply<2, 5, 6>();
+      tile_load<6>(b + 2 * b_part, 64);
+      tile_multiply<1, 4, 7>();
+      tile_multiply<3, 5, 7>();
+      tile_load<7>(b + 2 * b_part + tile_bytes, 64);
+      tile_multiply<0, 4, 6>();
+      tile_multiply<2, 5, 6>();
+      tile_load<6>(b, 64);
+    } else {
+      tile_multiply<1, 4, 7>();
+      tile_multiply<3, 5, 7>();
+      tile_load<7>(b + tile_bytes, 64);
+      tile_multiply<0, 4, 6>();
+      tile_multiply<2, 5, 6>();
+      tile_multiply<1, 4, 7>();
+      load_first_operands(next_unit());
+      tile_multiply<3, 5, 7>();
+    }
+  }
+
   template <int Slice>
   inline __attribute__((always_inline)) void slice_of_one_product() const {
     if constexpr (Slice == 0) {
@@ -332,6 +400,7 @@ class TileWork {
   // buffer.
   Unit units_[2] = {};
   int current_ = 0;
+  alignas(64) float sums_[Parts == 3 ? 32 * lanes : 1];  // of a unit that adds
 };
 
 }  // namespace
