@@ -435,7 +435,9 @@ def test_the_roofline_adds_products_and_exponentials() -> None:
     rates = limits.Limits(2e12, 2e11, 1e10, 1e12)
     assert limits.roofline_seconds(cell, "bf16", rates) == pytest.approx(cell.flops / 2e12 + cell.scores / 1e10)
     assert limits.roofline_seconds(cell, "fp16", rates) == pytest.approx(3 * cell.flops / 2e12 + cell.scores / 1e10)
-    assert limits.roofline_seconds(cell, "fp32", rates) == pytest.approx(cell.flops / 2e11 + cell.scores / 1e10)
+    assert limits.roofline_seconds(cell, "fp32", rates) == pytest.approx(6 * cell.flops / 2e12 + cell.scores / 1e10)
+    slow_tiles = limits.Limits(1e12, 2e11, 1e10, 1e12)
+    assert limits.roofline_seconds(cell, "fp32", slow_tiles) == pytest.approx(cell.flops / 2e11 + cell.scores / 1e10)
     assert limits.roofline_seconds(cell, "bf16", limits.Limits(None, 2e11, 1e10, 1e12)) == pytest.approx(
         cell.flops / 2e11 + cell.scores / 1e10
     )

@@ -16,8 +16,9 @@ from .cells import Cell
 LIBRARY_NAME = "libflashmoe_machine_limits.so"
 ENVIRONMENT_VARIABLE = "FLASHMOE_MACHINE_LIMITS"
 BYTES_PER_ELEMENT = {"fp16": 2, "bf16": 2, "fp32": 4}
-# fp16 runs on bf16 tiles by splitting each operand exactly into a high and a low part: three products for one.
-AMX_PRODUCTS = {"fp16": 3, "bf16": 1}
+# Operands of tiles are bf16. Those of fp16 are split exactly into two of them, of which three products are taken, and
+# those of fp32 into three: six products.
+AMX_PRODUCTS = {"fp16": 3, "bf16": 1, "fp32": 6}
 # The polynomial degree that 2^x needs: weights rounded to bf16, kept as two bf16 parts, or kept in fp32.
 EXP2_LIMITS = {"bf16": "exp2_degree3", "fp16": "exp2_degree4", "fp32": "exp2_degree6"}
 
@@ -77,15 +78,14 @@ def roofline_seconds(cell: Cell, dtype: str, limits: Limits) -> float | None:
 
     Serial because the tile unit and the vector unit share issue ports: their times add up rather than overlap.
     """
-    if dtype in AMX_PRODUCTS and limits.amx_bf16_flops is not None:
-        product_flops, flops_per_second = AMX_PRODUCTS[dtype] * cell.flops, limits.amx_bf16_flops
-    elif limits.fma_fp32_flops is not None:
-        product_flops, flops_per_second = cell.flops, limits.fma_fp32_flops
-    else:
+    on_tiles = limits.amx_bf16_flops and AMX_PRODUCTS[dtype] * cell.flops / limits.amx_bf16_flops
+    on_vectors = limits.fma_fp32_flops and cell.flops / limits.fma_fp32_flops
+    if dtype != "fp32" and on_tiles is not None:
+        on_vectors = None  # no value is widened where tiles are
+    ways = [seconds for seconds in (on_tiles, on_vectors) if seconds is not None]
+    if not ways or limits.exp2_per_second is None or limits.read_bytes_per_second is None:
         return None
-    if limits.exp2_per_second is None or limits.read_bytes_per_second is None:
-        return None
-    compute_seconds = product_flops / flops_per_second + cell.scores / limits.exp2_per_second
+    compute_seconds = min(ways) + cell.scores / limits.exp2_per_second
     memory_seconds = cell.bytes_touched(BYTES_PER_ELEMENT[dtype]) / limits.read_bytes_per_second
     return max(compute_seconds, memory_seconds)
 
