@@ -37,9 +37,9 @@ void choose_kernel(const DeviceCaps& caps, int64_t rows, fms_attention_plan& pla
   plan.cpu_isa = caps.cpu_isa;
   const CpuTilePolicy& policy = cpu_tile_policy(caps.cpu_isa);
   plan.family = policy.family;
-  // AMX multiplies bf16, fp16 as two and fp32 as three of them; few rows of fp32 wait for memory in any case. A scale
-  // of 0 must still see NaN and inf, which needs fp32 queries.
-  const bool has_few_fp32_rows = p.dtype == FMS_F32 && rows <= policy.gemv_max_rows;
+  // AMX multiplies bf16, fp16 as two and fp32 as three of them. A scale of 0 must still see NaN and inf, which needs fp32
+  // queries.
+  const bool has_few_fp32_rows = p.dtype == FMS_F32 && rows < amx_least_fp32_rows;
   if (plan.family == FMS_KERNEL_AMX && (has_few_fp32_rows || p.softmax_scale == 0.0F)) {
     plan.cpu_isa = FMS_ISA_AVX512;
     plan.family = FMS_KERNEL_TILE;

@@ -129,7 +129,8 @@ TEST(Planner, Fp32TakesTilesWhereRowsAreMany) {
   };
   EXPECT_EQ(kernel_of(512, 0.125F), std::pair(FMS_KERNEL_AMX, FMS_ISA_AMX));
   EXPECT_EQ(kernel_of(512, 0.0F), std::pair(FMS_KERNEL_TILE, FMS_ISA_AVX512)) << "NaN must be seen";
-  EXPECT_EQ(kernel_of(16, 0.125F), std::pair(FMS_KERNEL_TILE, FMS_ISA_AVX512));
+  EXPECT_EQ(kernel_of(129, 0.125F), std::pair(FMS_KERNEL_AMX, FMS_ISA_AMX));
+  EXPECT_EQ(kernel_of(128, 0.125F), std::pair(FMS_KERNEL_TILE, FMS_ISA_AVX512));
   EXPECT_EQ(kernel_of(1, 0.125F), std::pair(FMS_KERNEL_GEMV, FMS_ISA_AVX512));
 }
 
