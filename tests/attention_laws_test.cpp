@@ -555,9 +555,13 @@ TEST_P(AttentionLaws, ARowOfOneKeyIsItsValueToTheBit) {
   constexpr double largest = std::numeric_limits<float>::max();
   constexpr double values[] = {1, -3, 1 + 0x1p-23, largest, -largest, 0x1.fffffep-100, 0x1p-126, 0x1.2p-140};
   const int64_t count = dtype() == FMS_F32 ? 8 : 2;
-  AttentionCase one = normal_case(simple_problem(dtype(), {1, 2, 1, 70, 1, 64}));
+  fms_attention_problem problem = simple_problem(dtype(), {1, 2, 1, 150, 150, 64});
+  problem.window_left = problem.window_right = 0;
+  AttentionCase one = normal_case(problem);
   scale(one, Tensor::kQ, -4000);
-  for (int64_t d = 0; d < 64; ++d) one.set(Tensor::kV, one.v_offset(0, 0, 0) + d, values[d % count]);
+  for (int64_t j = 0; j < 150; ++j) {
+    for (int64_t d = 0; d < 64; ++d) one.set(Tensor::kV, one.v_offset(0, 0, j) + d, values[d % count]);
+  }
   ASSERT_NO_FATAL_FAILURE(run(one));
   for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
     for (int64_t d = 0; d < 64; ++d) {

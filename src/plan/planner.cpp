@@ -37,10 +37,10 @@ void choose_kernel(const DeviceCaps& caps, int64_t rows, fms_attention_plan& pla
   plan.cpu_isa = caps.cpu_isa;
   const CpuTilePolicy& policy = cpu_tile_policy(caps.cpu_isa);
   plan.family = policy.family;
-  // AMX multiplies bf16, fp16 as two and fp32 as three of them. A scale of 0 must still see NaN and inf, which needs fp32
-  // queries.
-  const bool has_few_fp32_rows = p.dtype == FMS_F32 && rows < amx_least_fp32_rows;
-  if (plan.family == FMS_KERNEL_AMX && (has_few_fp32_rows || p.softmax_scale == 0.0F)) {
+  // AMX multiplies bf16, fp16 as two and fp32 as three of them. A scale of 0 must still see NaN and inf, which needs
+  // fp32 queries.
+  const bool is_short_fp32 = p.dtype == FMS_F32 && std::min(rows, p.kv_len) < amx_least_fp32_length;
+  if (plan.family == FMS_KERNEL_AMX && (is_short_fp32 || p.softmax_scale == 0.0F)) {
     plan.cpu_isa = FMS_ISA_AVX512;
     plan.family = FMS_KERNEL_TILE;
   }

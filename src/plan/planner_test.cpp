@@ -121,8 +121,8 @@ TEST(Planner, DecodeStepsAreBalancedAmongThreads) {
 }
 
 TEST(Planner, Fp32TakesTilesWhereRowsAreMany) {
-  const auto kernel_of = [](int64_t q_len, float softmax_scale) {
-    auto p = problem(FMS_F32, 1, 1, 1, q_len, 512, 64);
+  const auto kernel_of = [](int64_t q_len, float softmax_scale, int64_t kv_len = 512) {
+    auto p = problem(FMS_F32, 1, 1, 1, q_len, kv_len, 64);
     p.softmax_scale = softmax_scale;
     const auto plan = plan_for(p, FMS_ISA_AMX, 1);
     return std::pair(plan.family, plan.cpu_isa);
@@ -131,6 +131,7 @@ TEST(Planner, Fp32TakesTilesWhereRowsAreMany) {
   EXPECT_EQ(kernel_of(512, 0.0F), std::pair(FMS_KERNEL_TILE, FMS_ISA_AVX512)) << "NaN must be seen";
   EXPECT_EQ(kernel_of(129, 0.125F), std::pair(FMS_KERNEL_AMX, FMS_ISA_AMX));
   EXPECT_EQ(kernel_of(128, 0.125F), std::pair(FMS_KERNEL_TILE, FMS_ISA_AVX512));
+  EXPECT_EQ(kernel_of(512, 0.125F, 128), std::pair(FMS_KERNEL_TILE, FMS_ISA_AVX512));
   EXPECT_EQ(kernel_of(1, 0.125F), std::pair(FMS_KERNEL_GEMV, FMS_ISA_AVX512));
 }
 

@@ -16,9 +16,9 @@ struct Shape {
 };
 
 // A tile's worth and its tails, a larger one with GQA, a narrow and a wide head, decode with and without GQA.
-inline constexpr Shape kAllLawShapes[] = {{1, 4, 1, 37, 53, 64},  {1, 4, 2, 130, 150, 128}, {1, 1, 1, 70, 70, 20},
+inline constexpr Shape kAllLawShapes[] = {{1, 4, 1, 37, 153, 64}, {1, 4, 2, 130, 150, 128}, {1, 1, 1, 70, 70, 20},
                                           {1, 1, 1, 19, 40, 250}, {1, 8, 2, 1, 777, 64},    {2, 2, 2, 3, 300, 96}};
-inline constexpr Shape kFewLawShapes[] = {{1, 4, 1, 37, 53, 64}, {1, 1, 1, 19, 40, 250}, {2, 4, 2, 1, 300, 20}};
+inline constexpr Shape kFewLawShapes[] = {{1, 4, 1, 37, 153, 64}, {1, 1, 1, 19, 40, 250}, {2, 4, 2, 1, 300, 20}};
 inline constexpr std::span<const Shape> kLawShapes =
     kSlowBuild ? std::span<const Shape>(kFewLawShapes) : std::span<const Shape>(kAllLawShapes);
 

@@ -20,9 +20,10 @@ struct CpuTilePolicy {
   const char* chosen_by;
 };
 
-// To pack keys in three parts takes as long as tiles gain with a hundred rows (measured: 1.06 times as fast as AVX-512
-// with 64 and 128 rows, 1.4 with 256).
-inline constexpr int32_t amx_least_fp32_rows = 129;
+// Rows of a head, and keys: to pack keys in three parts takes as long as tiles gain with a hundred rows (measured: 1.06
+// times as fast as AVX-512 with 64 and 128 rows, 1.4 with 256), and a tile unit that others slow down shows most in
+// what is short.
+inline constexpr int64_t amx_least_fp32_length = 129;
 
 // The kernels assert that `lanes` is what they have registers for.
 inline constexpr CpuTilePolicy cpu_tile_policies[] = {
