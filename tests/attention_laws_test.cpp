@@ -606,6 +606,44 @@ TEST_P(AttentionLaws, TinyValuesOfFp32CountToo) {
   }
 }
 
+// One value that is added on its own beside one that must not be multiplied at all.
+TEST_P(AttentionLaws, ANaNBesideATinyValueIsSeenByItsRowsOnly) {
+  fms_attention_problem problem = simple_problem(dtype(), {1, 1, 1, 256, 256, 64});
+  problem.window_right = 0;
+  AttentionCase one = normal_case(problem);
+  one.set(Tensor::kV, one.v_offset(0, 0, 200) + 3, 0x1p-100);
+  AttentionCase poisoned = normal_case(problem);
+  poisoned.set(Tensor::kV, one.v_offset(0, 0, 200) + 3, 0x1p-100);
+  poisoned.set(Tensor::kV, one.v_offset(0, 0, 210) + 7, kNaN);
+  ASSERT_NO_FATAL_FAILURE(run(one));
+  ASSERT_NO_FATAL_FAILURE(run(poisoned));
+  for_each_query(one, [&](int64_t b, int64_t h, int64_t i) {
+    EXPECT_TRUE(rows_are_identical(one, poisoned, b, h, i, i >= 210 ? 7 : -1)) << "row " << i;
+    EXPECT_EQ(std::isnan(poisoned.o_value(poisoned.o_offset(b, h, i) + 7)), i >= 210) << "row " << i;
+  });
+}
+
+// Longer than a step of any kernel: maxima are raised in later steps, or not.
+TEST_P(AttentionLaws, NoRowNoticesTheScoresOfAnother) {
+  const Shape shape{1, 1, 1, 700, 700, 128};
+  fms_attention_problem problem = simple_problem(dtype(), shape);
+  problem.window_right = 0;
+  constexpr int64_t loud = 607, not_a_number = 600;
+  AttentionCase one = normal_case(problem);
+  AttentionCase other = normal_case(problem);
+  for (int64_t d = 0; d < shape.head_dim; ++d) {
+    const double q = load(one.args().q, dtype(), one.q_offset(0, 0, loud) + d);
+    other.set(Tensor::kK, other.k_offset(0, 0, loud) + d, 2 * q);
+  }
+  other.set(Tensor::kQ, other.q_offset(0, 0, not_a_number), kNaN);
+  ASSERT_NO_FATAL_FAILURE(run(one));
+  ASSERT_NO_FATAL_FAILURE(run(other));
+  for (int64_t i = 0; i < loud; ++i) {
+    if (i == not_a_number) continue;
+    EXPECT_TRUE(rows_are_identical(one, other, 0, 0, i)) << "row " << i;
+  }
+}
+
 TEST_P(AttentionLaws, LargeScoresOfNearDuplicateKeysAreTold) {
   const Shape shape{1, 1, 1, 96, 96, 64};
   for (const double score : kLargeScores) {

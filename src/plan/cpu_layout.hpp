@@ -83,7 +83,7 @@ struct CpuLayout {
 // Reads the plan's family, pack, threads, kv_splits, q_tile, kv_tile and problem.
 CpuLayout cpu_layout(const fms_attention_plan& plan);
 
-// Whether sequences of a ragged batch may have so few rows that they are decoded on tiles beside AMX's long ones.
+// Whether sequences of a ragged batch may have so few rows that they are decoded beside AMX's long ones.
 inline bool has_few_rows_beside(const fms_attention_plan& plan) {
   return plan.family == FMS_KERNEL_AMX && has(plan.problem, FMS_RAGGED_Q) && group_size(plan.problem) <= amx_few_rows;
 }

@@ -1,6 +1,7 @@
 #include "plan/planner.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 
@@ -31,6 +32,14 @@ fms_status check_options(const fms_plan_options& options, fms_error* error) {
   return FMS_OK;
 }
 
+// Of what a tile takes for zero, a softmax scale beyond 2^30 could make a score.
+bool suits_fp32_tiles(const fms_attention_problem& p, int64_t rows) {
+  constexpr float largest_scale = 0x1p30F;
+  if (has(p, FMS_RAGGED_Q)) rows = group_size(p) * p.total_q / p.batch;  // on average
+  return std::min(rows, p.kv_len) >= amx_least_fp32_length && visible_keys_per_row(p) >= amx_least_fp32_visible &&
+         std::abs(p.softmax_scale) <= largest_scale;
+}
+
 // The family and the ISA whose kernel runs it.
 void choose_kernel(const DeviceCaps& caps, int64_t rows, fms_attention_plan& plan) {
   const fms_attention_problem& p = plan.problem;
@@ -39,8 +48,8 @@ void choose_kernel(const DeviceCaps& caps, int64_t rows, fms_attention_plan& pla
   plan.family = policy.family;
   // AMX multiplies bf16, fp16 as two and fp32 as three of them. A scale of 0 must still see NaN and inf, which needs
   // fp32 queries.
-  const bool is_short_fp32 = p.dtype == FMS_F32 && std::min(rows, p.kv_len) < amx_least_fp32_length;
-  if (plan.family == FMS_KERNEL_AMX && (is_short_fp32 || p.softmax_scale == 0.0F)) {
+  const bool is_left_to_vectors = p.dtype == FMS_F32 && !suits_fp32_tiles(p, rows);
+  if (plan.family == FMS_KERNEL_AMX && (is_left_to_vectors || p.softmax_scale == 0.0F)) {
     plan.cpu_isa = FMS_ISA_AVX512;
     plan.family = FMS_KERNEL_TILE;
   }
@@ -75,7 +84,7 @@ int32_t choose_q_tile(const fms_attention_plan& plan, const CpuTilePolicy& polic
   return tile;
 }
 
-// Of fp32, whose three parts are six bytes, fewer keys stay in L2.
+// Of fp32, whose three parts are six bytes, fewer keys stay in L2 (unless a bias wants longer steps).
 int32_t choose_kv_tile(const fms_attention_plan& plan, const CpuTilePolicy& policy) {
   int32_t tile = policy.kv_tile;
   if (plan.family != FMS_KERNEL_AMX || plan.problem.dtype != FMS_F32) return tile;

@@ -129,10 +129,27 @@ TEST(Planner, Fp32TakesTilesWhereRowsAreMany) {
   };
   EXPECT_EQ(kernel_of(512, 0.125F), std::pair(FMS_KERNEL_AMX, FMS_ISA_AMX));
   EXPECT_EQ(kernel_of(512, 0.0F), std::pair(FMS_KERNEL_TILE, FMS_ISA_AVX512)) << "NaN must be seen";
+  EXPECT_EQ(kernel_of(512, -1e20F), std::pair(FMS_KERNEL_TILE, FMS_ISA_AVX512)) << "what is left out would be seen";
   EXPECT_EQ(kernel_of(129, 0.125F), std::pair(FMS_KERNEL_AMX, FMS_ISA_AMX));
   EXPECT_EQ(kernel_of(128, 0.125F), std::pair(FMS_KERNEL_TILE, FMS_ISA_AVX512));
   EXPECT_EQ(kernel_of(512, 0.125F, 128), std::pair(FMS_KERNEL_TILE, FMS_ISA_AVX512));
   EXPECT_EQ(kernel_of(1, 0.125F), std::pair(FMS_KERNEL_GEMV, FMS_ISA_AVX512));
+}
+
+TEST(Planner, Fp32OfManyShortSequencesOrNarrowWindowsTakesNoTiles) {
+  auto ragged = problem(FMS_F32, 25, 4, 4, 129, 129, 64);
+  ragged.features |= FMS_RAGGED_Q;
+  ragged.q = ragged.o = {0, 64, 4 * 64};
+  ragged.total_q = 129 + 24 * 40;
+  EXPECT_EQ(plan_for(ragged, FMS_ISA_AMX, 1).family, FMS_KERNEL_TILE);
+  ragged.total_q = 25 * 129;
+  EXPECT_EQ(plan_for(ragged, FMS_ISA_AMX, 1).family, FMS_KERNEL_AMX);
+  auto window = problem(FMS_F32, 1, 4, 4, 2048, 2048, 64);
+  window.window_left = 15;
+  window.window_right = 0;
+  EXPECT_EQ(plan_for(window, FMS_ISA_AMX, 1).family, FMS_KERNEL_TILE);
+  window.window_left = 127;
+  EXPECT_EQ(plan_for(window, FMS_ISA_AMX, 1).family, FMS_KERNEL_AMX);
 }
 
 // What a step reads stays in L2 while the rows of an item pass over it.

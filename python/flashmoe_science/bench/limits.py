@@ -78,8 +78,8 @@ def roofline_seconds(cell: Cell, dtype: str, limits: Limits) -> float | None:
 
     Serial because the tile unit and the vector unit share issue ports: their times add up rather than overlap.
     """
-    on_tiles = limits.amx_bf16_flops and AMX_PRODUCTS[dtype] * cell.flops / limits.amx_bf16_flops
-    on_vectors = limits.fma_fp32_flops and cell.flops / limits.fma_fp32_flops
+    on_tiles = AMX_PRODUCTS[dtype] * cell.flops / limits.amx_bf16_flops if limits.amx_bf16_flops else None
+    on_vectors = cell.flops / limits.fma_fp32_flops if limits.fma_fp32_flops else None
     if dtype != "fp32" and on_tiles is not None:
         on_vectors = None  # no value is widened where tiles are
     ways = [seconds for seconds in (on_tiles, on_vectors) if seconds is not None]

@@ -24,6 +24,9 @@ struct CpuTilePolicy {
 // times as fast as AVX-512 with 64 and 128 rows, 1.4 with 256), and a tile unit that others slow down shows most in
 // what is short.
 inline constexpr int64_t amx_least_fp32_length = 129;
+// Keys that a row sees: through narrower windows few rows see a packed key (windows of 15 and 63 of 2,048 keys: 0.84
+// and 1.04).
+inline constexpr double amx_least_fp32_visible = 64;
 
 // The kernels assert that `lanes` is what they have registers for.
 inline constexpr CpuTilePolicy cpu_tile_policies[] = {

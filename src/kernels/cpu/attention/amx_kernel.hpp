@@ -49,6 +49,9 @@ inline Subtile make_subtile(const Head& h, int64_t item_row, int64_t item_last_r
 // What the scores may lack of low x low, of the 1e-4 that the log-sum-exp may be off.
 inline constexpr float most_left_out = 9e-5F;
 
+// A row's weights may exceed 1 by this power of two before its maximum is raised.
+inline constexpr float weight_slack = 8.0F;
+
 template <class T>
 class AmxKernel {
   using V = Avx512;
@@ -143,7 +146,7 @@ class AmxKernel {
   }
 
   void begin_subtile(const Head& h, const Subtile& t) {
-    bool wild = false;
+    uint32_t wild = 0;
     __m512i low_squares = _mm512_setzero_si512();
     for (int64_t half = 0; half < 2; ++half) {
       const T* rows[16];
@@ -159,10 +162,14 @@ class AmxKernel {
       const RowWatch<T> watch =
           pack_queries<T>(rows, plan_.problem.head_dim, dim_tiles_, scale_.q_factor < 0,
                           queries(t.index) + half * tile_bytes, dim_tiles_ * 2 * tile_bytes, 2 * tile_bytes);
-      wild |= watch.saw_wild();
+      if (watch.saw_wild()) {
+        for (int64_t r = 0; r < 16; ++r) {
+          if (rows[r] != nullptr && is_wild(rows[r], plan_.problem.head_dim)) wild |= uint32_t{1} << (half * 16 + r);
+        }
+      }
       low_squares = _mm512_max_epu32(low_squares, watch.squares_of_finite_rows());
     }
-    queries_wild_[t.index] = wild;
+    wild_queries_[t.index] = wild;
     if constexpr (parts == 2) {
       const float squares = std::bit_cast<float>(_mm512_reduce_max_epu32(low_squares));
       const float scale = plan_.problem.softmax_scale;
@@ -286,7 +293,7 @@ class AmxKernel {
     const int64_t n = step.chunks() * chunk_keys;
     for (int64_t c = 0; c < step.chunks(); ++c) {
       const bool tame = (packed_flags_[packed_.slot(first_chunk + c)] & keys_wild) == 0;
-      if (tame && !queries_wild_[t.index]) continue;
+      if (tame && wild_queries_[t.index] == 0) continue;
       rescore_chunk(h, t, (first_chunk + c) * chunk_keys, scores + c * chunk_keys * lanes);
     }
 
@@ -313,7 +320,8 @@ class AmxKernel {
     RowState<V, vectors> state = load_state(t.index);
     if (!weigh_under_old_maxima(scores, n, scale, state, weights, beside)) {
       F offset[vectors];
-      raise_maxima<V, vectors>(scores, n, scale, state, offset, outputs(t.index), layout_.padded_value_dim);
+      raise_maxima<V, vectors>(scores, n, scale, state, offset, outputs(t.index), layout_.padded_value_dim,
+                               weight_slack);
       weigh(scores, n, scale, offset, state.row_sum, weights, beside);
     }
     beside.run_all();
@@ -346,7 +354,7 @@ class AmxKernel {
       }
       for (int64_t d = 0; d < plan_.problem.value_dim; ++d) {
         const float value = values[key][d];
-        if (std::fabs(value) >= std::bit_cast<float>(first_ordinary)) continue;
+        if (!(std::fabs(value) < std::bit_cast<float>(first_ordinary))) continue;  // NaN is none
         float* const sums = outputs(t.index) + d * lanes;
         for (int v = 0; v < vectors; ++v) {
           V::store(sums + v * 16, V::fma(weight[v], V::set1(value), V::load(sums + v * 16)));
@@ -361,13 +369,12 @@ class AmxKernel {
   void rescore_chunk(const Head& h, const Subtile& t, int64_t first_key, float* scores) const {
     const KvRows<T> keys = k_rows<T>(h);
     const int64_t dim = plan_.problem.head_dim;
+    const uint32_t all_rows = ~uint32_t{0} >> (lanes - (t.last_row - t.first_row));
     for (int64_t j = 0; j < smaller(chunk_keys, h.kv_len - first_key); ++j) {
       const T* k = keys[first_key + j];
-      const bool key_is_wild = is_wild(k, dim);
-      for (int64_t row = t.first_row; row < t.last_row; ++row) {
-        const T* q = q_row<T>(h, row);
-        if (!key_is_wild && !is_wild(q, dim)) continue;
-        scores[j * lanes + row - t.first_row] = fp32_dot(k, q, dim) * scale_.q_factor;
+      for (uint32_t left = is_wild(k, dim) ? all_rows : wild_queries_[t.index]; left != 0; left &= left - 1) {
+        const int64_t lane = std::countr_zero(left);
+        scores[j * lanes + lane] = fp32_dot(k, q_row<T>(h, t.first_row + lane), dim) * scale_.q_factor;
       }
     }
   }
@@ -381,15 +388,15 @@ class AmxKernel {
 
   // Most steps do not need a new maximum. A weight is a floating-point number, so relative to an older, smaller maximum
   // it is just as exact as long as nothing comes near overflow: the pass over the scores that finds their maximum, and
-  // the rescaling, happen only when a weight would exceed 2^8, which leaves large values their range. Returns whether
-  // the weights are done.
+  // the rescaling, happen only when a weight would exceed 2^8, which leaves values below 2^119 their range, and for the
+  // rows of such weights alone: no row's bits depend on another's scores. Returns whether the weights are done.
   template <class Beside>
   bool weigh_under_old_maxima(const float* scores, int64_t n, float scale, RowState<V, vectors>& state,
                               std::byte* weights, Beside& beside) const {
     if (!has_maxima(state)) return false;
     F sums[vectors] = {state.row_sum[0], state.row_sum[1]};
     const F highest = weigh(scores, n, scale, state.row_max, sums, weights, beside);
-    if (V::any_greater(highest, V::set1(8.0F))) {
+    if (V::any_greater(highest, V::set1(weight_slack))) {
       beside.run_all();  // values of the step before belong to the outputs that are rescaled now
       return false;
     }
@@ -518,7 +525,7 @@ class AmxKernel {
   int64_t packed_kv_head_ = -1;  // [first_packed_, last_packed_) are there
   int64_t first_packed_ = 0;
   int64_t last_packed_ = 0;
-  bool queries_wild_[max_subtiles] = {};
+  uint32_t wild_queries_[max_subtiles] = {};   // a bit each
   float most_low_squares_[max_subtiles] = {};  // of keys that do without low x low
 };
 

@@ -135,7 +135,7 @@ inline Raw32<T> load_raw(const T* p, int64_t n) {
       return count <= 0 ? _mm512_setzero_si512()
                         : _mm512_maskz_loadu_epi32(static_cast<__mmask16>((1U << count) - 1U), from);
     };
-    return {{load(p, n), load(p + 16, n - 16)}};
+    return {{load(p, n), n > 16 ? load(p + 16, n - 16) : _mm512_setzero_si512()}};
   } else {
     if (n >= 32) return {{_mm512_loadu_si512(p)}};
     return {{n <= 0 ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi16((1U << n) - 1U, p)}};

@@ -43,10 +43,10 @@ struct RowState {
 
 // Raises the maxima to cover scores (n, lanes) * scale; where one rises, rescales the sums and the o accumulators.
 // `offset[v]` is what to subtract in the exponent: the maximum, or 0 for rows that have no finite score yet, because
-// -inf - (-inf) would be NaN.
+// -inf - (-inf) would be NaN. With `slack`, maxima of rows none of whose weights would exceed 2^slack stay as they are.
 template <class V, int Vectors>
 inline void raise_maxima(const float* scores, int64_t n, float scale, RowState<V, Vectors>& state,
-                         typename V::F (&offset)[Vectors], float* o, int64_t dim) {
+                         typename V::F (&offset)[Vectors], float* o, int64_t dim, float slack = 0.0F) {
   using F = typename V::F;
   constexpr int64_t lanes = Vectors * V::width;
   F even[Vectors];
@@ -65,7 +65,12 @@ inline void raise_maxima(const float* scores, int64_t n, float scale, RowState<V
   F raised[Vectors];
   bool any = false;
   for (int v = 0; v < Vectors; ++v) {
-    raised[v] = V::max(V::mul(V::max(odd[v], even[v]), V::set1(scale)), state.row_max[v]);
+    const F top = V::max(odd[v], even[v]);
+    raised[v] = V::max(V::mul(top, V::set1(scale)), state.row_max[v]);
+    if (slack > 0.0F) {
+      const F exponent = V::fms(top, V::set1(scale), state.row_max[v]);  // of the largest weight
+      raised[v] = V::where_less(V::set1(slack), exponent, raised[v], state.row_max[v]);
+    }
     any |= V::any_greater(raised[v], state.row_max[v]);
     offset[v] = V::zero_if_minus_inf(raised[v]);
   }
