@@ -78,14 +78,13 @@ def roofline_seconds(cell: Cell, dtype: str, limits: Limits) -> float | None:
 
     Serial because the tile unit and the vector unit share issue ports: their times add up rather than overlap.
     """
-    on_tiles = AMX_PRODUCTS[dtype] * cell.flops / limits.amx_bf16_flops if limits.amx_bf16_flops else None
-    on_vectors = cell.flops / limits.fma_fp32_flops if limits.fma_fp32_flops else None
-    if dtype != "fp32" and on_tiles is not None:
-        on_vectors = None  # no value is widened where tiles are
-    ways = [seconds for seconds in (on_tiles, on_vectors) if seconds is not None]
-    if not ways or limits.exp2_per_second is None or limits.read_bytes_per_second is None:
+    on_tiles = (limits.amx_bf16_flops or 0.0) / AMX_PRODUCTS[dtype]
+    on_vectors = limits.fma_fp32_flops or 0.0
+    # fp32 takes either; of the other types nothing is widened where tiles are.
+    flops_per_second = max(on_tiles, on_vectors) if dtype == "fp32" else on_tiles or on_vectors
+    if not flops_per_second or limits.exp2_per_second is None or limits.read_bytes_per_second is None:
         return None
-    compute_seconds = min(ways) + cell.scores / limits.exp2_per_second
+    compute_seconds = cell.flops / flops_per_second + cell.scores / limits.exp2_per_second
     memory_seconds = cell.bytes_touched(BYTES_PER_ELEMENT[dtype]) / limits.read_bytes_per_second
     return max(compute_seconds, memory_seconds)
 

@@ -30,7 +30,7 @@ class AmxMixedKernel {
 
   void run_item(const Head& h, int64_t first_row, int64_t last_row, int64_t split) {
     if (has_few_rows_ && h.rows() <= plan::amx_few_rows) {
-      are_tiles_whole_ = !few_rows_on_tiles;
+      if constexpr (few_rows_on_tiles) are_tiles_whole_ = false;
       return few_rows_.run_item(h, first_row, last_row, split);
     }
     finish();

@@ -352,8 +352,9 @@ class AmxKernel {
           weight[v] = V::add(weight[v], key % 2 == 0 ? even : odd);
         }
       }
+      const float* const row = values[key];
       for (int64_t d = 0; d < plan_.problem.value_dim; ++d) {
-        const float value = values[key][d];
+        const float value = row[d];
         if (!(std::fabs(value) < std::bit_cast<float>(first_ordinary))) continue;  // NaN is none
         float* const sums = outputs(t.index) + d * lanes;
         for (int v = 0; v < vectors; ++v) {

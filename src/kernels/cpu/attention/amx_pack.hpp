@@ -50,6 +50,12 @@ struct RawRows {
   }
 };
 
+// Patterns of T, the sign cleared, compare as numbers.
+template <class T>
+inline __m512i magnitude_of(__m512i bits) {
+  return _mm512_and_si512(bits, sizeof(T) == 4 ? _mm512_set1_epi32(0x7fffffff) : _mm512_set1_epi16(0x7fff));
+}
+
 // 32 values as bf16 vectors.
 template <class T>
 struct Parts32 {
@@ -115,10 +121,9 @@ inline Parts32<float> pack_parts(const ThreeParts& even, const ThreeParts& odd) 
 
 inline Parts32<float> split_parts(const float*, const Raw32<float>& raw) {
   const auto parts_of = [](__m512i bits) {
-    const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
     // The largest numbers do not become infinite.
-    const __m512i rounded =
-        _mm512_min_epu32(_mm512_add_epi32(magnitude, _mm512_set1_epi32(0x8000)), _mm512_set1_epi32(0x7f7fffff));
+    const __m512i rounded = _mm512_min_epu32(_mm512_add_epi32(magnitude_of<float>(bits), _mm512_set1_epi32(0x8000)),
+                                             _mm512_set1_epi32(0x7f7fffff));
     constexpr int second_where_third = 0xd8;  // ... and the first elsewhere
     const __m512i sign = _mm512_set1_epi32(static_cast<int>(0x80000000U));
     return three_parts(_mm512_castsi512_ps(bits), _mm512_ternarylogic_epi32(rounded, bits, sign, second_where_third));
@@ -126,16 +131,18 @@ inline Parts32<float> split_parts(const float*, const Raw32<float>& raw) {
   return pack_parts(parts_of(raw.vector[0]), parts_of(raw.vector[1]));
 }
 
+// Elements [0, n) of 16 in fp32, the rest 0.
+template <class T>
+inline __m512 load16(const T* p, int64_t n) {
+  return n >= 16 ? Avx512::load_as(p) : Avx512::load_as(p, static_cast<int>(n));
+}
+
 // Elements [0, n) of 32, the rest 0.
 template <class T>
 inline Raw32<T> load_raw(const T* p, int64_t n) {
   if constexpr (__is_same(T, float)) {
-    const auto load = [](const float* from, int64_t count) {
-      if (count >= 16) return _mm512_loadu_si512(from);
-      return count <= 0 ? _mm512_setzero_si512()
-                        : _mm512_maskz_loadu_epi32(static_cast<__mmask16>((1U << count) - 1U), from);
-    };
-    return {{load(p, n), n > 16 ? load(p + 16, n - 16) : _mm512_setzero_si512()}};
+    const __m512 second = n > 16 ? load16(p + 16, n - 16) : _mm512_setzero_ps();
+    return {{_mm512_castps_si512(load16(p, n)), _mm512_castps_si512(second)}};
   } else {
     if (n >= 32) return {{_mm512_loadu_si512(p)}};
     return {{n <= 0 ? _mm512_setzero_si512() : _mm512_maskz_loadu_epi16((1U << n) - 1U, p)}};
@@ -155,7 +162,7 @@ inline void store_parts(const RawRows<T>& rows, std::byte* to, int64_t part_byte
   }
 }
 
-// All ones in the exponent: infinity or NaN. Patterns of T, the sign cleared, compare as numbers.
+// All ones in the exponent: infinity or NaN.
 template <class T>
 inline constexpr int first_non_finite = __is_same(T, float)  ? 0x7f800000
                                         : __is_same(T, Bf16) ? 0x7f80
@@ -174,13 +181,13 @@ class Magnitudes {
  public:
   void see(const Raw32<T>& raw) {
     for (const __m512i bits : raw.vector) {
+      const __m512i magnitude = magnitude_of<T>(bits);
       if constexpr (sizeof(T) == 4) {
-        const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
         largest_ = _mm512_max_epu32(largest_, magnitude);
         // 0 becomes the largest.
         smallest_less_one_ = _mm512_min_epu32(smallest_less_one_, _mm512_sub_epi32(magnitude, _mm512_set1_epi32(1)));
       } else {
-        largest_ = _mm512_max_epu16(largest_, _mm512_and_si512(bits, _mm512_set1_epi16(0x7fff)));
+        largest_ = _mm512_max_epu16(largest_, magnitude);
       }
     }
   }
@@ -268,9 +275,7 @@ inline float fp32_dot(const T* a, const T* b, int64_t dim) {
   using V = Avx512;
   V::F sum = V::zero();
   for (int64_t d = 0; d < dim; d += V::width) {
-    const auto n = static_cast<int>(smaller<int64_t>(V::width, dim - d));
-    const auto load = [&](const T* p) { return n == V::width ? V::load_as(p + d) : V::load_as(p + d, n); };
-    sum = V::fma(load(a), b == nullptr ? V::zero() : load(b), sum);
+    sum = V::fma(load16(a + d, dim - d), b == nullptr ? V::zero() : load16(b + d, dim - d), sum);
   }
   return V::sum(sum);
 }
@@ -288,13 +293,12 @@ inline bool is_wild(const T* row, int64_t dim) {
 template <class T>
 inline Raw32<T> tame_values(Raw32<T> raw) {
   for (__m512i& bits : raw.vector) {
+    const __m512i magnitude = magnitude_of<T>(bits);
     if constexpr (sizeof(T) == 4) {
-      const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
       const __m512i above = _mm512_sub_epi32(magnitude, _mm512_set1_epi32(first_ordinary));
       const __m512i count = _mm512_set1_epi32(first_non_finite<T> - first_ordinary);
       bits = _mm512_maskz_mov_epi32(_mm512_cmplt_epu32_mask(above, count), bits);
     } else {
-      const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi16(0x7fff));
       const __m512i limit = _mm512_set1_epi16(static_cast<short>(first_non_finite<T>));
       bits = _mm512_maskz_mov_epi16(_mm512_cmplt_epu16_mask(magnitude, limit), bits);
     }
