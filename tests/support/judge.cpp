@@ -111,8 +111,7 @@ class RowJudge {
     }
     const auto operations = static_cast<double>(one_.kv_length(b_) + kExtraOperations);
     const double weight_error = unit_roundoff(dtype) + operations * kFloatRoundoff + std::expm1(2 * score_error_);
-    const double flushed = dtype == FMS_F32 ? operations : 1;  // of the 16-bit types one has always been enough
-    const double bound = spacing_at(dtype, expected) / 2 + weight_error * magnitude + flushed * kSmallestNormalFloat;
+    const double bound = spacing_at(dtype, expected) / 2 + weight_error * magnitude + operations * kSmallestNormalFloat;
     const double error = std::abs(got - expected);
     if (!(error <= bound)) {
       complain("o", d, got, expected, bound);
