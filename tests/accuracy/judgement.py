@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass, field
 
 SET_LIMIT, PROBLEM_LIMIT = 1.2, 2.0
-FP32_SCORE = 2.0**-21  # a few roundings of fp32: what a sum over the head's size keeps of a large score
+FP32_SCORE = 2.0**-22  # four roundings of fp32: what a sum over the head's size keeps of its terms
 
 
 @dataclass(frozen=True)
 class Limits:
     """Against the fp64 oracle."""
 
-    lse: float  # or, where that is more, FP32_SCORE of the problem's largest log-sum-exp
+    lse: float  # or, where that is more, FP32_SCORE of the largest terms that a score of the problem is made of
     max_diff: dict[str, float]  # per dtype, on N(0,1) inputs
 
 
@@ -43,7 +43,7 @@ class Record:
     summary: str
     traits: list[str]
     elements: int = 0
-    largest_lse: float = 0.0
+    largest_terms: float = 0.0  # of |q k| in a score
     result_squared: float = 0.0
     torch_squared: float = 0.0
     rounding_squared: float = 0.0
@@ -56,7 +56,7 @@ class Record:
         return math.sqrt(mine / baseline) if baseline > 0 else (0.0 if mine == 0 else math.inf)
 
     def allowed_lse(self, limits: Limits) -> float:
-        return max(limits.lse, FP32_SCORE * self.largest_lse)
+        return max(limits.lse, FP32_SCORE * self.largest_terms)
 
 
 @dataclass

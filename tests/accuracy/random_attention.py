@@ -83,6 +83,13 @@ class AttentionProblem:
         sq, skv = self.sequences[b].q.shape[1], self.sequences[b].k.shape[1]
         return self.bias[min(b, self.bias.shape[0] - 1), :, :sq, :skv]
 
+    def largest_terms(self, b: int) -> float:
+        """The largest sum of |q k| that a score the softmax sees is made of: what roundings of fp32 are relative to."""
+        seq = self.sequences[b]
+        k = seq.k.repeat_interleave(seq.q.shape[0] // seq.k.shape[0], dim=0)
+        terms = seq.q.double().abs() @ k.double().abs().transpose(-1, -2) * abs(self.scale)
+        return float(terms[:, self.visible(b)].max()) if bool(self.visible(b).any()) else 0.0
+
     def summary(self) -> str:
         p = self.problem
         return (
