@@ -113,11 +113,29 @@ TEST(Mutations, WrongRulesGiveWrongResults) {
   for (const Mutation& mutation : rules) EXPECT_TRUE(noticed(mutation).wrong) << mutation.name;
 }
 
+// Of tiles whose warps own their keys: with a product ahead, with two tiles of rows, and with neither.
+TEST(Mutations, WrongFadingIsNoticed) {
+  constexpr Mutation fading[] = {
+      {"how far weights may grow", "attention/row_state.cuh", "> most_growth", "> 4 * most_growth"},
+      {"where tops have grown", "attention/row_state.cuh", "is_any |= has_grown;", ""},
+      {"the fading of sums", "attention/row_state.cuh", "d == 0 ? sum + h : none", "none"},
+      {"the fading of eight tiles", "atoms/fade.cuh", "mul.f32 %28, %28, a;", ""},
+      {"whose fading it is", "atoms/fade.cuh", "\"f\"(by.old_tops[1])", "\"f\"(by.old_tops[0])"},
+  };
+  struct {
+    int64_t head_dim;
+    int32_t q_tile;
+  } constexpr tiles[] = {{64, 64}, {64, 128}, {128, 64}};
+  for (const auto& tile : tiles)
+    for (const Mutation& mutation : fading)
+      EXPECT_TRUE(noticed(mutation, tile.head_dim, tile.q_tile, 1).wrong)
+          << mutation.name << ", D = " << tile.head_dim << ", " << tile.q_tile << " rows";
+}
+
 // Of the longest heads.
 TEST(Mutations, WrongTopsAndWildValuesAreNoticed) {
   constexpr Mutation longest[] = {
-      {"how far weights may grow", "attention/row_state.cuh", "<= most_log2_weight", "<= 4 * most_log2_weight"},
-      {"where tops have grown", "attention/row_state.cuh", "is_any |= tops.of[h] != top[h];", ""},
+      {"how far weights may grow", "attention/row_state.cuh", "> most_growth", "> 4 * most_growth"},
       {"the zeros", "attention/walk.cuh", "copy_.clear_my_wild_values(values_begin + value_stage(stage));", ""},
       {"who sees wild values", "attention/walk.cuh", "weigh_edge<false>(", "if (false) weigh_edge<false>("},
   };
@@ -128,7 +146,8 @@ TEST(Mutations, WrongTopsAndWildValuesAreNoticed) {
 // Where a warp has two tiles of rows.
 TEST(Mutations, WrongSecondRowTilesAreNoticed) {
   constexpr Mutation second[] = {
-      {"its queries", "attention/walk.cuh", "load_matrices<m.value * 16 * Rows::row_bytes>(", "load_matrices<0>("},
+      {"its queries", "attention/walk.cuh", "m * 16 * Rows::row_bytes + Rows::offset_of(2 * D)",
+       "Rows::offset_of(2 * D)"},
       {"its scores", "attention/walk.cuh", "mma_16x8x16<T>(second, q.of[m], b[2], b[3], second);",
        "mma_16x8x16<T>(second, q.of[0], b[2], b[3], second);"},
       {"its weights", "attention/walk.cuh", "weigh_16(state, d, m, a[m], b);", "weigh_16(state, d, m, a[0], b);"},
@@ -172,7 +191,7 @@ TEST(Mutations, WrongTermsAndSizesAreNoticed) {
       {"where queries are", "attention/walk.cuh", "values_begin + Shape::places * Shape::value_block_bytes",
        "2 * Shape::places * Shape::value_block_bytes"},
       {"the size of values", "attention/tile_copy.cuh", "return p_.value_dim;", "return p_.value_dim - 8;"},
-      {"rows of values", "attention/walk.cuh", "ValueRows::move_on(values_at_, d)", "Rows::move_on(values_at_, d)"},
+      {"rows of values", "attention/walk.cuh", "ValueRows::turned(values_at_, d)", "Rows::turned(values_at_, d)"},
   };
   fms_attention_problem pair = simple_problem(FMS_F16, {1, 1, 1, 40, 300, 192});
   pair.value_dim = 120;

@@ -31,6 +31,9 @@ struct Tile {
   bool queries_in_shared;  // not in registers
   int places = 2;          // in shared memory for blocks of keys, and as many for blocks of values
   int row_tiles = 1;       // of a warp
+  // Queries on their way to registers have a place of their own. Else they pass through that of the last blocks of
+  // values; if it is the first one's too, its copy has to wait for them.
+  bool queries_alone = false;
 
   [[nodiscard]] constexpr int rows() const { return 16 * row_tiles * row_warps; }
   [[nodiscard]] constexpr int threads() const { return 32 * row_warps * key_warps; }
@@ -48,13 +51,14 @@ constexpr bool is_longest(int dim) {
 // `dim` is the longer one of keys and values. Beyond 64 blocks are shorter where a tile is small: with 64 keys of 128
 // an SM of 100 KB would hold one CTA, and all others of a small problem would wait for it. With one place for each it
 // holds two of 64 keys; pages and modified scores together have no registers for that. Of the longest heads large
-// tiles have room for 64 keys if they have one place for each; modified scores have no registers for so many.
+// tiles have room for 64 keys if they have one place for each; modified scores have no registers for so many. Queries
+// have a place of their own where they would keep the first values waiting and an SM of 100 KB holds as many CTAs.
 constexpr Tile tile_of(TileClass tile_class, int dim, bool is_paged, bool is_modified) {
   const bool is_long = dim > 128;
   switch (tile_class) {
     case TileClass::wide:
       if (dim <= 64) return {4, 1, 32, 2, true, true, 2, 2};
-      return {8, 1, 64, 1, false, is_long};
+      return {8, 1, 64, 1, false, is_long, 2, 1, !is_long};
     case TileClass::small:
       return {2, 2, dim <= 64 ? 64 : 32, 2, true, is_long};
     case TileClass::decode:
@@ -62,9 +66,11 @@ constexpr Tile tile_of(TileClass tile_class, int dim, bool is_paged, bool is_mod
     case TileClass::large:
       break;
   }
-  if (dim == 128 && !(is_paged && is_modified)) return {4, 1, 64, 2, false, false, 1};
+  // Modified scores: or a register is missing on one architecture of six.
+  if (dim == 128 && !(is_paged && is_modified)) return {4, 1, 64, 2, false, false, 1, 1, !is_modified};
   if (is_longest(dim)) return is_modified ? Tile{4, 1, 32, 1, false, true} : Tile{4, 1, 64, 1, false, true, 1};
-  return {4, 1, dim <= 64 ? 64 : dim == 128 ? 48 : 32, is_long ? 1 : 2, true, is_long};
+  const bool passes_all_values = dim > 64 && dim < 128;
+  return {4, 1, dim <= 64 ? 64 : dim == 128 ? 48 : 32, is_long ? 1 : 2, true, is_long, 2, 1, passes_all_values};
 }
 
 // Bytes from row to row in shared memory (atoms/shared_memory.cuh).
@@ -79,15 +85,16 @@ constexpr int state_floats(int value_dim) {
   return 16 * (value_dim + 8);
 }
 
-// As many blocks of keys as of values. Queries pass through the place of the values, results and what key warps tell
-// each other through all of it. At the end an item of a list.
+// As many blocks of keys as of values. Queries have a place of their own or pass through that of the values, results
+// and what key warps tell each other through all of it. At the end an item of a list.
 constexpr int shared_bytes(const Tile& tile, int dim, int value_dim) {
   const int held = tile.places * tile.keys;
   const int keys = held * shared_row_bytes(dim), blocks = keys + held * shared_row_bytes(value_dim);
   const int queries = tile.rows() * shared_row_bytes(dim);
   const int rows = tile.rows() * shared_row_bytes(longest(dim, value_dim));
   const int states = (tile.key_warps - 1) * tile.rows() / 16 * state_floats(value_dim) * 4;
-  const int used = tile.queries_in_shared ? blocks + queries : longest(blocks, keys + queries);
+  const bool pass = !tile.queries_in_shared && !tile.queries_alone;
+  const int used = pass ? longest(blocks, keys + queries) : blocks + queries;
   const int rest = rows > states ? rows : states;
   return (used > rest ? used : rest) + list_item_bytes;
 }

@@ -12,6 +12,7 @@ struct Laws {
   int unit_row[32], unit_chunk[32];
   unsigned offset[rows][most_chunks];
   unsigned moved[2][rows][most_chunks];  // from the first and second chunk, an even number on
+  unsigned lower[32][rows];              // a lane's first chunk, a multiple of unit_rows further down
 };
 
 template <int Chunks>
@@ -25,11 +26,16 @@ FMS_DEVICE void tell(Laws* all) {
   to.unit_rows = Rows::unit_rows;
   to.unit_row[lane] = Rows::unit_row(lane);
   to.unit_chunk[lane] = Rows::unit_chunk(lane);
+  const int row_of_lane = Rows::unit_row(lane), chunk_of_lane = Rows::unit_chunk(lane);
+  for (int down = 0; row_of_lane + down < rows; down += Rows::unit_rows)
+    to.lower[lane][down] = Rows::turned(Rows::offset(row_of_lane, chunk_of_lane), Rows::turn_of(down)) +
+                           static_cast<unsigned>(down * Rows::row_bytes);
   for (int row = lane; row < rows; row += 32)
     for (int chunk = 0; chunk < Chunks; ++chunk) {
       to.offset[row][chunk] = Rows::offset(row, chunk);
       for (int from = 0; from < 2 && from < Chunks; ++from)
-        to.moved[from][row][chunk] = chunk % 2 == 0 ? Rows::move_on(Rows::offset(row, from), chunk) : 0u;
+        to.moved[from][row][chunk] =
+            chunk % 2 == 0 ? Rows::turned(Rows::offset(row, from), chunk) + Rows::offset_of(chunk) : 0u;
     }
 }
 

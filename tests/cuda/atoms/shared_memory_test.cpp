@@ -15,6 +15,7 @@ struct Laws {
   int unit_row[32], unit_chunk[32];
   unsigned offset[rows][most_chunks];
   unsigned moved[2][rows][most_chunks];
+  unsigned lower[32][rows];
 };
 
 std::vector<Laws> laws_of(const runtime::Function& kernel) {
@@ -89,6 +90,19 @@ TEST_P(Atoms, MovingOnIsTheOffsetOfALaterChunk) {
         for (int on = 0; from + on < chunks; on += 2)
           EXPECT_EQ(law.moved[from][row][on], law.offset[row][from + on])
               << chunks << " chunks, row " << row << ", from " << from << " on by " << on;
+  }
+}
+
+TEST_P(Atoms, FurtherDownIsTheOffsetOfALaterRow) {
+  const auto all = laws_of(kernel("shared_memory.cu", "laws"));
+  for (int chunks = 2; chunks <= most_chunks; chunks += 2) {
+    const Laws& law = all[static_cast<std::size_t>(chunks - 1)];
+    for (int lane = 0; lane < 32; ++lane) {
+      if (law.unit_chunk[lane] >= chunks) continue;
+      for (int row = law.unit_row[lane]; row < rows; row += law.unit_rows)
+        EXPECT_EQ(law.lower[lane][row - law.unit_row[lane]], law.offset[row][law.unit_chunk[lane]])
+            << chunks << " chunks, lane " << lane << ", row " << row;
+    }
   }
 }
 

@@ -34,13 +34,21 @@ FMS_DEVICE float hyperbolic_tangent(float x) {
   return 1.0f - 2.0f * reciprocal(1.0f + exp2_fast(x * (2.0f * log2_of_e)));
 }
 
+// Of the lane whose number differs by these bits; all lanes come here. The intrinsic moves a float to an integer
+// register and back.
+template <int Bits>
+FMS_DEVICE float of_lane_beside(float x) {
+  float its;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, -1;" : "=f"(its) : "f"(x), "n"(Bits));
+  return its;
+}
 FMS_DEVICE float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(all_lanes, x, 1));
-  return fmaxf(x, __shfl_xor_sync(all_lanes, x, 2));
+  x = fmaxf(x, of_lane_beside<1>(x));
+  return fmaxf(x, of_lane_beside<2>(x));
 }
 FMS_DEVICE float quad_sum(float x) {
-  x += __shfl_xor_sync(all_lanes, x, 1);
-  return x + __shfl_xor_sync(all_lanes, x, 2);
+  x += of_lane_beside<1>(x);
+  return x + of_lane_beside<2>(x);
 }
 
 }  // namespace flashmoe::cuda

@@ -28,6 +28,9 @@ struct SharedRows {
   static constexpr int unit_chunks = is_swizzled && Chunks >= 8 ? 8 : 4, unit_rows = warp_lanes / unit_chunks;
   FMS_DEVICE static int unit_row(int lane) { return unit_chunks == 8 ? lane / 8 : lane % 8; }
   FMS_DEVICE static int unit_chunk(int lane) { return unit_chunks == 8 ? lane % 8 : lane / 8; }
+  // A chunk of a row of the warp's first unit, so many rows on, a multiple of unit_rows: turned(at, turn_of(rows)) +
+  // rows * row_bytes.
+  __host__ __device__ static constexpr int turn_of(int rows) { return rows % 8; }
 
   FMS_DEVICE static uint32 offset(int row, int chunk) {
     if constexpr (is_swizzled) {
@@ -40,16 +43,13 @@ struct SharedRows {
     }
   }
 
-  // So many chunks on from the first chunk of a row, an even number from the second. `at` is a shared address, and the
-  // rows begin at a multiple of 16 * Chunks bytes.
-  FMS_DEVICE static uint32 move_on(uint32 at, int chunks) {
-    if constexpr (is_swizzled) {
-      // Only the lowest three bits of a chunk's place are exchanged; the rest is an offset that costs no register.
-      return (at ^ static_cast<uint32>((chunks & 7) << 4)) + static_cast<uint32>((chunks & ~7) << 4);
-    } else {
-      return at + static_cast<uint32>(chunks << 4);
-    }
+  // So many chunks on from the first chunk of a row, an even number from the second: turned(at, chunks) +
+  // offset_of(chunks). Only the lowest three bits of a chunk's place are exchanged, the rest is a constant, which costs
+  // no instruction. `at` is a shared address, and the rows begin at a multiple of 16 * Chunks bytes.
+  FMS_DEVICE static uint32 turned(uint32 at, int chunks) {
+    return is_swizzled ? at ^ static_cast<uint32>((chunks & 7) << 4) : at;
   }
+  __host__ __device__ static constexpr int offset_of(int chunks) { return (is_swizzled ? chunks & ~7 : chunks) << 4; }
 };
 
 // Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8. Lane (g, t) receives
@@ -70,19 +70,21 @@ FMS_DEVICE void load_matrices_transposed(uint32 (&to)[4], uint32 address) {
                : "memory");
 }
 
+template <int Offset = 0>
 FMS_DEVICE void store_shared(uint32 address, uint32 value) {
-  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+  asm volatile("st.shared.b32 [%0+%2], %1;" ::"r"(address), "r"(value), "n"(Offset) : "memory");
 }
 FMS_DEVICE void store_shared(uint32 address, uint4 value) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(value.x), "r"(value.y), "r"(value.z),
                "r"(value.w)
                : "memory");
 }
+template <int Offset = 0>
 FMS_DEVICE uint4 load_shared(uint32 address) {
   uint4 value;
-  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
+  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4+%5];"
                : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-               : "r"(address)
+               : "r"(address), "n"(Offset)
                : "memory");
   return value;
 }

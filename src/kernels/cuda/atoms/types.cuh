@@ -28,11 +28,18 @@ FMS_DEVICE void branch_of_its_own() {
   asm volatile("");
 }
 
+// The same number, and the compiler does not know what it is made of, nor may it find out earlier.
+FMS_DEVICE int made_here(int number) {
+  asm volatile("" : "+r"(number));
+  return number;
+}
+
 // f(Constant<0>), f(Constant<2>) ... below End: what f makes of the number is a constant too, as the offset of an
 // address has to be.
 template <int Value>
 struct Constant {
   static constexpr int value = Value;
+  __host__ __device__ constexpr operator int() const { return Value; }
 };
 template <int End, int Step, int Begin = 0, class F>
 FMS_DEVICE void unrolled(const F& f) {
@@ -41,6 +48,12 @@ FMS_DEVICE void unrolled(const F& f) {
     unrolled<End, Step, Begin + Step>(f);
   }
 }
+
+// The part of a number that is known when it is compiled: of a Constant all of it.
+template <class Number>
+inline constexpr int known_part = 0;
+template <int Value>
+inline constexpr int known_part<Constant<Value>> = Value;
 
 inline constexpr int warp_lanes = 32;
 inline constexpr uint32 all_lanes = 0xffffffffu;

@@ -48,7 +48,8 @@ class Finish {
       const auto rows = rows_there();
       auto* const states = reinterpret_cast<float*>(shared_memory_) + tile_.row_warp() * Shape::state_floats;
       constexpr int stride = Shape::row_warps * Shape::state_floats;
-      if (tile_.key_warp() > 0) state.store(states + (tile_.key_warp() - 1) * stride, tile_.lane, rows);
+      const int mine = made_here((tile_.key_warp() - 1) * stride);  // or every store subtracts anew
+      if (tile_.key_warp() > 0) state.store(states + mine, tile_.lane, rows);
       __syncthreads();
       if (tile_.key_warp() == 0) {
 #pragma unroll 1
@@ -63,41 +64,41 @@ class Finish {
   // order. Returns whether this is that CTA. All threads come here.
   FMS_DEVICE bool gather_splits(RowState<Shape>& state) const {
     const auto rows = rows_there();
+    // Or all CTAs without splits would prepare addresses for them.
+    const int splits = made_here(tile_.splits), split = made_here(tile_.split), first_state = made_here(tile_.states),
+              counter = made_here(tile_.counter);
     constexpr int stride = Shape::row_warps * Shape::state_floats;
     float* const states =
-        p_.partial + static_cast<long long>(tile_.states) * stride + tile_.row_warp() * Shape::state_floats;
-    if (tile_.key_warp() == 0) {
-      state.store(states + static_cast<long long>(tile_.split) * stride, tile_.lane, rows);
-    }
+        p_.partial + static_cast<long long>(first_state) * stride + tile_.row_warp() * Shape::state_floats;
+    if (tile_.key_warp() == 0) state.store(states + static_cast<long long>(split) * stride, tile_.lane, rows);
     __syncthreads();
     // One thread speaks for the CTA: its fences order what the barriers gather and hand on.
     bool is_last = false;
     if (tile_.warp == 0 && tile_.lane == 0) {
       __threadfence();
-      is_last = atomicAdd(p_.arrived + tile_.counter, 1u) == static_cast<uint32>(tile_.splits - 1);
+      is_last = atomicAdd(p_.arrived + counter, 1u) == static_cast<uint32>(splits - 1);
       __threadfence();
-      if (is_last) p_.arrived[tile_.counter] = 0;  // as the next launch wants to find it
+      if (is_last) p_.arrived[counter] = 0;  // as the next launch wants to find it
     }
     if (!__syncthreads_or(is_last)) return false;
     state.clear(p_.lowest);
-    const int begin = tile_.key_warp() * tile_.splits / Shape::key_warps;
-    const int end = (tile_.key_warp() + 1) * tile_.splits / Shape::key_warps;
+    const int begin = tile_.key_warp() * splits / Shape::key_warps;
+    const int end = (tile_.key_warp() + 1) * splits / Shape::key_warps;
 #pragma unroll 1
-    for (int split = begin; split < end; ++split)
-      state.merge(states + static_cast<long long>(split) * stride, tile_.lane, rows, p_.scale_log2);
+    for (int i = begin; i < end; ++i)
+      state.merge(states + static_cast<long long>(i) * stride, tile_.lane, rows, p_.scale_log2);
     return true;
   }
 
   // Results go through shared memory, so that a warp stores whole rows.
   FMS_DEVICE void store(const RowState<Shape>& state) const {
     const uint32 at = shared_ + Rows::offset(tile_.row(0), 0) + tile_.lane % 4 * 4;
-#pragma unroll
-    for (int h = 0; h < Shape::row_halves; ++h) {
-      const int row = tile_.first_row + tile_.row(h), head = tile_.head(p_, row);
+    unrolled<Shape::row_halves, 1>([&](auto h) {
+      const int row = tile_.first_row + tile_.row(h);
       const bool sees_nothing = state.sum[h] == 0.0f;
       float total = state.sum[h], level = state.top[h] * p_.scale_log2, fade = 1.0f;
       if (p_.sinks != nullptr && is_row(h)) {
-        const float sink = p_.sinks[head] * log2_of_e;
+        const float sink = p_.sinks[tile_.head(p_, row)] * log2_of_e;
         if (sink != minus_infinity()) {
           const float raised = sees_nothing ? sink : fmaxf(level, sink);
           fade = sees_nothing ? 0.0f : exp2_fast(level - raised);
@@ -105,19 +106,18 @@ class Finish {
           level = raised;
         }
       }
-      const float factor = fade * reciprocal(total);
-      const uint32 kept = sees_nothing ? 0u : ~0u;
-#pragma unroll
-      for (int d = 0; d < Shape::dim_tiles; ++d) {
-        const uint32 pair = pack<T>(state.o[d].at(h, 0) * factor, state.o[d].at(h, 1) * factor) & kept;
-        store_shared(Rows::move_on(at, d) + 8 * h * Rows::row_bytes, pair);
-      }
+      constexpr int row_offset = 8 * h * Rows::row_bytes;
+      const float factor = sees_nothing ? 0.0f : fade * reciprocal(total);
+      unrolled<Shape::dim_tiles, 1>([&](auto d) {
+        const uint32 pair = pack<T>(state.o[d].at(h, 0) * factor, state.o[d].at(h, 1) * factor);
+        store_shared<row_offset + Rows::offset_of(d)>(Rows::turned(at, d), pair);
+      });
       if (p_.lse != nullptr && tile_.lane % 4 == 0 && is_row(h)) {
         const float lse = total == 0.0f ? minus_infinity() : (level + log2_fast(total)) * log_of_2;
-        p_.lse[tile_.sequence.q_batch * p_.lse_strides.batch + head * p_.lse_strides.head +
+        p_.lse[tile_.sequence.q_batch * p_.lse_strides.batch + tile_.head(p_, row) * p_.lse_strides.head +
                (tile_.sequence.q_begin + tile_.query(p_, row)) * p_.lse_strides.row] = lse;
       }
-    }
+    });
     __syncwarp();
     TileCopy<Shape>(p_, tile_, shared_).results();
   }

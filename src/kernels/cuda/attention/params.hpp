@@ -50,6 +50,7 @@ struct ForwardParams {
   Division by_page_size, by_group, by_kv_heads, by_splits;
   float scale;                     // of the softmax; modified scores
   float scale_log2;                // |scale| * log2(e); 1 when scores are modified
+  float most_growth;               // of a row's largest score, before what it met fades: most_log2_weight / scale_log2
   float lowest;                    // below every score, yet lowest * scale_log2 is finite
   float softcap, inverse_softcap;  // 0: none
   unsigned int q_sign;             // 0x80008000 for a negative scale of scores that are not modified

@@ -2,6 +2,7 @@
 // weights. Two states over different keys merge into the state over both.
 #pragma once
 
+#include "kernels/cuda/atoms/fade.cuh"
 #include "kernels/cuda/atoms/mma.cuh"
 #include "kernels/cuda/atoms/row_math.cuh"
 #include "kernels/cuda/attention/shape.cuh"
@@ -28,35 +29,46 @@ struct RowState {
     }
   }
 
-  // The largest score of each row, those met before included. raises_late: the old top where that is not much less.
-  // Each row for itself, so that none depends on its neighbours.
+  // The largest score of each row, those met before included, or, raises_late, the old top where that is not much less:
+  // each row for itself, so that none depends on its neighbours.
   struct Tops {
     float of[row_halves];
+    uint32 grown;  // the lanes of which one has grown; none: nothing fades
   };
-  FMS_DEVICE Tops tops_with(const typename Shape::Scores& scores, float scale_log2) const {
+  FMS_DEVICE Tops tops_with(const typename Shape::Scores& scores, float most_growth) const {
     Tops tops;
 #pragma unroll
-    for (int h = 0; h < row_halves; ++h) {
-      tops.of[h] = top[h];
+    for (int h = 0; h < row_halves; ++h) tops.of[h] = top_with(scores, h);
+    if constexpr (Shape::fades != Fades::always) {
+      bool is_any = false;
 #pragma unroll
-      for (int n = 0; n < Shape::key_tiles; ++n)
-        tops.of[h] = fmaxf(tops.of[h], fmaxf(scores.s[n].at(h, 0), scores.s[n].at(h, 1)));
-      tops.of[h] = quad_max(tops.of[h]);
-      if constexpr (Shape::raises_late)
-        if ((tops.of[h] - top[h]) * scale_log2 <= most_log2_weight) tops.of[h] = top[h];
+      for (int h = 0; h < row_halves; ++h) {
+        const bool has_grown = tops.of[h] - top[h] > most_growth;
+        tops.of[h] = has_grown ? tops.of[h] : top[h];
+        is_any |= has_grown;
+      }
+      tops.grown = __ballot_sync(all_lanes, is_any);
     }
     return tops;
   }
+  // Of the first block: nothing has been met that would fade.
+  FMS_DEVICE Tops first_tops(const typename Shape::Scores& scores) {
+    Tops tops;
+#pragma unroll
+    for (int h = 0; h < row_halves; ++h) tops.of[h] = top[h] = top_with(scores, h);
+    tops.grown = 0;
+    return tops;
+  }
 
-  // Scores become weights; what was there fades as the top grows.
+  // Scores become weights; what was there fades if a top has grown.
   FMS_DEVICE void weigh_scores(typename Shape::Scores& scores, const Tops& tops, float scale_log2) {
-    if constexpr (Shape::raises_late) fade_if_raised(tops, scale_log2);
+    float block_sum[row_halves];
+    if constexpr (Shape::fades == Fades::if_grown_before_weights) fade_if_grown(tops, scale_log2);
 #pragma unroll
     for (int h = 0; h < row_halves; ++h) {
       const float offset = tops.of[h] * scale_log2;
-      if constexpr (!Shape::raises_late) scale_row(h, exp2_fast(top[h] * scale_log2 - offset));
-      top[h] = tops.of[h];
-      float block_sum = 0.0f;
+      if constexpr (Shape::fades == Fades::always) scale_row(h, exp2_fast(top[h] * scale_log2 - offset));
+      block_sum[h] = 0.0f;
 #pragma unroll
       for (int n = 0; n < Shape::key_tiles; ++n)
 #pragma unroll
@@ -64,9 +76,14 @@ struct RowState {
           float& s = scores.s[n].at(h, j);
           s = exp2_fast(Shape::is_modified ? s - offset
                                            : __fmaf_rn(s, scale_log2, -offset));  // modified: the scale is 1
-          block_sum += s;
+          block_sum[h] += s;
         }
-      sum[h] += block_sum;
+    }
+    if constexpr (Shape::fades == Fades::if_grown_after_weights) fade_if_grown(tops, scale_log2);
+#pragma unroll
+    for (int h = 0; h < row_halves; ++h) {
+      top[h] = tops.of[h];
+      sum[h] += block_sum[h];
     }
   }
 
@@ -112,18 +129,28 @@ struct RowState {
   }
 
  private:
-  // Of weights above a top that stayed. They are as exact in fp16 and bf16 as those below 1, far from the largest fp16,
-  // and their sums from the largest fp32.
-  static constexpr float most_log2_weight = 8.0f;
+  FMS_DEVICE float top_with(const typename Shape::Scores& scores, int h) const {
+    float largest = top[h];
+#pragma unroll
+    for (int n = 0; n < Shape::key_tiles; ++n)
+      largest = fmaxf(largest, fmaxf(scores.s[n].at(h, 0), scores.s[n].at(h, 1)));
+    return quad_max(largest);
+  }
 
   // A warp in which no top has grown leaves all of O alone.
-  FMS_DEVICE void fade_if_raised(const Tops& tops, float scale_log2) {
-    bool is_any = false;
+  FMS_DEVICE void fade_if_grown(const Tops& tops, float scale_log2) {
 #pragma unroll
-    for (int h = 0; h < row_halves; ++h) is_any |= tops.of[h] != top[h];
-    if (!__any_sync(all_lanes, is_any)) return;
+    for (int m = 0; m < Shape::row_tiles; ++m) {
+      const int h = 2 * m;
+      const Fade by = {
+          tops.grown, {top[h], top[h + 1]}, {tops.of[h] * scale_log2, tops.of[h + 1] * scale_log2}, scale_log2};
+      float none[2] = {};
+      int d = 0;
 #pragma unroll
-    for (int h = 0; h < row_halves; ++h) scale_row(h, exp2_fast(top[h] * scale_log2 - tops.of[h] * scale_log2));
+      for (; d + 8 <= Shape::dim_tiles; d += 8) fade_eight(by, o + d, m, d == 0 ? sum + h : none);
+#pragma unroll
+      for (; d < Shape::dim_tiles; d += 2) fade_two(by, o + d, m, d == 0 ? sum + h : none);
+    }
   }
 
   FMS_DEVICE void scale_row(int h, float factor) {

@@ -32,10 +32,34 @@ class ScoreRules {
     return key >= seen_[h].lo && key < seen_[h].hi;
   }
 
-  // A causal mask alone lets every row see the block's first key, and one comparison will do.
-  FMS_DEVICE void mask(Scores& scores, int first_key, bool all_see_first) const {
-    hide(scores, first_key, [](int offset, const KeyRange& seen) { return offset >= seen.hi; });
-    if (!all_see_first) hide(scores, first_key, [](int offset, const KeyRange& seen) { return offset < seen.lo; });
+  // What each row sees of a block, counted from the lane's first key of each kind of tile, whose keys lie differently.
+  struct Mask {
+    static constexpr int kinds = Shape::is_modified ? 2 : 1;
+    KeyRange seen[kinds][Shape::row_halves] = {};
+
+    // A causal mask alone lets every row see the block's first key, and one comparison will do.
+    FMS_DEVICE void hide(Scores& scores, bool all_see_first) const {
+      hide_if(scores, [](int offset, const KeyRange& seen) { return offset >= seen.hi; });
+      if (!all_see_first) hide_if(scores, [](int offset, const KeyRange& seen) { return offset < seen.lo; });
+    }
+
+   private:
+    template <class IsHidden>
+    FMS_DEVICE void hide_if(Scores& scores, IsHidden is_hidden) const {
+      for_each(scores, [&](float& s, int n, int h, int j) {
+        if (is_hidden(n / kinds * kinds * 8 + j, seen[n % kinds][h])) s = minus_infinity();
+      });
+    }
+  };
+  FMS_DEVICE Mask mask_of(int first_key) const {
+    Mask mask;
+#pragma unroll
+    for (int kind = 0; kind < Mask::kinds; ++kind) {
+      const int key = first_key + tile_.key(kind, 0);
+#pragma unroll
+      for (int h = 0; h < Shape::row_halves; ++h) mask.seen[kind][h] = {seen_[h].lo - key, seen_[h].hi - key};
+    }
+    return mask;
   }
 
   // Scores become logits in units of log2. Whole: every row sees every key of the block, and what is added to four
@@ -63,22 +87,6 @@ class ScoreRules {
   }
 
  private:
-  template <class IsHidden>
-  FMS_DEVICE void hide(Scores& scores, int first_key, IsHidden is_hidden) const {
-    // Of tiles, whose keys lie differently.
-    constexpr int kinds = Shape::is_modified ? 2 : 1;
-    KeyRange seen[kinds][Shape::row_halves];
-#pragma unroll
-    for (int kind = 0; kind < kinds; ++kind) {
-      const int key = first_key + tile_.key(kind, 0);
-#pragma unroll
-      for (int h = 0; h < Shape::row_halves; ++h) seen[kind][h] = {seen_[h].lo - key, seen_[h].hi - key};
-    }
-    for_each(scores, [&](float& s, int n, int h, int j) {
-      if (is_hidden(n / kinds * kinds * 8 + j, seen[n % kinds][h])) s = minus_infinity();
-    });
-  }
-
   template <class F>
   FMS_DEVICE static void for_each(Scores& scores, F f) {
 #pragma unroll

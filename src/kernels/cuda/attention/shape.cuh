@@ -8,6 +8,10 @@
 
 namespace flashmoe::cuda {
 
+// When what was met fades as a row's largest score grows. Fading all of O is a tenth of a step's instructions; if it
+// has to have grown by much first, it is hardly ever needed.
+enum class Fades { always, if_grown_before_weights, if_grown_after_weights };
+
 template <bool Extended>
 struct ParamsOf {
   using Type = ForwardParams;
@@ -56,9 +60,11 @@ struct ForwardShape {
   static constexpr int score_steps = longest_dim <= 192 ? dim / 16 : dim % 64 == 0 ? 4 : 1;
   // Pages, softcap and bias together are so much code for a block that a second loop is not worth its compile time.
   static constexpr bool has_interior = !(Paged && Modified);
-  // What was met fades only where a row's largest score has grown by much: fading all of O is half as many instructions
-  // as a block of 64 keys has products. Shorter heads' modified scores have no register for the difference.
-  static constexpr bool raises_late = is_longest;
+  // Where warps wait for each other often, and have little else to do, one more answer to wait for costs more than it
+  // saves. Where the next block is scored first, its products stand beside the weights, and the branch behind both.
+  static constexpr Fades fades = (key_warps > 1 || Modified) && !is_longest ? Fades::always
+                                 : looks_ahead                              ? Fades::if_grown_after_weights
+                                                                            : Fades::if_grown_before_weights;
   // Values that are NaN or infinite become zeros in shared memory before an edge is weighed, so that there is no second
   // piece of code for its products, for which these heads have no registers.
   static constexpr bool clears_wild_values = is_longest;

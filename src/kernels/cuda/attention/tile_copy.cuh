@@ -82,26 +82,26 @@ class TileCopy {
   FMS_DEVICE void queries(uint32 to) const {
     using Place = CopyPlace<Shape, Rows>;
     const Place& place = places_.keys;
-    const auto each_chunk = [&](int row, const unsigned char* from, const auto& copy) {
-#pragma unroll
-      for (int chunk = 0; chunk < Rows::chunks; chunk += Rows::unit_chunks) {
-        const int mine = place.chunk + chunk;
-        if (Rows::chunks % Rows::unit_chunks != 0 && mine >= Rows::chunks) break;
-        copy(place.to + to + (row - place.row) * Rows::row_bytes + chunk * 16, from + mine * 16, mine, is_row(row));
-      }
+    const int rows_left = rows_from(place.row), chunks_left = head_chunks<false>() - place.chunk;
+    const unsigned char* const q = static_cast<const unsigned char*>(p_.q) + place.chunk * 16;
+    // `on` rows after the thread's first.
+    const auto each_chunk = [&](auto on, const auto& copy) {
+      constexpr int known = known_part<decltype(on)>;
+      const uint32 at = place.to + to + (on - known) * Rows::row_bytes;
+      for_each_chunk<Rows>(place.chunk,
+                           [&](auto chunk) { copy(at, chunk, Constant<known * Rows::row_bytes + chunk * 16>{}); });
     };
     if (p_.is_aligned) {
-      for_each_row<Shape::rows, Place::row_step>(
-          p_.q, p_.q_strides, place.row, [&](int row, const unsigned char* from) {
-            each_chunk(row, from, [&](uint32 at, const unsigned char* its, int chunk, bool is_there) {
-              copy_async_or_zero(at, its, is_there & (chunk < head_chunks<false>()));
-            });
-          });
+      for_each_row<Shape::rows, Place::row_step>(q, p_.q_strides, place.row, [&](auto on, const unsigned char* from) {
+        each_chunk(on, [&](uint32 at, auto chunk, auto offset) {
+          copy_chunk<offset, chunk * 16>(at, from, (on < rows_left) & (chunk < chunks_left));
+        });
+      });
     } else {
       for_each_row_alone<Shape::rows, Place::row_step>(
-          p_.q, p_.q_strides, place.row, [&](int row, const unsigned char* from) {
-            each_chunk(row, from, [&](uint32 at, const unsigned char* its, int chunk, bool is_there) {
-              copy_elements<false>(at, its, chunk, is_there);
+          q, p_.q_strides, place.row, [&](int on, const unsigned char* from) {
+            each_chunk(on, [&](uint32 at, auto chunk, auto offset) {
+              copy_elements<false>(at + offset, from + chunk * 16, place.chunk + chunk, on < rows_left);
             });
           });
     }
@@ -127,26 +127,29 @@ class TileCopy {
   // One warp's rows of o.
   FMS_DEVICE void results() const {
     const int first = tile_.row_warp() * Shape::warp_rows + ValueRows::unit_row(tile_.lane);
-    const auto each_chunk = [&](int row, const unsigned char* to, const auto& store) {
-#pragma unroll
-      for (int chunk = 0; chunk < ValueRows::chunks; chunk += ValueRows::unit_chunks) {
-        const int mine = places_.values().chunk + chunk;
-        if (ValueRows::chunks % ValueRows::unit_chunks != 0 && mine >= ValueRows::chunks) break;
-        store(const_cast<unsigned char*>(to) + mine * 16, mine, load_shared(shared_ + ValueRows::offset(row, mine)));
-      }
-    };
+    const int first_chunk = places_.values().chunk;
+    const int rows_left = rows_from(first), chunks_left = head_chunks<true>() - first_chunk;
+    const uint32 at = shared_ + ValueRows::offset(first, first_chunk);
+    unsigned char* const o = static_cast<unsigned char*>(p_.o) + first_chunk * 16;
     if (p_.is_aligned) {
       for_each_row<Shape::warp_rows, ValueRows::unit_rows>(
-          p_.o, p_.o_strides, first, [&](int row, const unsigned char* to) {
-            each_chunk(row, to, [&](unsigned char* its, int chunk, const uint4& bytes) {
-              if (is_row(row) & (chunk < head_chunks<true>())) *reinterpret_cast<uint4*>(its) = bytes;
+          o, p_.o_strides, first, [&](auto on, const unsigned char* row) {
+            constexpr int known = known_part<decltype(on)>;
+            const uint32 its = ValueRows::turned(at, ValueRows::turn_of(on)) + (on - known) * ValueRows::row_bytes;
+            auto* const to = reinterpret_cast<uint4*>(const_cast<unsigned char*>(row));
+            for_each_chunk<ValueRows>(first_chunk, [&](auto chunk) {
+              const uint4 bytes = load_shared<known * ValueRows::row_bytes + chunk * 16>(its);
+              if ((on < rows_left) & (chunk < chunks_left)) to[chunk] = bytes;
             });
           });
     } else {
       for_each_row_alone<Shape::warp_rows, ValueRows::unit_rows>(
-          p_.o, p_.o_strides, first, [&](int row, const unsigned char* to) {
-            each_chunk(row, to, [&](unsigned char* its, int chunk, const uint4& bytes) {
-              if (is_row(row)) store_elements(its, chunk, bytes);
+          o, p_.o_strides, first, [&](int on, const unsigned char* row) {
+            const uint32 its = ValueRows::turned(at, ValueRows::turn_of(on)) + on * ValueRows::row_bytes;
+            for_each_chunk<ValueRows>(first_chunk, [&](auto chunk) {
+              const uint4 bytes = load_shared<chunk * 16>(its);
+              if (on < rows_left)
+                store_elements(const_cast<unsigned char*>(row) + chunk * 16, first_chunk + chunk, bytes);
             });
           });
     }
@@ -156,19 +159,19 @@ class TileCopy {
   // for its copies; others may not have.
   FMS_DEVICE bool my_values_are_wild(uint32 at) const {
     const CopyPlace<Shape, ValueRows>& place = edge_place(places_.values());
-    uint32 met = 0;
-#pragma unroll(Shape::is_paged&& Shape::is_longest ? 1 : Shape::keys)
-    for (int row = 0; row < Shape::keys; row += place.row_step) {
-      if (!place.has_whole_steps && place.row + row >= Shape::keys) break;
-#pragma unroll
-      for (int chunk = 0; chunk < ValueRows::chunks; chunk += ValueRows::unit_chunks) {
-        if (ValueRows::chunks % ValueRows::unit_chunks != 0 && place.chunk + chunk >= ValueRows::chunks) break;
-        const uint4 four = load_shared(place.to + at + row * ValueRows::row_bytes + chunk * 16);
-        met = add_zero_times<T>(add_zero_times<T>(met, four.x), four.y);
-        met = add_zero_times<T>(add_zero_times<T>(met, four.z), four.w);
-      }
-    }
-    return met != 0;
+    uint32 met[4] = {};  // or each would wait for the one before
+    for_each_row_of_block<!(Shape::is_paged && Shape::is_longest)>(place, [&](auto row) {
+      constexpr int known = known_part<decltype(row)>;
+      const uint32 its = place.to + at + (row - known) * ValueRows::row_bytes;
+      for_each_chunk<ValueRows>(place.chunk, [&](auto chunk) {
+        const uint4 four = load_shared<known * ValueRows::row_bytes + chunk * 16>(its);
+        met[0] = add_zero_times<T>(met[0], four.x);
+        met[1] = add_zero_times<T>(met[1], four.y);
+        met[2] = add_zero_times<T>(met[2], four.z);
+        met[3] = add_zero_times<T>(met[3], four.w);
+      });
+    });
+    return (met[0] | met[1] | met[2] | met[3]) != 0;
   }
 
   // And those become zeros.
@@ -189,9 +192,9 @@ class TileCopy {
   }
 
  private:
-  // Of the tile: whether it exists.
-  FMS_DEVICE bool is_row(int row) const {
-    return tile_.first_row + row < tile_.row_count;
+  // Of the tile's rows from `row` on so many exist; none: at most 0.
+  FMS_DEVICE int rows_from(int row) const {
+    return tile_.row_count - tile_.first_row - row;
   }
 
   // The problem's.
@@ -221,74 +224,107 @@ class TileCopy {
     }
   }
 
-  // This thread's first chunk of its row, where the CTA's rows begin at `key`.
+  // Of pages: this thread's first chunk of its row, where the CTA's rows begin at `key`.
   template <class R>
-  FMS_DEVICE const unsigned char* chunk_of_mine(const CopyPlace<Shape, R>& place, const void* base,
-                                                const RowStrides& strides, const unsigned char* mine, int row_bytes,
-                                                int key) const {
-    if constexpr (Shape::is_paged) {
-      return kv_row<true>(p_, tile_.sequence, base, strides, tile_.kv_head, key + place.row) + place.chunk * 16;
+  FMS_DEVICE const unsigned char* chunk_of_page(const CopyPlace<Shape, R>& place, const void* base,
+                                                const RowStrides& strides, int key) const {
+    return kv_row<true>(p_, tile_.sequence, base, strides, tile_.kv_head, key + place.row) + place.chunk * 16;
+  }
+
+  // f(chunk) for the thread's chunks of a row, counted from its first, at compile time.
+  template <class R, class F>
+  FMS_DEVICE static void for_each_chunk(int first, const F& f) {
+    unrolled<R::chunks, R::unit_chunks>([&](auto chunk) {
+      if (R::chunks % R::unit_chunks == 0 || first + chunk < R::chunks) f(chunk);
+    });
+  }
+  // f(row) for the thread's rows of a block, counted from its first: at compile time, or in a loop.
+  template <bool Unrolls, class R, class F>
+  FMS_DEVICE static void for_each_row_of_block(const CopyPlace<Shape, R>& place, const F& f) {
+    const auto at_row = [&](auto row) {
+      if (place.has_whole_steps || place.row + row < Shape::keys) f(row);
+    };
+    if constexpr (Unrolls) {
+      unrolled<Shape::keys, CopyPlace<Shape, R>::row_step>(at_row);
     } else {
-      return row_address(mine, key, row_bytes);
+#pragma unroll 1
+      for (int row = 0; row < Shape::keys; row += place.row_step) at_row(row);
     }
+  }
+
+  // Beside softcap and bias of long heads, and of their pages, one address for all chunks would want a register that is
+  // not there.
+  template <int ToOffset, int FromOffset>
+  FMS_DEVICE static void copy_chunk(uint32 to, const unsigned char* from, bool is_there) {
+    if constexpr ((Shape::is_modified || Shape::is_paged) && Shape::longest_dim > 64) {
+      copy_async_or_zero<0, FromOffset>(to + ToOffset, from, is_there);
+    } else {
+      copy_async_or_zero<ToOffset, FromOffset>(to, from, is_there);
+    }
+  }
+
+  // A row of a block from memory to where it belongs; `row` and the chunks count from the thread's first.
+  template <class R, class Row, class IsThere>
+  FMS_DEVICE static void copy_row(const CopyPlace<Shape, R>& place, uint32 to, Row row, const unsigned char* from,
+                                  const IsThere& is_there) {
+    constexpr int known = known_part<Row>;
+    const uint32 at = place.to + to + (row - known) * R::row_bytes;
+    for_each_chunk<R>(place.chunk, [&](auto chunk) {
+      copy_chunk<known * R::row_bytes + chunk * 16, chunk * 16>(at, from, is_there(chunk));
+    });
   }
 
   template <bool MayEnd, class R>
   FMS_DEVICE void whole_block(const CopyPlace<Shape, R>& place, const void* base, const RowStrides& strides,
                               const unsigned char* mine, int row_bytes, int first, int end, uint32 to) const {
     // Many rows of pages, or of the longest heads: or their addresses wait in registers together.
-    constexpr int unroll_of_one_place = Shape::is_paged ? 1 : Shape::is_longest ? 2 : Shape::keys;
-#pragma unroll(Shape::places == 1 ? unroll_of_one_place : Shape::keys)
-    for (int row = 0; row < Shape::keys; row += place.row_step) {
-      if (!place.has_whole_steps && place.row + row >= Shape::keys) break;
-      const bool is_there = !MayEnd || (Shape::copies_in_part ? first + place.row + row : first) < end;
-      // A page's number is read even so: of a key that the problem has.
-      const int key = Shape::is_paged && !is_there ? 0 : first + row;
-      const unsigned char* const from = chunk_of_mine(place, base, strides, mine, row_bytes, key);
-#pragma unroll
-      for (int chunk = 0; chunk < R::chunks; chunk += R::unit_chunks)
-        if (R::chunks % R::unit_chunks == 0 || place.chunk + chunk < R::chunks)
-          copy_async_or_zero(place.to + to + row * R::row_bytes + chunk * 16, from + chunk * 16, is_there);
-    }
+    constexpr bool unrolls = Shape::places != 1 || !(Shape::is_paged || Shape::is_longest);
+    const int left = end - first - (Shape::copies_in_part ? place.row : 0);
+    const unsigned char* const block = row_address(mine, first, row_bytes);
+    for_each_row_of_block<unrolls>(place, [&](auto row) {
+      const bool is_there = !MayEnd || (Shape::copies_in_part ? int(row) : 0) < left;
+      const unsigned char* from;
+      if constexpr (Shape::is_paged) {
+        // A page's number is read even so: of a key that the problem has.
+        from = chunk_of_page(place, base, strides, is_there ? first + row : 0);
+      } else {
+        from = Shape::places == 1 ? row_address(mine, first + row, row_bytes) : row_address(block, row, row_bytes);
+      }
+      copy_row(place, to, row, from, [&](int) { return is_there; });
+    });
   }
 
   template <bool OfValues, class R>
   FMS_DEVICE void edge_block(const CopyPlace<Shape, R>& place, const void* base, const RowStrides& strides,
                              const unsigned char* mine, int row_bytes, int first, int end, uint32 to) const {
+    const int left = end - first - place.row;
     if (!p_.is_aligned) {
 #pragma unroll 1
       for (int row = 0; place.row + row < Shape::keys; row += place.row_step) {
-        const bool is_there = first + place.row + row < end;
         const unsigned char* from = mine;
         if constexpr (Shape::is_paged) {
-          if (is_there) from = chunk_of_mine(place, base, strides, mine, row_bytes, first + row);
+          if (row < left) from = chunk_of_page(place, base, strides, first + row);
         } else {
           from += (first + row) * strides.row * 2;  // rows may be so far apart that row_bytes are not enough
         }
 #pragma unroll 1
         for (int chunk = 0; place.chunk + chunk < R::chunks; chunk += R::unit_chunks)
           copy_elements<OfValues>(place.to + to + row * R::row_bytes + chunk * 16, from + chunk * 16,
-                                  place.chunk + chunk, is_there);
+                                  place.chunk + chunk, row < left);
       }
       return;
     }
-    const int chunks = head_chunks<OfValues>();
+    const int chunks_left = head_chunks<OfValues>() - place.chunk;
     // A page's address takes registers that unrolled code would want for all rows at once.
-#pragma unroll(Shape::is_paged ? 1 : Shape::keys)
-    for (int row = 0; row < Shape::keys; row += place.row_step) {
-      if (!place.has_whole_steps && place.row + row >= Shape::keys) break;
-      const bool is_there = first + place.row + row < end;
+    for_each_row_of_block<!Shape::is_paged>(place, [&](auto row) {
       const unsigned char* from = mine;
-      // Of a key that is not there a page's number may not be read.
-      if (!Shape::is_paged || is_there)
-        from = chunk_of_mine(place, base, strides, mine, row_bytes, is_there ? first + row : 0);
-#pragma unroll
-      for (int chunk = 0; chunk < R::chunks; chunk += R::unit_chunks) {
-        if (R::chunks % R::unit_chunks != 0 && place.chunk + chunk >= R::chunks) break;
-        copy_async_or_zero(place.to + to + row * R::row_bytes + chunk * 16, from + chunk * 16,
-                           is_there && place.chunk + chunk < chunks);
+      if constexpr (!Shape::is_paged) {
+        from = row_address(mine, first + int(row), row_bytes);
+      } else if (row < left) {  // of a key that is not there a page's number may not be read
+        from = chunk_of_page(place, base, strides, first + row);
       }
-    }
+      copy_row(place, to, row, from, [&](int chunk) { return row < left && chunk < chunks_left; });
+    });
   }
 
   // Rows that do not begin at multiples of 16 bytes are read element by element.
@@ -312,30 +348,30 @@ class TileCopy {
       if (i < there) elements[i] = static_cast<unsigned short>(words[i / 2] >> (i % 2 * 16));
   }
 
-  // Calls f(row, address) for `Count` rows of the tile, of q or o, from `first` on in steps of `Step`. Rows that do not
-  // exist come with some address. Where steps lead to the same head, addresses differ by a constant.
+  // Calls f(rows after the first, address) for rows of the tile, of q or o, from `first` on in steps of `Step` up to
+  // `Count`. Rows that do not exist come with some address. Where steps lead to the same head, addresses differ by a
+  // constant, and the numbers are known at compile time.
   template <int Count, int Step, class F>
-  FMS_DEVICE void for_each_row(const void* base, const RowStrides& strides, int first, F f) const {
-    const unsigned char* row = query_side_row(base, strides, first);
+  FMS_DEVICE void for_each_row(const void* base, const RowStrides& strides, int first, const F& f) const {
     const int queries = divide(Step, p_.by_group);
     if (queries * p_.group == Step) {
+      const unsigned char* row = query_side_row(base, strides, first);
       const long long step_bytes = queries * strides.row * 2;
-#pragma unroll
-      for (int i = 0; i < Count; i += Step, row += step_bytes) {
-        if (Count % Step != 0 && first + i >= Count) break;
-        f(first + i, row);
-      }
+      unrolled<Count, Step>([&](auto on) {
+        if (Count % Step == 0 || first + on < Count) f(on, row);
+        row += step_bytes;
+      });
     } else {
       for_each_row_alone<Count, Step>(base, strides, first, f);
     }
   }
   // Each with an address of its own.
   template <int Count, int Step, class F>
-  FMS_DEVICE void for_each_row_alone(const void* base, const RowStrides& strides, int first, F f) const {
+  FMS_DEVICE void for_each_row_alone(const void* base, const RowStrides& strides, int first, const F& f) const {
 #pragma unroll 1
-    for (int i = first; i < first + Count; i += Step) {
-      if (Count % Step != 0 && i >= Count) break;
-      f(i, query_side_row(base, strides, i));
+    for (int on = 0; on < Count; on += Step) {
+      if (Count % Step != 0 && first + on >= Count) break;
+      f(on, query_side_row(base, strides, first + on));
     }
   }
   FMS_DEVICE const unsigned char* query_side_row(const void* base, const RowStrides& strides, int row) const {

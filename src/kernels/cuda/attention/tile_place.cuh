@@ -53,14 +53,17 @@ struct TilePlace {
   }
 
   FMS_DEVICE int last_row() const { return min(first_row + Shape::rows, row_count) - 1; }
-  // What its rows see, and of that the share of this CTA.
-  FMS_DEVICE KeyRange keys(const ForwardParams& p) const {
-    return share_of({sequence.first_key(p, query(p, first_row)), sequence.last_key(p, query(p, last_row()))}, p, split,
-                    splits);
-  }
-  // Of the tile's keys, what each of its rows sees.
-  FMS_DEVICE KeyRange keys_of_all(const ForwardParams& p) const {
-    return {sequence.first_key(p, query(p, last_row())), sequence.last_key(p, query(p, first_row))};
+  // Of the tile's keys.
+  struct Keys {
+    KeyRange mine;   // what any of its rows sees, and of that the share of this CTA
+    KeyRange whole;  // of that, what each of its rows sees
+  };
+  FMS_DEVICE Keys keys(const ForwardParams& p) const {
+    const int first = query(p, first_row), last = query(p, last_row());
+    KeyRange any = {sequence.first_key(p, first), sequence.last_key(p, last)};
+    const KeyRange all = {sequence.first_key(p, last), sequence.last_key(p, first)};
+    if (splits != 1) any = share_of(any, p, split, splits);
+    return {any, both(all, any)};
   }
 
   // Of a packed row.

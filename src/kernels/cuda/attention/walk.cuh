@@ -47,29 +47,24 @@ class Walk {
   // In shared memory: blocks of keys, then of values.
   static constexpr uint32 values_begin = Shape::places * Shape::block_bytes;
   static constexpr uint32 blocks_end = values_begin + Shape::places * Shape::value_block_bytes;
-  // Queries that move on to registers pass through the place of the last block of values, which is needed last, or of
+  // Queries that have no place of their own pass through that of the last block of values, which is needed last, or of
   // all.
   static constexpr uint32 query_bytes = Shape::rows * Rows::row_bytes;
-  static constexpr uint32 queries_begin = !Shape::keeps_queries                     ? blocks_end
-                                          : values_begin + query_bytes > blocks_end ? values_begin
-                                                                                    : blocks_end - query_bytes;
+  static constexpr uint32 queries_begin = !Shape::keeps_queries || Shape::tile.queries_alone ? blocks_end
+                                          : values_begin + query_bytes > blocks_end          ? values_begin
+                                                                                             : blocks_end - query_bytes;
   static constexpr bool queries_pass_beside = queries_begin >= values_begin + Shape::value_block_bytes;
 
  public:
   FMS_DEVICE Walk(const typename Shape::Params& params, const TilePlace<Shape>& tile, uint32 shared)
-      : p_(params),
-        tile_(tile),
-        shared_(shared),
-        mine_(tile.keys(params)),
-        whole_(both(tile.keys_of_all(params), mine_)),
-        copy_(params, tile, shared_) {
+      : p_(params), tile_(tile), shared_(shared), keys_(tile.keys(params)), copy_(params, tile, shared_) {
     const int first_key = tile_.key_warp() * Shape::warp_keys, lane = tile_.lane;
     keys_at_ = shared_ + Rows::offset(key_at(first_key, lane % 8, lane / 16), lane / 8 % 2);
     values_at_ = shared_ + values_begin + ValueRows::offset(first_key + Shape::key_of_column(lane % 16), lane / 16);
   }
 
   FMS_DEVICE void run(RowState<Shape>& state) {
-    if (mine_.lo >= mine_.hi) {
+    if (keys_.mine.lo >= keys_.mine.hi) {
       branch_of_its_own();  // or all others pay for the zeros of this one
       return;
     }
@@ -89,15 +84,18 @@ class Walk {
     }
   }
 
-  FMS_DEVICE void load_query(Queries& q, int d, const TilePlace<Shape>& tile) const {
-    const uint32 at =
-        shared_ + queries_begin + Rows::offset(tile.row_warp() * Shape::warp_rows + tile.lane % 16, tile.lane / 16);
-    unrolled<row_tiles, 1>(
-        [&](auto m) { load_matrices<m.value * 16 * Rows::row_bytes>(q.of[m.value], Rows::move_on(at, 2 * d)); });
+  // 16 elements of the head, of which those of the rounds before are no constant.
+  template <int D>
+  FMS_DEVICE void load_query(Queries& q, int round, const TilePlace<Shape>& tile) const {
+    const uint32 at = shared_ + queries_begin + round * 32 +
+                      Rows::offset(tile.row_warp() * Shape::warp_rows + tile.lane % 16, tile.lane / 16);
+    unrolled<row_tiles, 1>([&](auto m) {
+      load_matrices<m * 16 * Rows::row_bytes + Rows::offset_of(2 * D)>(q.of[m], Rows::turned(at, 2 * D));
+    });
   }
 
   // Made where it is needed, so that nothing of it stays in registers through the interior loop.
-  FMS_DEVICE ScoreRules<Shape> rules() const { return {p_, tile_.anew(), mine_}; }
+  FMS_DEVICE ScoreRules<Shape> rules() const { return {p_, tile_.anew(), keys_.mine}; }
 
   FMS_DEVICE static uint32 other_stage(uint32 stage) { return Shape::places == 1 ? 0 : Shape::block_bytes - stage; }
   // The stage of a block of values that goes with one of keys.
@@ -116,42 +114,40 @@ class Walk {
   template <bool Whole, class Meanwhile>
   FMS_DEVICE void score(Scores& to, uint32 stage, Meanwhile meanwhile) const {
     if constexpr (Shape::keeps_queries) {
-#pragma unroll
-      for (int d = 0; d < Shape::dim / 16; ++d) {
-        score_16(to, q_[d], d, stage, d == 0);
+      unrolled<Shape::dim / 16, 1>([&](auto d) {
+        score_16<d>(to, q_[d], 0, stage, d == 0);
         if (d == (Shape::dim > 16 ? 1 : 0)) meanwhile();
-      }
+      });
     } else {
       // Edges ask anew, so that their addresses of queries do not stay in registers through the interior loop.
       const TilePlace<Shape> tile = Whole ? tile_ : tile_.anew();
       Queries q;
-      load_query(q, 0, tile);
-      score_16(to, q, 0, stage, true);
+      const auto score_round = [&](int round, auto begin) {
+        unrolled<Shape::score_steps, 1, begin>([&](auto d) {
+          load_query<d>(q, round, tile);
+          score_16<d>(to, q, round, stage, false);
+        });
+      };
+      load_query<0>(q, 0, tile);
+      score_16<0>(to, q, 0, stage, true);
       meanwhile();
-#pragma unroll
-      for (int d = 1; d < Shape::score_steps; ++d) {
-        load_query(q, d, tile);
-        score_16(to, q, d, stage, false);
-      }
-      // Rounds begin at multiples of their steps: from | the compiler knows how the swizzle places the chunks of one.
+      score_round(0, Constant<1>{});
+      // Rounds begin at multiples of 8 chunks, or there is no swizzle: they move no chunk within the 8.
 #pragma unroll 1
       for (int round = Shape::score_steps; round < Shape::dim / 16; round += Shape::score_steps)
-#pragma unroll
-        for (int d = 0; d < Shape::score_steps; ++d) {
-          load_query(q, round | d, tile);
-          score_16(to, q, round | d, stage, false);
-        }
+        score_round(round, Constant<0>{});
     }
   }
   // Adds 16 of the head's elements. The first ones begin from zero, which costs no register.
-  FMS_DEVICE void score_16(Scores& to, const Queries& q, int d, uint32 stage, bool is_first) const {
-    const uint32 at = Rows::move_on(keys_at_, 2 * d) + stage;
+  template <int D>
+  FMS_DEVICE void score_16(Scores& to, const Queries& q, int round, uint32 stage, bool is_first) const {
+    const uint32 at = Rows::turned(keys_at_, 2 * D) + stage + round * 32;
     unrolled<key_tiles, 2>([&](auto n) {
       uint32 b[4];
-      load_matrices<n.value * 8 * Rows::row_bytes>(b, at);
+      load_matrices<n * 8 * Rows::row_bytes + Rows::offset_of(2 * D)>(b, at);
 #pragma unroll
       for (int m = 0; m < row_tiles; ++m) {
-        float(&first)[4] = to.s[n.value].of[m], (&second)[4] = to.s[n.value + 1].of[m];
+        float(&first)[4] = to.s[n].of[m], (&second)[4] = to.s[n + 1].of[m];
         if (is_first) {
           mma_16x8x16<T>(first, q.of[m], b[0], b[1]);
           mma_16x8x16<T>(second, q.of[m], b[2], b[3]);
@@ -166,23 +162,23 @@ class Walk {
   // O += weights V
   FMS_DEVICE void weigh(RowState<Shape>& state, const Scores& weights, uint32 stage) const {
     unrolled<key_tiles, 2>([&](auto n) {
+      constexpr int row_offset = n * 8 * ValueRows::row_bytes;
       // Wide tiles: or the assembler loads so much of V at once that registers run out.
-      if (!Shape::looks_ahead && Shape::places == 2 && n.value == key_tiles / 2) __syncwarp();
+      if (!Shape::looks_ahead && Shape::places == 2 && n == key_tiles / 2) __syncwarp();
       uint32 a[row_tiles][4];
 #pragma unroll
       for (int m = 0; m < row_tiles; ++m)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const float(&w)[4] = weights.s[n.value + i / 2].of[m];
+          const float(&w)[4] = weights.s[n + i / 2].of[m];
           a[m][i] = pack<T>(w[i % 2 * 2], w[i % 2 * 2 + 1]);
         }
-#pragma unroll
-      for (int d = 0; d < dim_tiles; d += 2) {
+      unrolled<dim_tiles, 2>([&](auto d) {
         uint32 b[4];
-        load_matrices_transposed<n.value * 8 * ValueRows::row_bytes>(b, ValueRows::move_on(values_at_, d) + stage);
+        load_matrices_transposed<row_offset + ValueRows::offset_of(d)>(b, ValueRows::turned(values_at_, d) + stage);
 #pragma unroll
         for (int m = 0; m < row_tiles; ++m) weigh_16(state, d, m, a[m], b);
-      }
+      });
     });
   }
 
@@ -218,7 +214,8 @@ class Walk {
 #pragma unroll
       for (int d = 0; d < dim_tiles; d += 2) {
         uint32 b[4], wild[4];
-        load_matrices_transposed(b, ValueRows::move_on(values_at_, d) + stage + n * 8 * ValueRows::row_bytes);
+        const uint32 at = ValueRows::turned(values_at_, d) + ValueRows::offset_of(d);
+        load_matrices_transposed(b, at + stage + n * 8 * ValueRows::row_bytes);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const uint32 halves = wild_halves<T>(b[i]);
@@ -253,13 +250,13 @@ class Walk {
   // Every row sees all keys of the block: short problems have such blocks in the edge path too, and there they need
   // neither a mask nor a look at values that nobody may see.
   FMS_DEVICE bool is_whole(int first) const {
-    return first >= whole_.lo && first + Shape::keys <= whole_.hi;
+    return first >= keys_.whole.lo && first + Shape::keys <= keys_.whole.hi;
   }
 
   // What a bias adds to four neighbouring keys can be read at once: blocks are whole only where it can.
   FMS_DEVICE bool adds_fours() const {
     if constexpr (Shape::is_modified) {
-      return p_.adds_fours != 0 && mine_.lo % 4 == 0;
+      return p_.adds_fours != 0 && keys_.mine.lo % 4 == 0;
     } else {
       return true;
     }
@@ -274,7 +271,7 @@ class Walk {
       }
       rules().template modify<false>(scores, first);
     }
-    if (!is_whole(first)) rules().mask(scores, first, first >= whole_.lo);
+    if (!is_whole(first)) rules().mask_of(first).hide(scores, first >= keys_.whole.lo);
   }
 
   // Rows can be copied in chunks.
@@ -328,39 +325,41 @@ class Walk {
   // ---- all blocks --------------------------------------------------------------------------------------------------
 
   // The first block's scores. Everything that can be under way meanwhile is.
-  FMS_DEVICE void begin(const RowState<Shape>& state, Scores& scores, typename RowState<Shape>::Tops& tops) {
-    const int first = mine_.lo, second = first + Shape::keys;
-    const bool is_there = Shape::copies_ahead && has_whole_rows() && second <= mine_.hi,
-               is_next_whole = is_there && (Shape::copies_in_part || second + Shape::keys <= mine_.hi);
+  FMS_DEVICE void begin(RowState<Shape>& state, Scores& scores, typename RowState<Shape>::Tops& tops) {
+    const int first = keys_.mine.lo, second = first + Shape::keys;
+    const bool is_there = Shape::copies_ahead && has_whole_rows() && second <= keys_.mine.hi,
+               is_next_whole = is_there && (Shape::copies_in_part || second + Shape::keys <= keys_.mine.hi);
     const auto copy_values = [&] {
       if (is_there) {
-        copy_.template values<true>(first, mine_.hi, values_begin);
+        copy_.template values<true>(first, keys_.mine.hi, values_begin);
       } else {
-        copy_.template values<false>(first, mine_.hi, values_begin);
+        copy_.template values<false>(first, keys_.mine.hi, values_begin);
       }
     };
     copy_.queries(queries_begin);
     if (is_there) {
-      copy_.template keys<true, false>(first, mine_.hi, 0);
+      copy_.template keys<true, false>(first, keys_.mine.hi, 0);
     } else {
-      copy_.template keys<false>(first, mine_.hi, 0);
+      copy_.template keys<false>(first, keys_.mine.hi, 0);
     }
     commit_copies();
     if constexpr (queries_pass_beside) copy_values();
-    if (Shape::places == 2 && second < mine_.hi) {
+    if (Shape::places == 2 && second < keys_.mine.hi) {
       if (is_next_whole) {
-        copy_.template keys<true>(second, mine_.hi, Shape::block_bytes);
+        copy_.template keys<true>(second, keys_.mine.hi, Shape::block_bytes);
       } else {
-        copy_.template keys<false>(second, mine_.hi, Shape::block_bytes);
+        copy_.template keys<false>(second, keys_.mine.hi, Shape::block_bytes);
       }
     }
     commit_copies();
+    // While the first copies are under way there is nothing else to do.
+    typename ScoreRules<Shape>::Mask mask;
+    if (!Shape::is_modified && !is_whole(first)) mask = rules().mask_of(first);
     wait_for_copies<1>();
     if (p_.q_sign != 0) copy_.change_signs_of_my_queries(queries_begin);  // a negative scale is a positive one of those
     __syncthreads();
     if constexpr (Shape::keeps_queries) {
-#pragma unroll
-      for (int d = 0; d < Shape::dim / 16; ++d) load_query(q_[d], d, tile_);
+      unrolled<Shape::dim / 16, 1>([&](auto d) { load_query<d>(q_[d], 0, tile_); });
     }
     if constexpr (!queries_pass_beside) {
       __syncthreads();
@@ -368,8 +367,12 @@ class Walk {
       commit_copies();
     }
     score<false>(scores, 0, [] {});
-    finish_scores(scores, first);
-    tops = state.tops_with(scores, p_.scale_log2);
+    if constexpr (Shape::is_modified) {
+      finish_scores(scores, first);
+    } else if (!is_whole(first)) {
+      mask.hide(scores, first >= keys_.whole.lo);
+    }
+    tops = state.first_tops(scores);
   }
 
   // Finishes the block from key `first` on, and scores the next. Whole: both are; else there may be none after it.
@@ -387,21 +390,21 @@ class Walk {
   FMS_DEVICE void step_in_one_place(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& scores,
                                     int first) const {
     const int second = first + Shape::keys;
-    const bool has_next = Whole || second < mine_.hi;
+    const bool has_next = Whole || second < keys_.mine.hi;
     const bool has_wild_values = wait_for_block<Whole>(state, scores, first, 0);
     if (has_next) {
-      copy_.template keys<Whole, false>(second, mine_.hi, 0);
+      copy_.template keys<Whole, false>(second, keys_.mine.hi, 0);
       commit_copies();
     }
     weigh_block<Whole>(state, tops, scores, first, 0, has_wild_values);
     if (!has_next) return;
     wait_for_copies<0>();
     __syncthreads();
-    copy_.template values<Whole>(second, mine_.hi, values_begin);
+    copy_.template values<Whole>(second, keys_.mine.hi, values_begin);
     commit_copies();
     score<Whole>(scores, 0, [] {});
     finish_next_scores<Whole>(scores, second);
-    tops = state.tops_with(scores, p_.scale_log2);
+    tops = state.tops_with(scores, p_.most_growth);
   }
 
   // The block stands at `stage`, the next at the other; looking ahead, that is scored first.
@@ -410,11 +413,11 @@ class Walk {
                                      Scores& current, int first, uint32 stage) const {
     const uint32 other = Shape::block_bytes - stage;
     const int second = first + Shape::keys, third = second + Shape::keys;
-    const bool has_next = Whole || second < mine_.hi;
+    const bool has_next = Whole || second < keys_.mine.hi;
     const bool has_wild_values = wait_for_block<Whole>(state, current, first, stage);
     const auto copy_next = [&] {
-      if (has_next) copy_.template values<Whole>(second, mine_.hi, values_begin + value_stage(other));
-      if (Whole || third < mine_.hi) copy_.template keys<Whole>(third, mine_.hi, stage);
+      if (has_next) copy_.template values<Whole>(second, keys_.mine.hi, values_begin + value_stage(other));
+      if (Whole || third < keys_.mine.hi) copy_.template keys<Whole>(third, keys_.mine.hi, stage);
       commit_copies();
     };
     const auto score_next = [&] {
@@ -427,12 +430,12 @@ class Walk {
     if constexpr (!Whole || !Shape::looks_ahead) copy_next();
     if constexpr (Shape::looks_ahead) score_next();
     weigh_block<Whole>(state, tops, current, first, stage, has_wild_values);
-    if constexpr (!Shape::looks_ahead) score_next();            // next is current then
-    if (has_next) tops = state.tops_with(next, p_.scale_log2);  // beside the last products
+    if constexpr (!Shape::looks_ahead) score_next();             // next is current then
+    if (has_next) tops = state.tops_with(next, p_.most_growth);  // beside the last products
   }
 
   FMS_DEVICE bool is_last_and_whole(int first) const {
-    return first + Shape::keys >= mine_.hi && is_whole(first);
+    return first + Shape::keys >= keys_.mine.hi && is_whole(first);
   }
   FMS_DEVICE void finish_whole(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& current,
                                int first, uint32 stage) const {
@@ -446,19 +449,20 @@ class Walk {
   // a block that may be missing where copies_ahead, and may end early where copies_in_part.
   FMS_DEVICE int last_whole_step() const {
     if (!has_whole_rows() || !adds_fours()) return -1;
-    if constexpr (Shape::places == 1) return whole_.hi - 2 * Shape::keys;  // no more than its two are copied
-    const bool may_end = Shape::copies_in_part || (Shape::copies_ahead && (mine_.hi - mine_.lo) % Shape::keys == 0);
-    return (may_end ? whole_.hi : min(whole_.hi, mine_.hi - Shape::keys)) - 2 * Shape::keys;
+    if constexpr (Shape::places == 1) return keys_.whole.hi - 2 * Shape::keys;  // no more than its two are copied
+    const KeyRange &mine = keys_.mine, &whole = keys_.whole;
+    const bool may_end = Shape::copies_in_part || (Shape::copies_ahead && (mine.hi - mine.lo) % Shape::keys == 0);
+    return (may_end ? whole.hi : min(whole.hi, mine.hi - Shape::keys)) - 2 * Shape::keys;
   }
 
   FMS_DEVICE void all_blocks(RowState<Shape>& state, Scores& current, typename RowState<Shape>::Tops& tops) const {
     [[maybe_unused]] Scores ahead;
     Scores& next = Shape::looks_ahead ? ahead : current;
     uint32 stage = 0;
-    for (int first = mine_.lo;;) {
+    for (int first = keys_.mine.lo;;) {
       if constexpr (Shape::steps_in_pairs) {
         // So that scores need not move and stages are constants.
-        if (stage == 0 && first >= whole_.lo) {
+        if (stage == 0 && first >= keys_.whole.lo) {
           const int last_step = last_whole_step();
           for (; first + Shape::keys <= last_step; first += 2 * Shape::keys) {
             step<true>(state, tops, next, current, first, 0);
@@ -466,12 +470,13 @@ class Walk {
           }
           if (first <= last_step) {
             step<true>(state, tops, next, current, first, 0);
-            current = next;
             first += Shape::keys;
             stage = Shape::block_bytes;
+            if (is_last_and_whole(first)) return finish_whole(state, tops, next, first, stage);
+            current = next;
           }
         }
-      } else if (Shape::has_interior && first >= whole_.lo) {
+      } else if (Shape::has_interior && first >= keys_.whole.lo) {
         const int last_step = last_whole_step();
 #pragma unroll 1
         for (; first <= last_step; first += Shape::keys, stage = other_stage(stage)) {
@@ -482,7 +487,7 @@ class Walk {
       if (is_last_and_whole(first)) return finish_whole(state, tops, current, first, stage);
       step<false>(state, tops, next, current, first, stage);
       first += Shape::keys;
-      if (first >= mine_.hi) return;
+      if (first >= keys_.mine.hi) return;
       if constexpr (Shape::looks_ahead) current = next;
       stage = other_stage(stage);
     }
@@ -491,8 +496,7 @@ class Walk {
   const typename Shape::Params& p_;
   const TilePlace<Shape> tile_;
   const uint32 shared_;
-  const KeyRange mine_;   // the keys of this CTA
-  const KeyRange whole_;  // of them, what every row sees
+  const typename TilePlace<Shape>::Keys keys_;
   const TileCopy<Shape> copy_;
   uint32 keys_at_, values_at_;                             // this lane's places in the first block of each
   Queries q_[Shape::keeps_queries ? Shape::dim / 16 : 1];  // (warp_rows, dim)

@@ -17,6 +17,10 @@ using plan::has;
 // Added to a key of at most 2^30 it does not overflow.
 constexpr int unbounded = (1 << 30) - 1;
 
+// Of weights above a top that stayed. They are as exact in fp16 and bf16 as those below 1, far from the largest fp16,
+// and their sums from the largest fp32.
+constexpr float most_log2_weight = 8.0F;
+
 // Whether every row begins at a multiple of 16 bytes, so that it can be copied in chunks, and rows are not absurdly far
 // apart: interior blocks count in 32 bits. A head size that is no multiple of 8 ends within a chunk that may not be
 // read to its end.
@@ -116,6 +120,7 @@ ExtendedParams forward_params(const fms_attention_plan& plan, const InstanceAxes
   to.softcap = p.softcap;
   to.inverse_softcap = p.softcap > 0.0F ? 1.0F / p.softcap : 0.0F;
   to.scale_log2 = axes.is_modified ? 1.0F : std::fabs(p.softmax_scale) * log2_of_e;
+  to.most_growth = most_log2_weight / to.scale_log2;
   to.lowest = -3e38F / std::max(to.scale_log2, 1.0F);
   to.q_sign = !axes.is_modified && p.softmax_scale < 0 ? 0x80008000U : 0U;
   to.is_aligned = is_aligned(p, args) ? 1 : 0;
