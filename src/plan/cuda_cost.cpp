@@ -124,7 +124,7 @@ double CudaCost::cost(int64_t splits) const {
   if (splits == 1) return clocks(1);
   // Of tiles that are not quite full, half the way: what is allocated jumps there.
   const double states = (static_cast<double>(tiles_) + full_tiles_) / 2 * static_cast<double>(splits);
-  const double share = states * static_cast<double>(kernel_.split_bytes) / work_.io_bytes;
+  const double share = states * static_cast<double>(kernel_.split_bytes) / (work_.io_bytes + gpu_.l2_resident_bytes);
   const double from = policy_.cheap_workspace_share, to = policy_.dear_workspace_share;
   return clocks(splits) * (1 + policy_.dear_workspace_gain * std::clamp((share - from) / (to - from), 0.0, 1.0));
 }

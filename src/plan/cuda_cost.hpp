@@ -39,7 +39,7 @@ class CudaCost {
   [[nodiscard]] int64_t tiles() const { return tiles_; }
   // Clocks of an SM until the last CTA is done, with the keys split so many ways.
   [[nodiscard]] double clocks(int64_t splits) const;
-  // What choices are made by: clocks, and more where the workspace is large beside the problem.
+  // What choices are made by: clocks, and more where the workspace is large beside the problem and L2.
   [[nodiscard]] double cost(int64_t splits) const;
 
  private:
