@@ -65,9 +65,6 @@ struct ForwardShape {
   static constexpr Fades fades = (key_warps > 1 || Modified) && !is_longest ? Fades::always
                                  : looks_ahead                              ? Fades::if_grown_after_weights
                                                                             : Fades::if_grown_before_weights;
-  // Values that are NaN or infinite become zeros in shared memory before an edge is weighed, so that there is no second
-  // piece of code for its products, for which these heads have no registers.
-  static constexpr bool clears_wild_values = is_longest;
   // The first blocks are copied as whole ones too, and the interior loop's last copies may be of a block that is not
   // there. Pages' addresses take registers for that which the longest heads do not have.
   static constexpr bool copies_ahead = !(Paged && longest_dim > 192);

@@ -190,43 +190,31 @@ class Walk {
   }
 
   // Keys that a row does not see have the weight 0, but 0 times NaN or infinity is NaN: in edge blocks such values need
-  // care. Without Weighs the care alone.
-  template <bool Weighs>
-  FMS_DEVICE void weigh_edge(RowState<Shape>& state, const ScoreRules<Shape>& rules, const Scores& weights,
-                             int first_key, uint32 stage, bool has_wild_values) const {
-    if (Weighs && !has_wild_values) {
-      weigh(state, weights, stage);
-      return;
-    }
-    // The finite values as ever; beside them, which rows see a value that is not: those get NaN.
+  // care. Rows that see one get NaN; then all of them become zeros, before anything is multiplied.
+  FMS_DEVICE void replace_wild_values(RowState<Shape>& state, const ScoreRules<Shape>& rules, int first_key,
+                                      uint32 stage) const {
 #pragma unroll 1
     for (int n = 0; n < key_tiles; n += 2) {
-      uint32 a[row_tiles][4], sees[row_tiles][4];
+      uint32 sees[row_tiles][4];
 #pragma unroll
       for (int m = 0; m < row_tiles; ++m)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int tile = n + i / 2, h = 2 * m + i % 2;
-          if constexpr (Weighs) a[m][i] = pack<T>(pick(weights, tile, h, 0), pick(weights, tile, h, 1));
           sees[m][i] = pack<T>(rules.is_seen(first_key + tile_.key(tile, 0), h) ? 1.0f : 0.0f,
                                rules.is_seen(first_key + tile_.key(tile, 1), h) ? 1.0f : 0.0f);
         }
 #pragma unroll
       for (int d = 0; d < dim_tiles; d += 2) {
-        uint32 b[4], wild[4];
+        uint32 wild[4];
         const uint32 at = ValueRows::turned(values_at_, d) + ValueRows::offset_of(d);
-        load_matrices_transposed(b, at + stage + n * 8 * ValueRows::row_bytes);
+        load_matrices_transposed(wild, at + stage + n * 8 * ValueRows::row_bytes);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const uint32 halves = wild_halves<T>(b[i]);
-          wild[i] = halves & pack<T>(1.0f, 1.0f);
-          if constexpr (Weighs) b[i] &= ~halves;
-        }
+        for (uint32& pair : wild) pair = wild_halves<T>(pair) & pack<T>(1.0f, 1.0f);
         __syncwarp();  // or the assembler loads all of V at once, for which there are no registers
 #pragma unroll
         for (int m = 0; m < row_tiles; ++m) {
           float met[2][4];
-          if constexpr (Weighs) weigh_16(state, d, m, a[m], b);
           mma_16x8x16<T>(met[0], sees[m], wild[0], wild[1]);
           mma_16x8x16<T>(met[1], sees[m], wild[2], wild[3]);
 #pragma unroll
@@ -237,16 +225,14 @@ class Walk {
         }
       }
     }
-  }
-  // An element by a run-time tile number, without a copy of the fragments in local memory.
-  FMS_DEVICE static float pick(const Scores& scores, int tile, int h, int j) {
-    float picked = 0.0f;
-#pragma unroll
-    for (int n = 0; n < key_tiles; ++n)
-      if (n == tile) picked = scores.s[n].at(h, j);
-    return picked;
+    __syncthreads();
+    copy_.clear_my_wild_values(values_begin + stage);
+    __syncthreads();
   }
 
+  FMS_DEVICE bool is_last(int first) const {
+    return first + Shape::keys >= keys_.mine.hi;
+  }
   // Every row sees all keys of the block: short problems have such blocks in the edge path too, and there they need
   // neither a mask nor a look at values that nobody may see.
   FMS_DEVICE bool is_whole(int first) const {
@@ -283,35 +269,22 @@ class Walk {
 
   // ---- parts of a step ----------------------------------------------------------------------------------------------
 
-  // For all copies, of all threads. Returns whether values of an edge still need care.
+  // For all copies, of all threads.
   template <bool Whole>
-  FMS_DEVICE bool wait_for_block(RowState<Shape>& state, const Scores& scores, int first, uint32 stage) const {
+  FMS_DEVICE void wait_for_block(RowState<Shape>& state, int first, uint32 stage) const {
     wait_for_copies<0>();
     if constexpr (Whole) {
       __syncthreads();
-      return false;
     } else {
-      const bool are_wild =
-          __syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + value_stage(stage)));
-      if constexpr (!Shape::clears_wild_values) return are_wild;
-      if (are_wild) {
-        weigh_edge<false>(state, rules(), scores, first, value_stage(stage), true);
-        __syncthreads();
-        copy_.clear_my_wild_values(values_begin + value_stage(stage));
-        __syncthreads();
-      }
-      return false;
+      const uint32 values = value_stage(stage);
+      if (__syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + values)))
+        replace_wild_values(state, rules(), first, values);
     }
   }
-  template <bool Whole>
   FMS_DEVICE void weigh_block(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& scores,
-                              int first, uint32 stage, bool has_wild_values) const {
+                              uint32 stage) const {
     state.weigh_scores(scores, tops, p_.scale_log2);
-    if constexpr (Whole) {
-      weigh(state, scores, value_stage(stage));
-    } else {
-      weigh_edge<true>(state, rules(), scores, first, value_stage(stage), has_wild_values);
-    }
+    weigh(state, scores, value_stage(stage));
   }
   template <bool Whole>
   FMS_DEVICE void finish_next_scores(Scores& scores, int first) const {
@@ -375,7 +348,7 @@ class Walk {
     tops = state.first_tops(scores);
   }
 
-  // Finishes the block from key `first` on, and scores the next. Whole: both are; else there may be none after it.
+  // Finishes the block from key `first` on, and scores the next. Whole: both are.
   template <bool Whole>
   FMS_DEVICE void step(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& next, Scores& current,
                        int first, uint32 stage) const {
@@ -390,14 +363,10 @@ class Walk {
   FMS_DEVICE void step_in_one_place(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& scores,
                                     int first) const {
     const int second = first + Shape::keys;
-    const bool has_next = Whole || second < keys_.mine.hi;
-    const bool has_wild_values = wait_for_block<Whole>(state, scores, first, 0);
-    if (has_next) {
-      copy_.template keys<Whole, false>(second, keys_.mine.hi, 0);
-      commit_copies();
-    }
-    weigh_block<Whole>(state, tops, scores, first, 0, has_wild_values);
-    if (!has_next) return;
+    wait_for_block<Whole>(state, first, 0);
+    copy_.template keys<Whole, false>(second, keys_.mine.hi, 0);
+    commit_copies();
+    weigh_block(state, tops, scores, 0);
     wait_for_copies<0>();
     __syncthreads();
     copy_.template values<Whole>(second, keys_.mine.hi, values_begin);
@@ -413,36 +382,33 @@ class Walk {
                                      Scores& current, int first, uint32 stage) const {
     const uint32 other = Shape::block_bytes - stage;
     const int second = first + Shape::keys, third = second + Shape::keys;
-    const bool has_next = Whole || second < keys_.mine.hi;
-    const bool has_wild_values = wait_for_block<Whole>(state, current, first, stage);
+    wait_for_block<Whole>(state, first, stage);
     const auto copy_next = [&] {
-      if (has_next) copy_.template values<Whole>(second, keys_.mine.hi, values_begin + value_stage(other));
+      copy_.template values<Whole>(second, keys_.mine.hi, values_begin + value_stage(other));
       if (Whole || third < keys_.mine.hi) copy_.template keys<Whole>(third, keys_.mine.hi, stage);
       commit_copies();
     };
     const auto score_next = [&] {
-      if (!has_next) return;
       score<Whole>(next, other, [&] {
         if constexpr (Whole && Shape::looks_ahead) copy_next();
       });
-      finish_next_scores<Whole>(next, second);
+      if constexpr (Shape::is_modified) finish_next_scores<Whole>(next, second);
     };
     if constexpr (!Whole || !Shape::looks_ahead) copy_next();
     if constexpr (Shape::looks_ahead) score_next();
-    weigh_block<Whole>(state, tops, current, first, stage, has_wild_values);
-    if constexpr (!Shape::looks_ahead) score_next();             // next is current then
-    if (has_next) tops = state.tops_with(next, p_.most_growth);  // beside the last products
+    weigh_block(state, tops, current, stage);
+    if constexpr (!Shape::looks_ahead) score_next();  // next is current then
+    // Behind the products: a branch before them would keep them from the weights of this block.
+    if constexpr (!Shape::is_modified) finish_next_scores<Whole>(next, second);
+    tops = state.tops_with(next, p_.most_growth);  // beside the last products
   }
 
-  FMS_DEVICE bool is_last_and_whole(int first) const {
-    return first + Shape::keys >= keys_.mine.hi && is_whole(first);
-  }
-  FMS_DEVICE void finish_whole(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& current,
-                               int first, uint32 stage) const {
-    wait_for_copies<0>();
-    __syncthreads();
-    state.weigh_scores(current, tops, p_.scale_log2);
-    weigh(state, current, value_stage(stage));
+  // The last block.
+  template <bool Whole>
+  FMS_DEVICE void finish(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& current, int first,
+                         uint32 stage) const {
+    wait_for_block<Whole>(state, first, stage);
+    weigh_block(state, tops, current, stage);
   }
 
   // Up to which block a step may take its two for whole. Rows can be copied in chunks; the keys copied meanwhile are of
@@ -472,7 +438,8 @@ class Walk {
             step<true>(state, tops, next, current, first, 0);
             first += Shape::keys;
             stage = Shape::block_bytes;
-            if (is_last_and_whole(first)) return finish_whole(state, tops, next, first, stage);
+            if (is_last(first) && is_whole(first)) return finish<true>(state, tops, next, first, stage);
+            branch_of_its_own();  // or the moves of the others stand before it
             current = next;
           }
         }
@@ -484,10 +451,9 @@ class Walk {
           if constexpr (Shape::looks_ahead) current = next;
         }
       }
-      if (is_last_and_whole(first)) return finish_whole(state, tops, current, first, stage);
+      if (is_last(first)) return finish<false>(state, tops, current, first, stage);
       step<false>(state, tops, next, current, first, stage);
       first += Shape::keys;
-      if (first >= keys_.mine.hi) return;
       if constexpr (Shape::looks_ahead) current = next;
       stage = other_stage(stage);
     }
