@@ -50,9 +50,11 @@ struct TuningPolicy {
   // reads them all.
   double split_clocks = 800;
   double state_clocks = 150;
-  // A workspace costs nothing up to the first of these parts of what the problem itself moves and L2 holds. From the
-  // second on, short of a quarter because rows beyond whole tiles count in proportion, a split has to gain this much.
+  // A workspace costs nothing up to the first of these parts of what the problem itself moves, or, of prompts of more
+  // rows than that, as many times as much, up to all of L2 beside it. From the second on, short of a quarter because
+  // rows beyond whole tiles count in proportion, a split has to gain this much.
   double cheap_workspace_share = 0.1, dear_workspace_share = 0.22, dear_workspace_gain = 0.3;
+  double short_prompt_rows = 128;
   // CTAs beyond whole waves take as long as a wave from this share of one on, rows beyond whole tiles as a tile and
   // keys beyond whole blocks as a block from theirs on: a step would make the plan a matter of one row more or less.
   // Of waves the first is for a few rows, the second for tiles that all see as many keys, of which none ends early to

@@ -44,6 +44,11 @@ int64_t CudaWork::tiles(int32_t q_tile) const {
   return total_rows == 0 ? all : std::min(all, heads / batch * (total_rows / q_tile + batch));
 }
 
+double room_for_states(const CudaWork& work, const PlannerFigures& gpu) {
+  const double times = std::max(static_cast<double>(work.rows) / gpu.policy->short_prompt_rows - 1, 0.0);
+  return work.io_bytes + std::min(work.io_bytes * times, gpu.l2_resident_bytes);
+}
+
 CudaCost::CudaCost(const CudaKernel& kernel, const CudaWork& work, const PlannerFigures& gpu)
     : gpu_(gpu), policy_(*gpu.policy), kernel_(kernel), work_(work), tiles_(work.tiles(kernel.q_tile)) {
   full_tiles_ =
@@ -124,7 +129,8 @@ double CudaCost::cost(int64_t splits) const {
   if (splits == 1) return clocks(1);
   // Of tiles that are not quite full, half the way: what is allocated jumps there.
   const double states = (static_cast<double>(tiles_) + full_tiles_) / 2 * static_cast<double>(splits);
-  const double share = states * static_cast<double>(kernel_.split_bytes) / (work_.io_bytes + gpu_.l2_resident_bytes);
+  const double room = room_for_states(work_, gpu_);
+  const double share = states * static_cast<double>(kernel_.split_bytes) / room;
   const double from = policy_.cheap_workspace_share, to = policy_.dear_workspace_share;
   return clocks(splits) * (1 + policy_.dear_workspace_gain * std::clamp((share - from) / (to - from), 0.0, 1.0));
 }

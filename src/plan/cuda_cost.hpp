@@ -39,7 +39,7 @@ class CudaCost {
   [[nodiscard]] int64_t tiles() const { return tiles_; }
   // Clocks of an SM until the last CTA is done, with the keys split so many ways.
   [[nodiscard]] double clocks(int64_t splits) const;
-  // What choices are made by: clocks, and more where the workspace is large beside the problem and L2.
+  // What choices are made by: clocks, and more where the workspace is large.
   [[nodiscard]] double cost(int64_t splits) const;
 
  private:
@@ -55,6 +55,10 @@ class CudaCost {
   double least_l2_bytes_per_clock_;  // an SM's
   double block_alone_, block_busy_, block_bytes_;
 };
+
+// Beside which a workspace is small: what the problem itself moves, and for prompts, whose states stay in L2 as they do
+// themselves, more of that the longer they are: short ones have not much to gain.
+[[nodiscard]] double room_for_states(const CudaWork& work, const PlannerFigures& gpu);
 
 struct CudaChoice {
   const CudaKernel* kernel = nullptr;  // null: none of them fits

@@ -109,6 +109,14 @@ TEST(Mutations, WrongRulesGiveWrongResults) {
   constexpr Mutation rules[] = {
       {"the mask", "attention/score_rules.cuh", "s = minus_infinity();", "{}"},
       {"the fading of what was met before", "attention/row_state.cuh", "sum[h] *= factor;", ""},
+      {"the fading of what a key warp found", "attention/row_state.cuh", "all.x += its.x * fades.of[h][w];",
+       "all.x += its.x;"},
+      {"whose columns they are", "attention/row_state.cuh", "return (w - key_warp - 1 + Shape::key_warps)",
+       "return (w - key_warp + Shape::key_warps)"},
+      {"the sums of key warps", "attention/row_state.cuh", "sum[h] += found[w].y * fades.of[h][w];",
+       "sum[h] = found[w].y;"},
+      {"the rows of a key warp", "attention/tile_copy.cuh", "tile_.row_warp() * Shape::warp_rows + begin +",
+       "tile_.row_warp() * Shape::warp_rows +"},
       {"the order of a pair", "atoms/mma.cuh", ": \"f\"(high), \"f\"(low)", ": \"f\"(low), \"f\"(high)"},
       {"the unit of splits", "attention/sequence.cuh", "min(begin + units * split_unit, keys.hi)", "keys.hi"},
   };
@@ -138,8 +146,8 @@ TEST(Mutations, WrongFadingIsNoticed) {
 TEST(Mutations, WrongTopsAndWildValuesAreNoticed) {
   constexpr Mutation longest[] = {
       {"how far weights may grow", "attention/row_state.cuh", "> most_growth", "> 4 * most_growth"},
-      {"the zeros", "attention/walk.cuh", "copy_.clear_my_wild_values(values_begin + value_stage(stage));", ""},
-      {"who sees wild values", "attention/walk.cuh", "weigh_edge<false>(", "if (false) weigh_edge<false>("},
+      {"the zeros", "attention/walk.cuh", "copy_.clear_my_wild_values(values_begin + stage);", ""},
+      {"who sees wild values", "attention/walk.cuh", "if (met[0][i] != 0.0f)", "if (false)"},
   };
   EXPECT_FALSE(noticed({"nothing", nullptr, nullptr, nullptr}, 256, 64, 1).wrong);
   for (const Mutation& mutation : longest) EXPECT_TRUE(noticed(mutation, 256, 64, 1).wrong) << mutation.name;

@@ -212,15 +212,15 @@ TEST(PlanLaws, HoldForRandomProblemsOnEveryGpu) {
       SCOPED_TRACE(described(card, problem, made));
       const int64_t rows = problem.q_len * (problem.q_heads / problem.kv_heads);
       EXPECT_LE(made.q_tile, std::max<int64_t>(2 * rows, 16)) << "16 rows are the least there is";
-      const auto is_large = [&](const Planned& one) {
-        return one.workspace_bytes > (one.io_bytes + card.figures.l2_resident_bytes) / 4;
-      };
+      const double room = plan::room_for_states(plan::CudaWork(problem), card.figures), spare = room - made.io_bytes;
+      const auto is_large = [&](const Planned& one) { return one.workspace_bytes > room / 4; };
       if (is_large(made)) {
         EXPECT_GE(planned(card, problem, 1).clocks, 1.3 * made.clocks) << "a workspace like this has to be worth it";
       }
       // What is weighed is continuous; clocks and bytes may jump where a large workspace begins to be worth it.
       const Planned next = planned(card, longer);
-      const double bytes = (next.io_bytes + next.workspace_bytes) / (made.io_bytes + made.workspace_bytes);
+      const auto moved = [&](const Planned& one) { return one.io_bytes + one.workspace_bytes + spare; };
+      const double bytes = moved(next) / moved(made);
       const double cost = next.cost / made.cost;
       EXPECT_TRUE((bytes < 1.5 && bytes > 1 / 1.5) || is_large(made) || is_large(next))
           << bytes << " x bytes: " << described(card, longer, next);

@@ -81,22 +81,26 @@ constexpr int shared_row_bytes(int dim) {
 }
 
 // What 16 rows know after a part of the keys (attention/row_state.cuh).
+constexpr int sums_floats = 16 * 8;
 constexpr int state_floats(int value_dim) {
-  return 16 * (value_dim + 8);
+  return 16 * value_dim + sums_floats;
+}
+// What key warps tell each other: everything but the share of the columns that each of them ends with.
+constexpr int told_floats(const Tile& tile, int value_dim) {
+  if (tile.key_warps == 1) return 0;
+  return tile.rows() / 16 * ((tile.key_warps - 1) * 16 * value_dim + tile.key_warps * sums_floats);
 }
 
-// As many blocks of keys as of values. Queries have a place of their own or pass through that of the values, results
-// and what key warps tell each other through all of it. At the end an item of a list.
+// As many blocks of keys as of values. Queries have a place of their own or pass through that of the values, what key
+// warps tell each other and behind it results through all of it. At the end an item of a list.
 constexpr int shared_bytes(const Tile& tile, int dim, int value_dim) {
   const int held = tile.places * tile.keys;
   const int keys = held * shared_row_bytes(dim), blocks = keys + held * shared_row_bytes(value_dim);
   const int queries = tile.rows() * shared_row_bytes(dim);
-  const int rows = tile.rows() * shared_row_bytes(longest(dim, value_dim));
-  const int states = (tile.key_warps - 1) * tile.rows() / 16 * state_floats(value_dim) * 4;
+  const int end = told_floats(tile, value_dim) * 4 + tile.rows() * shared_row_bytes(longest(dim, value_dim));
   const bool pass = !tile.queries_in_shared && !tile.queries_alone;
   const int used = pass ? longest(blocks, keys + queries) : blocks + queries;
-  const int rest = rows > states ? rows : states;
-  return (used > rest ? used : rest) + list_item_bytes;
+  return longest(used, end) + list_item_bytes;
 }
 
 }  // namespace flashmoe::cuda

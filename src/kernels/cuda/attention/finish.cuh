@@ -28,7 +28,7 @@ class Finish {
       if (is_merged) break;
       if (!gather_splits(state)) return;
     }
-    if (tile_.key_warp() == 0) store(state);
+    store(state);
   }
 
  private:
@@ -42,21 +42,36 @@ class Finish {
     return rows;
   }
 
-  // The first key warp gathers what the others found, in their order. All threads come here.
+  // f(key warp), at compile time: fragments are registers, and each key warp ends with a share of their columns.
+  template <int First = 0, class F>
+  FMS_DEVICE void with_my_share(const F& f) const {
+    if (First == Shape::key_warps - 1 || tile_.key_warp() == First) {
+      f(Constant<First>{});
+    } else if constexpr (First < Shape::key_warps - 1) {
+      with_my_share<First + 1>(f);
+    }
+  }
+
+  // What the key warps found becomes one state, of which each has a share of the columns, and all the sums. All threads
+  // come here.
   FMS_DEVICE void merge_key_warps(RowState<Shape>& state) const {
     if constexpr (Shape::key_warps > 1) {
       const auto rows = rows_there();
-      auto* const states = reinterpret_cast<float*>(shared_memory_) + tile_.row_warp() * Shape::state_floats;
-      constexpr int stride = Shape::row_warps * Shape::state_floats;
-      const int mine = made_here((tile_.key_warp() - 1) * stride);  // or every store subtracts anew
-      if (tile_.key_warp() > 0) state.store(states + mine, tile_.lane, rows);
+      constexpr int stride = Shape::row_warps * Shape::column_floats,
+                    sums_stride = Shape::row_warps * Shape::sums_floats;
+      float* const told = reinterpret_cast<float*>(shared_memory_);
+      float* const columns = told + tile_.row_warp() * Shape::column_floats;
+      float* const sums = told + (Shape::key_warps - 1) * stride + tile_.row_warp() * Shape::sums_floats;
+      const int mine = tile_.key_warp();
+      state.store_sums(sums + mine * sums_stride, tile_.lane, rows);
+      unrolled<Shape::key_warps, 1>([&](auto w) {
+        // From one address, or every store computes its own.
+        const int other = made_here(RowState<Shape>::other_of(mine, w) * stride);
+        if (mine != w) state.template store_share<w>(columns + other, tile_.lane, rows);
+      });
       __syncthreads();
-      if (tile_.key_warp() == 0) {
-#pragma unroll 1
-        for (int i = 0; i < Shape::key_warps - 1; ++i)
-          state.merge(states + i * stride, tile_.lane, rows, p_.scale_log2);
-      }
-      __syncthreads();
+      const auto fades = state.merge_sums(sums, sums_stride, tile_.lane, rows, p_.scale_log2);
+      with_my_share([&](auto w) { state.template merge_share<w>(columns, stride, tile_.lane, rows, fades); });
     }
   }
 
@@ -70,7 +85,11 @@ class Finish {
     constexpr int stride = Shape::row_warps * Shape::state_floats;
     float* const states =
         p_.partial + static_cast<long long>(first_state) * stride + tile_.row_warp() * Shape::state_floats;
-    if (tile_.key_warp() == 0) state.store(states + static_cast<long long>(split) * stride, tile_.lane, rows);
+    float* const mine = states + static_cast<long long>(split) * stride;
+    with_my_share([&](auto w) {
+      state.template store_share<w>(mine, tile_.lane, rows);
+      if (w == 0) state.store_sums(mine + Shape::column_floats, tile_.lane, rows);
+    });
     __syncthreads();
     // One thread speaks for the CTA: its fences order what the barriers gather and hand on.
     bool is_last = false;
@@ -92,8 +111,11 @@ class Finish {
 
   // Results go through shared memory, so that a warp stores whole rows.
   FMS_DEVICE void store(const RowState<Shape>& state) const {
-    const uint32 at = shared_ + Rows::offset(tile_.row(0), 0) + tile_.lane % 4 * 4;
-    unrolled<Shape::row_halves, 1>([&](auto h) {
+    const uint32 results = shared_ + Shape::told_bytes,
+                 at = results + Rows::offset(tile_.row(0), 0) + tile_.lane % 4 * 4;
+    float factors[Shape::row_halves];
+#pragma unroll
+    for (int h = 0; h < Shape::row_halves; ++h) {
       const int row = tile_.first_row + tile_.row(h);
       const bool sees_nothing = state.sum[h] == 0.0f;
       float total = state.sum[h], level = state.top[h] * p_.scale_log2, fade = 1.0f;
@@ -106,20 +128,30 @@ class Finish {
           level = raised;
         }
       }
-      constexpr int row_offset = 8 * h * Rows::row_bytes;
-      const float factor = sees_nothing ? 0.0f : fade * reciprocal(total);
-      unrolled<Shape::dim_tiles, 1>([&](auto d) {
-        const uint32 pair = pack<T>(state.o[d].at(h, 0) * factor, state.o[d].at(h, 1) * factor);
-        store_shared<row_offset + Rows::offset_of(d)>(Rows::turned(at, d), pair);
-      });
-      if (p_.lse != nullptr && tile_.lane % 4 == 0 && is_row(h)) {
+      factors[h] = sees_nothing ? 0.0f : fade * reciprocal(total);
+      if (p_.lse != nullptr && tile_.key_warp() == 0 && tile_.lane % 4 == 0 && is_row(h)) {
         const float lse = total == 0.0f ? minus_infinity() : (level + log2_fast(total)) * log_of_2;
         p_.lse[tile_.sequence.q_batch * p_.lse_strides.batch + tile_.head(p_, row) * p_.lse_strides.head +
                (tile_.sequence.q_begin + tile_.query(p_, row)) * p_.lse_strides.row] = lse;
       }
+    }
+    with_my_share([&](auto w) {
+      constexpr int mine = decltype(w)::value, begin = Shape::template share_begin<mine>,
+                    end = Shape::template share_begin<mine + 1>;
+      unrolled<Shape::row_halves, 1>([&](auto half) {
+        constexpr int h = decltype(half)::value;
+        unrolled<end, 1, begin>([&](auto d) {
+          const uint32 pair = pack<T>(state.o[d].at(h, 0) * factors[h], state.o[d].at(h, 1) * factors[h]);
+          store_shared<8 * h * Rows::row_bytes + Rows::offset_of(d)>(Rows::turned(at, d), pair);
+        });
+      });
     });
-    __syncwarp();
-    TileCopy<Shape>(p_, tile_, shared_).results();
+    if constexpr (Shape::key_warps > 1) {
+      __syncthreads();
+    } else {
+      __syncwarp();
+    }
+    TileCopy<Shape>(p_, tile_, results).results();
   }
 
   const typename Shape::Params& p_;

@@ -95,19 +95,76 @@ struct RowState {
   struct RowsThere {
     bool are[row_halves];
   };
-  // `to` and `from` hold Shape::state_floats: o, then (top, sum), the same for each lane of a quad. Only rows that
-  // are there are stored, merged.
-  FMS_DEVICE void store(float* to, int lane, const RowsThere& rows) const {
-    auto* const pairs = reinterpret_cast<float2*>(to);
+  // A state lies in memory as Shape::state_floats: the columns of o, then (top, sum), the same for each lane of a quad.
+  // Only rows that are there are stored, merged.
+  template <int KeyWarp>
+  FMS_DEVICE void store_share(float* columns, int lane, const RowsThere& rows) const {
+    auto* const pairs = reinterpret_cast<float2*>(columns);
 #pragma unroll
     for (int h = 0; h < row_halves; ++h) {
       if (!rows.are[h]) continue;
 #pragma unroll
-      for (int d = 0; d < Shape::dim_tiles; ++d)
+      for (int d = Shape::template share_begin<KeyWarp>; d < Shape::template share_begin<KeyWarp + 1>; ++d)
         pairs[(row_halves * d + h) * warp_lanes + lane] = {o[d].at(h, 0), o[d].at(h, 1)};
-      pairs[(row_halves * Shape::dim_tiles + h) * warp_lanes + lane] = {top[h], sum[h]};
     }
   }
+  FMS_DEVICE void store_sums(float* sums, int lane, const RowsThere& rows) const {
+#pragma unroll
+    for (int h = 0; h < row_halves; ++h)
+      if (rows.are[h]) reinterpret_cast<float2*>(sums)[h * warp_lanes + lane] = {top[h], sum[h]};
+  }
+
+  // What the key warps found of the keys, this one among them, in their order.
+  struct Factors {
+    float of[row_halves][Shape::key_warps];
+  };
+  FMS_DEVICE Factors merge_sums(const float* sums, int stride, int lane, const RowsThere& rows, float scale_log2) {
+    Factors fades = {};
+#pragma unroll
+    for (int h = 0; h < row_halves; ++h) {
+      if (!rows.are[h]) continue;
+      float2 found[Shape::key_warps];
+#pragma unroll
+      for (int w = 0; w < Shape::key_warps; ++w) {
+        found[w] = reinterpret_cast<const float2*>(sums + w * stride)[h * warp_lanes + lane];
+        top[h] = fmaxf(top[h], found[w].x);
+      }
+      sum[h] = 0.0f;
+#pragma unroll
+      for (int w = 0; w < Shape::key_warps; ++w) {
+        fades.of[h][w] = exp2_fast(found[w].x * scale_log2 - top[h] * scale_log2);
+        sum[h] += found[w].y * fades.of[h][w];
+      }
+    }
+    return fades;
+  }
+  template <int KeyWarp>
+  FMS_DEVICE void merge_share(const float* columns, int stride, int lane, const RowsThere& rows, const Factors& fades) {
+#pragma unroll
+    for (int h = 0; h < row_halves; ++h) {
+      if (!rows.are[h]) continue;
+#pragma unroll
+      for (int d = Shape::template share_begin<KeyWarp>; d < Shape::template share_begin<KeyWarp + 1>; ++d) {
+        float2 all = {0.0f, 0.0f};
+#pragma unroll
+        for (int w = 0; w < Shape::key_warps; ++w) {
+          const float* const of_other = columns + other_of(w, KeyWarp) * stride;
+          const float2 its = w == KeyWarp
+                                 ? float2{o[d].at(h, 0), o[d].at(h, 1)}
+                                 : reinterpret_cast<const float2*>(of_other)[(row_halves * d + h) * warp_lanes + lane];
+          all.x += its.x * fades.of[h][w];
+          all.y += its.y * fades.of[h][w];
+        }
+        o[d].at(h, 0) = all.x;
+        o[d].at(h, 1) = all.y;
+      }
+    }
+  }
+  // Which of the others of a key warp `w` is.
+  FMS_DEVICE static constexpr int other_of(int w, int key_warp) {
+    return (w - key_warp - 1 + Shape::key_warps) % Shape::key_warps;
+  }
+
   FMS_DEVICE void merge(const float* from, int lane, const RowsThere& rows, float scale_log2) {
     const auto* const pairs = reinterpret_cast<const float2*>(from);
 #pragma unroll

@@ -48,6 +48,12 @@ struct ForwardShape {
   using Rows = SharedRows<dim / 8>;                                               // of queries and keys
   using ValueRows = SharedRows<value_dim / 8>;                                    // of values and results
   static constexpr int state_floats = row_tiles * cuda::state_floats(value_dim);  // of a warp
+  static constexpr int column_floats = row_tiles * 16 * value_dim, sums_floats = row_tiles * cuda::sums_floats;
+  static constexpr int told_bytes = cuda::told_floats(tile, value_dim) * 4;
+  // Of the tiles of results, where a key warp's share begins.
+  static constexpr int share_tiles = (dim_tiles + key_warps - 1) / key_warps;
+  template <int KeyWarp>
+  static constexpr int share_begin = KeyWarp* share_tiles < dim_tiles ? KeyWarp* share_tiles : dim_tiles;
   static constexpr int block_bytes = keys * Rows::row_bytes, value_block_bytes = keys * ValueRows::row_bytes;
   static constexpr int item_begin = shared_bytes(tile, dim, value_dim) - list_item_bytes;  // in shared memory
   static_assert(dim % 16 == 0 && value_dim % 16 == 0 && warp_keys % 16 == 0 && keys % key_warps == 0);

@@ -124,34 +124,35 @@ class TileCopy {
       }
   }
 
-  // One warp's rows of o.
+  // One warp's rows of o: its key warps take them in turn.
   FMS_DEVICE void results() const {
-    const int first = tile_.row_warp() * Shape::warp_rows + ValueRows::unit_row(tile_.lane);
+    constexpr int step = Shape::key_warps * ValueRows::unit_rows,
+                  count = step > Shape::warp_rows ? step : Shape::warp_rows;
+    const int begin = tile_.key_warp() * ValueRows::unit_rows;
+    if (count > Shape::warp_rows && begin >= Shape::warp_rows) return;
+    const int first = tile_.row_warp() * Shape::warp_rows + begin + ValueRows::unit_row(tile_.lane);
     const int first_chunk = places_.values().chunk;
     const int rows_left = rows_from(first), chunks_left = head_chunks<true>() - first_chunk;
     const uint32 at = shared_ + ValueRows::offset(first, first_chunk);
     unsigned char* const o = static_cast<unsigned char*>(p_.o) + first_chunk * 16;
     if (p_.is_aligned) {
-      for_each_row<Shape::warp_rows, ValueRows::unit_rows>(
-          o, p_.o_strides, first, [&](auto on, const unsigned char* row) {
-            constexpr int known = known_part<decltype(on)>;
-            const uint32 its = ValueRows::turned(at, ValueRows::turn_of(on)) + (on - known) * ValueRows::row_bytes;
-            auto* const to = reinterpret_cast<uint4*>(const_cast<unsigned char*>(row));
-            for_each_chunk<ValueRows>(first_chunk, [&](auto chunk) {
-              const uint4 bytes = load_shared<known * ValueRows::row_bytes + chunk * 16>(its);
-              if ((on < rows_left) & (chunk < chunks_left)) to[chunk] = bytes;
-            });
-          });
+      for_each_row<count, step>(o, p_.o_strides, first, [&](auto on, const unsigned char* row) {
+        constexpr int known = known_part<decltype(on)>;
+        const uint32 its = ValueRows::turned(at, ValueRows::turn_of(on)) + (on - known) * ValueRows::row_bytes;
+        auto* const to = reinterpret_cast<uint4*>(const_cast<unsigned char*>(row));
+        for_each_chunk<ValueRows>(first_chunk, [&](auto chunk) {
+          const uint4 bytes = load_shared<known * ValueRows::row_bytes + chunk * 16>(its);
+          if ((on < rows_left) & (chunk < chunks_left)) to[chunk] = bytes;
+        });
+      });
     } else {
-      for_each_row_alone<Shape::warp_rows, ValueRows::unit_rows>(
-          o, p_.o_strides, first, [&](int on, const unsigned char* row) {
-            const uint32 its = ValueRows::turned(at, ValueRows::turn_of(on)) + on * ValueRows::row_bytes;
-            for_each_chunk<ValueRows>(first_chunk, [&](auto chunk) {
-              const uint4 bytes = load_shared<chunk * 16>(its);
-              if (on < rows_left)
-                store_elements(const_cast<unsigned char*>(row) + chunk * 16, first_chunk + chunk, bytes);
-            });
-          });
+      for_each_row_alone<count, step>(o, p_.o_strides, first, [&](int on, const unsigned char* row) {
+        const uint32 its = ValueRows::turned(at, ValueRows::turn_of(on)) + on * ValueRows::row_bytes;
+        for_each_chunk<ValueRows>(first_chunk, [&](auto chunk) {
+          const uint4 bytes = load_shared<chunk * 16>(its);
+          if (on < rows_left) store_elements(const_cast<unsigned char*>(row) + chunk * 16, first_chunk + chunk, bytes);
+        });
+      });
     }
   }
 

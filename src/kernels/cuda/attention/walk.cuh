@@ -60,7 +60,6 @@ class Walk {
       : p_(params), tile_(tile), shared_(shared), keys_(tile.keys(params)), copy_(params, tile, shared_) {
     const int first_key = tile_.key_warp() * Shape::warp_keys, lane = tile_.lane;
     keys_at_ = shared_ + Rows::offset(key_at(first_key, lane % 8, lane / 16), lane / 8 % 2);
-    values_at_ = shared_ + values_begin + ValueRows::offset(first_key + Shape::key_of_column(lane % 16), lane / 16);
   }
 
   FMS_DEVICE void run(RowState<Shape>& state) {
@@ -340,6 +339,10 @@ class Walk {
       commit_copies();
     }
     score<false>(scores, 0, [] {});
+    // Only now, so that no register is held for it while queries and the first scores fill them.
+    const TilePlace<Shape> tile = tile_.anew();
+    const int value = tile.key_warp() * Shape::warp_keys + Shape::key_of_column(tile.lane % 16);
+    values_at_ = shared_ + values_begin + ValueRows::offset(value, tile.lane / 16);
     if constexpr (Shape::is_modified) {
       finish_scores(scores, first);
     } else if (!is_whole(first)) {
@@ -376,7 +379,7 @@ class Walk {
     tops = state.tops_with(scores, p_.most_growth);
   }
 
-  // The block stands at `stage`, the next at the other; looking ahead, that is scored first.
+  // The block stands at `stage`, the next at the other.
   template <bool Whole>
   FMS_DEVICE void step_in_two_places(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& next,
                                      Scores& current, int first, uint32 stage) const {
@@ -395,9 +398,11 @@ class Walk {
       if constexpr (Shape::is_modified) finish_next_scores<Whole>(next, second);
     };
     if constexpr (!Whole || !Shape::looks_ahead) copy_next();
-    if constexpr (Shape::looks_ahead) score_next();
+    // Edges of modified scores have no registers for the scores of both.
+    constexpr bool scores_first = Shape::looks_ahead && (Whole || !Shape::is_modified);
+    if constexpr (scores_first) score_next();
     weigh_block(state, tops, current, stage);
-    if constexpr (!Shape::looks_ahead) score_next();  // next is current then
+    if constexpr (!scores_first) score_next();  // next is current then
     // Behind the products: a branch before them would keep them from the weights of this block.
     if constexpr (!Shape::is_modified) finish_next_scores<Whole>(next, second);
     tops = state.tops_with(next, p_.most_growth);  // beside the last products
