@@ -216,12 +216,9 @@ TEST(Mutations, WrongTermsAndSizesAreNoticed) {
   }
 }
 
-// Blocks that every row sees need neither a mask nor a look at their values, not even beside an edge; and without an
-// edge no block takes the way of one.
+// Blocks that every row sees need no look at their values, and one that few keys are in costs no more than they do.
 TEST(Mutations, BlocksThatEveryRowSeesAreCheap) {
-  constexpr Mutation careful[] = {
-      {"values of all blocks", "attention/walk.cuh", "!is_whole(first) && ", ""},
-      {"a mask for all blocks", "attention/walk.cuh", "if (!is_whole(first)) rules", "rules"}};
+  constexpr Mutation careful[] = {{"values of all blocks", "attention/walk.cuh", "!is_whole(first) && ", ""}};
   double of_whole_blocks = 0;
   for (const int64_t keys : {128, 136}) {
     const fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 128, keys, 64});
@@ -229,16 +226,13 @@ TEST(Mutations, BlocksThatEveryRowSeesAreCheap) {
     const auto instructions = [](AttentionCase& one, std::span<const Mutation> mutations) {
       return metric(report_of(one, plan_options(0, 1, 16), mutations), "vgpu__ptx_inst_executed.sum");
     };
-    // The mask of the first block stands before all steps.
-    const std::size_t changes = keys % 64 == 0 ? 1 : 2;
-    const double now = instructions(as_it_is, {}), before = instructions(with_care, {careful, changes});
+    const double now = instructions(as_it_is, {}), before = instructions(with_care, careful);
     std::cout << "  128 queries, " << keys << " keys, D = 64: " << now << " instructions, " << before
               << " with care for all blocks (virtual)\n";
     if (keys % 64 == 0) {
-      EXPECT_EQ(now, before);
+      EXPECT_LE(now, 0.99 * before);
       of_whole_blocks = now;
     } else {
-      EXPECT_LT(now, before);
       EXPECT_LE(now, 1.5 * of_whole_blocks);  // a third block
     }
     EXPECT_EQ(as_it_is.output_bytes(), with_care.output_bytes());
