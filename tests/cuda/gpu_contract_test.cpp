@@ -194,6 +194,12 @@ TEST(GpuContract, EveryBiasOfMinusInfinityLeavesARowWithoutWeight) {
     }
     expect_right(one, core.options);
     expect_right(one, plan_options(0, 4, q_tile));
+    // Nor do values matter that would make other rows NaN, in a block that all rows see or in an edge.
+    for (const int64_t key : {20, 197}) {
+      one.set(Tensor::kV, one.v_offset(0, 0, key) + 3, std::numeric_limits<double>::quiet_NaN());
+      expect_right(one, core.options);
+      expect_right(one, plan_options(0, 4, q_tile));
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "cuda/core_set.hpp"
 #include "cuda/gpu_run.hpp"
 #include "support/environment.hpp"
 #include "support/judge.hpp"
@@ -89,6 +90,20 @@ TEST_P(GpuDifferential, AgreesWithTheOracleAndHasNoFinding) {
 TEST_P(GpuDifferential, ValuesOfAnotherSize) {
   run_random(GetParam(), (problem_count() + 2) / 3,
              [](const fms_attention_problem& p) { return p.value_dim != p.head_dim; });
+}
+
+// Keys of so few chunks that the swizzle moves all of them, beside values for which queries stay in shared memory.
+TEST_P(GpuDifferential, ValuesMuchLongerThanKeys) {
+  for (const int32_t q_tile : {16, 64}) {
+    CoreProblem core{"", simple_problem(GetParam(), {1, 1, 1, 40, 150, 32}), {}, plan_options(0, 1, q_tile)};
+    core.problem.window_right = 0;
+    set_value_dim(core, 256);
+    AttentionCase one = core.with_data();
+    const RunResult result = differential_gpu().run(one, &core.options);
+    ASSERT_EQ(result.status, FMS_OK) << to_string(result.error);
+    EXPECT_EQ(judge(one, OracleAnswer(one)).complaint, "") << q_tile << " rows";
+    EXPECT_TRUE(differential_gpu().findings().empty());
+  }
 }
 
 TEST_P(GpuDifferential, TwoBiasesAndBiasesOfGroups) {

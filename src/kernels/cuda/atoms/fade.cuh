@@ -1,6 +1,6 @@
 // What a warp has gathered fades where a row's largest score has grown. One branch goes around all of it, in one
 // statement of assembler: at a branch that it knows of the compiler takes the step apart, and computes addresses in
-// each part again.
+// each part again. Its exponents are those of `faded`.
 #pragma once
 
 #include "kernels/cuda/atoms/types.cuh"
@@ -22,8 +22,8 @@ FMS_DEVICE void fade_two(const Fade& by, RowFragments* o, int m, float* sums) {
       ".reg .pred none; .reg .f32 a, b;\n"
       "setp.eq.u32 none, %10, 0;\n"
       "@none bra DONE;\n"
-      "mul.f32 a, %11, %15; sub.f32 a, a, %13; ex2.approx.ftz.f32 a, a;\n"
-      "mul.f32 b, %12, %15; sub.f32 b, b, %14; ex2.approx.ftz.f32 b, b;\n"
+      "mul.rn.f32 a, %11, %15; sub.rn.f32 a, a, %13; ex2.approx.ftz.f32 a, a;\n"
+      "mul.rn.f32 b, %12, %15; sub.rn.f32 b, b, %14; ex2.approx.ftz.f32 b, b;\n"
       "mul.f32 %0, %0, a; mul.f32 %1, %1, a; mul.f32 %2, %2, b; mul.f32 %3, %3, b;\n"
       "mul.f32 %4, %4, a; mul.f32 %5, %5, a; mul.f32 %6, %6, b; mul.f32 %7, %7, b;\n"
       "mul.f32 %8, %8, a; mul.f32 %9, %9, b;\n"
@@ -41,8 +41,8 @@ FMS_DEVICE void fade_eight(const Fade& by, RowFragments* o, int m, float* sums) 
       ".reg .pred none; .reg .f32 a, b;\n"
       "setp.eq.u32 none, %34, 0;\n"
       "@none bra DONE;\n"
-      "mul.f32 a, %35, %39; sub.f32 a, a, %37; ex2.approx.ftz.f32 a, a;\n"
-      "mul.f32 b, %36, %39; sub.f32 b, b, %38; ex2.approx.ftz.f32 b, b;\n"
+      "mul.rn.f32 a, %35, %39; sub.rn.f32 a, a, %37; ex2.approx.ftz.f32 a, a;\n"
+      "mul.rn.f32 b, %36, %39; sub.rn.f32 b, b, %38; ex2.approx.ftz.f32 b, b;\n"
       "mul.f32 %0, %0, a; mul.f32 %1, %1, a; mul.f32 %2, %2, b; mul.f32 %3, %3, b;\n"
       "mul.f32 %4, %4, a; mul.f32 %5, %5, a; mul.f32 %6, %6, b; mul.f32 %7, %7, b;\n"
       "mul.f32 %8, %8, a; mul.f32 %9, %9, a; mul.f32 %10, %10, b; mul.f32 %11, %11, b;\n"

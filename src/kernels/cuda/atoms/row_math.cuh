@@ -17,6 +17,11 @@ FMS_DEVICE float exp2_fast(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+// exp2(top * scale - level), each rounded: if the assembler made one instruction of both, what it left of a top that
+// has not changed would not be 0, and of the lowest one not even finite.
+FMS_DEVICE float faded(float top, float scale, float level) {
+  return exp2_fast(__fsub_rn(__fmul_rn(top, scale), level));
+}
 FMS_DEVICE float log2_fast(float x) {
   float y;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

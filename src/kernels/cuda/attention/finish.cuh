@@ -110,7 +110,7 @@ class Finish {
   }
 
   // Results go through shared memory, so that a warp stores whole rows.
-  FMS_DEVICE void store(const RowState<Shape>& state) const {
+  FMS_DEVICE void store(RowState<Shape>& state) const {
     const uint32 results = shared_ + Shape::told_bytes,
                  at = results + Rows::offset(tile_.row(0), 0) + tile_.lane % 4 * 4;
     float factors[Shape::row_halves];
@@ -129,6 +129,7 @@ class Finish {
         }
       }
       factors[h] = sees_nothing ? 0.0f : fade * reciprocal(total);
+      if (sees_nothing) state.forget(h);
       if (p_.lse != nullptr && tile_.key_warp() == 0 && tile_.lane % 4 == 0 && is_row(h)) {
         const float lse = total == 0.0f ? minus_infinity() : (level + log2_fast(total)) * log_of_2;
         p_.lse[tile_.sequence.q_batch * p_.lse_strides.batch + tile_.head(p_, row) * p_.lse_strides.head +

@@ -14,8 +14,8 @@ struct RowState {
   static constexpr int row_halves = Shape::row_halves;
 
   typename Shape::RowFragments o[Shape::dim_tiles];  // (warp_rows, value dim), not yet divided by the sum
-  float top[row_halves];                             // largest score, before the scale; raises_late: or a little less
-  float sum[row_halves];                             // of weights; each lane its own share until add_up()
+  float top[row_halves];  // largest score, before the scale; or a little less if O fades late
+  float sum[row_halves];  // of weights; each lane its own share until add_up()
 
   // `lowest` is below every score, yet its product with the scale is finite: a row that sees nothing needs no case of
   // its own.
@@ -29,8 +29,8 @@ struct RowState {
     }
   }
 
-  // The largest score of each row, those met before included, or, raises_late, the old top where that is not much less:
-  // each row for itself, so that none depends on its neighbours.
+  // The largest score of each row, those met before included, or, if O fades late, the old top where that is not much
+  // less: each row for itself, so that none depends on its neighbours.
   struct Tops {
     float of[row_halves];
     uint32 grown;  // the lanes of which one has grown; none: nothing fades
@@ -67,7 +67,7 @@ struct RowState {
 #pragma unroll
     for (int h = 0; h < row_halves; ++h) {
       const float offset = tops.of[h] * scale_log2;
-      if constexpr (Shape::fades == Fades::always) scale_row(h, exp2_fast(top[h] * scale_log2 - offset));
+      if constexpr (Shape::fades == Fades::always) scale_row(h, faded(top[h], scale_log2, offset));
       block_sum[h] = 0.0f;
 #pragma unroll
       for (int n = 0; n < Shape::key_tiles; ++n)
@@ -85,6 +85,13 @@ struct RowState {
       top[h] = tops.of[h];
       sum[h] += block_sum[h];
     }
+  }
+
+  // Of a row without weight: what it has met was NaN or infinity, and times 0 would still be NaN.
+  FMS_DEVICE void forget(int h) {
+    branch_of_its_own();
+#pragma unroll
+    for (int d = 0; d < Shape::dim_tiles; ++d) o[d].at(h, 0) = o[d].at(h, 1) = 0.0f;
   }
 
   FMS_DEVICE void add_up() {
@@ -132,7 +139,7 @@ struct RowState {
       sum[h] = 0.0f;
 #pragma unroll
       for (int w = 0; w < Shape::key_warps; ++w) {
-        fades.of[h][w] = exp2_fast(found[w].x * scale_log2 - top[h] * scale_log2);
+        fades.of[h][w] = faded(found[w].x, scale_log2, top[h] * scale_log2);
         sum[h] += found[w].y * fades.of[h][w];
       }
     }
@@ -172,8 +179,8 @@ struct RowState {
       if (!rows.are[h]) continue;
       const float2 other = pairs[(row_halves * Shape::dim_tiles + h) * warp_lanes + lane];
       const float both_top = fmaxf(top[h], other.x);
-      const float fade = exp2_fast(other.x * scale_log2 - both_top * scale_log2);
-      scale_row(h, exp2_fast(top[h] * scale_log2 - both_top * scale_log2));
+      const float fade = faded(other.x, scale_log2, both_top * scale_log2);
+      scale_row(h, faded(top[h], scale_log2, both_top * scale_log2));
       top[h] = both_top;
       sum[h] += other.y * fade;
 #pragma unroll

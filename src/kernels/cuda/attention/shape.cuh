@@ -63,7 +63,7 @@ struct ForwardShape {
       tile.looks_ahead && !(Modified && longest_dim > 64);  // softcap and bias want registers too
   // So many 16s of a head's elements are scored in unrolled code, the others in a loop of it: where queries stay in
   // shared memory registers are short, and unrolled code wants more of them.
-  static constexpr int score_steps = longest_dim <= 192 ? dim / 16 : dim % 64 == 0 ? 4 : 1;
+  static constexpr int score_steps = longest_dim <= 192 || dim <= 64 ? dim / 16 : dim % 64 == 0 ? 4 : 1;
   // Pages, softcap and bias together are so much code for a block that a second loop is not worth its compile time.
   static constexpr bool has_interior = !(Paged && Modified);
   // Where warps wait for each other often, and have little else to do, one more answer to wait for costs more than it

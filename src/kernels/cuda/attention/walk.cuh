@@ -402,7 +402,7 @@ class Walk {
     constexpr bool scores_first = Shape::looks_ahead && (Whole || !Shape::is_modified);
     if constexpr (scores_first) score_next();
     weigh_block(state, tops, current, stage);
-    if constexpr (!scores_first) score_next();  // next is current then
+    if constexpr (!scores_first) score_next();
     // Behind the products: a branch before them would keep them from the weights of this block.
     if constexpr (!Shape::is_modified) finish_next_scores<Whole>(next, second);
     tops = state.tops_with(next, p_.most_growth);  // beside the last products
