@@ -252,6 +252,28 @@ TEST(GpuContract, EveryHeadSizeFrom1To256) {
   }
 }
 
+// Of the longest heads blocks come piece by piece, and the pieces are different ones for each pair of sizes: slices of
+// 64 elements of keys or of 16, an even or an odd number of them, values of rows that many or few threads copy. Values
+// that some rows may not see are wild, in each part of the last block.
+TEST(GpuContract, PiecesOfEverySize) {
+  constexpr struct {
+    int64_t dim, value_dim;
+  } sizes[] = {{256, 256}, {248, 248}, {251, 251}, {192, 256}, {64, 256}, {80, 256}, {256, 64}, {256, 96}};
+  for (const auto& [dim, value_dim] : sizes) {
+    CoreProblem core{"", simple_problem(dim % 3 == 0 ? FMS_BF16 : FMS_F16, {1, 1, 1, 70, 200, dim}), {}, {}};
+    core.problem.window_right = 0;
+    set_value_dim(core, value_dim);
+    AttentionCase one = normal_case(core.problem, static_cast<uint64_t>(dim + value_dim));
+    expect_right(one, plan_options(0, 1, 64));
+    for (const int64_t key : {140, 160, 176, 195}) {
+      one.set(Tensor::kV, one.v_offset(0, 0, key) + key % value_dim, key % 32 == 0 ? infinity : nan_value);
+    }
+    expect_right(one, plan_options(0, 1, 64));
+    expect_right(one, plan_options(0, 2, 64));
+    if (HasFailure()) return;
+  }
+}
+
 // A grid has at most 65,535 in y and z. One key each: it is the numbers of CTAs that are looked at. For the night.
 TEST(GpuContract, DISABLED_MoreHeadsThanAGridHasRows) {
   AttentionCase one = normal_case(simple_problem(FMS_F16, {257, 256, 256, 1, 1, 8}), 5);

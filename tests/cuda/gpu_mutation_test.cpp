@@ -153,6 +153,22 @@ TEST(Mutations, WrongWildValuesAreNoticed) {
   for (const Mutation& mutation : longest) EXPECT_TRUE(noticed(mutation, 256, 64, 1).wrong) << mutation.name;
 }
 
+// Of the longest heads too.
+TEST(Mutations, WrongPiecesAreNoticed) {
+  constexpr Mutation pieces[] = {
+      {"where slices stand", "attention/walk.cuh", "return slice % 2 * Shape::ring.place_bytes;", "return 0;"},
+      {"where parts stand", "attention/walk.cuh", "(part % 2 + Shape::ring.slices % 2)", "(Shape::ring.slices % 2)"},
+      {"which slice it is", "attention/tile_copy.cuh", "slice * KeyRows::chunks", "0 * KeyRows::chunks"},
+      {"which part it is", "attention/walk.cuh", "first + (part + 1) * Shape::part_keys", "first + Shape::part_keys"},
+      {"whose values are wild", "attention/walk.cuh", "first + part * Shape::part_keys, stage", "first, stage"},
+      {"whose weights they are", "attention/walk.cuh", "if (its != part) return;", "if (its < part) return;"},
+  };
+  for (const Mutation& mutation : pieces) {
+    const Noticed by = noticed(mutation, 256, 64, 1);
+    EXPECT_TRUE(by.wrong || by.finding) << mutation.name;
+  }
+}
+
 // Where a warp has two tiles of rows.
 TEST(Mutations, WrongSecondRowTilesAreNoticed) {
   constexpr Mutation second[] = {
@@ -160,7 +176,8 @@ TEST(Mutations, WrongSecondRowTilesAreNoticed) {
        "Rows::offset_of(2 * D)"},
       {"its scores", "attention/walk.cuh", "mma_16x8x16<T>(second, q.of[m], b[2], b[3], second);",
        "mma_16x8x16<T>(second, q.of[0], b[2], b[3], second);"},
-      {"its weights", "attention/walk.cuh", "weigh_16(state, d, m, a[m], b);", "weigh_16(state, d, m, a[0], b);"},
+      {"its weights", "attention/walk.cuh", "mma_16x8x16<T>(second, a.of[m], b[2], b[3], second);",
+       "mma_16x8x16<T>(second, a.of[0], b[2], b[3], second);"},
       {"its rows", "attention/tile_place.cuh", "lane / 4 + 8 * h", "lane / 4 + 8 * (h % 2)"},
   };
   EXPECT_FALSE(noticed({"nothing", nullptr, nullptr, nullptr}, 64, 128).wrong);
@@ -196,10 +213,9 @@ TEST(Mutations, WrongTermsAndSizesAreNoticed) {
   }
   constexpr Mutation sizes[] = {
       {"nothing", nullptr, nullptr, nullptr},
-      {"the stage of values", "attention/walk.cuh", "return stage != 0 ? Shape::value_block_bytes : 0;",
-       "return stage;"},
-      {"where queries are", "attention/walk.cuh", "values_begin + Shape::places * Shape::value_block_bytes",
-       "2 * Shape::places * Shape::value_block_bytes"},
+      {"the stage of values", "attention/walk.cuh", "return stage != 0 ? Shape::part_bytes : 0;", "return stage;"},
+      {"where queries are", "attention/walk.cuh", "values_begin + Shape::places * Shape::part_bytes",
+       "2 * Shape::places * Shape::part_bytes"},
       {"the size of values", "attention/tile_copy.cuh", "return p_.value_dim;", "return p_.value_dim - 8;"},
       {"rows of values", "attention/walk.cuh", "ValueRows::turned(values_at_, d)", "Rows::turned(values_at_, d)"},
   };

@@ -34,8 +34,10 @@ struct Tile {
   // Queries on their way to registers have a place of their own. Else they pass through that of the last blocks of
   // values; if it is the first one's too, its copy has to wait for them.
   bool queries_alone = false;
+  int value_parts = 0;  // of a block, where it comes piece by piece (Ring); 0: it comes at once
 
   [[nodiscard]] constexpr int rows() const { return 16 * row_tiles * row_warps; }
+  [[nodiscard]] constexpr bool is_ring() const { return value_parts != 0; }
   [[nodiscard]] constexpr int threads() const { return 32 * row_warps * key_warps; }
 };
 
@@ -43,16 +45,17 @@ constexpr int longest(int dim, int value_dim) {
   return dim > value_dim ? dim : value_dim;
 }
 
-// Of heads so long O takes half of a thread's registers, and an SM of 100 KB holds one CTA in any case.
+// Of heads so long O takes half of a thread's registers, and of a whole block an SM of 100 KB would hold one CTA.
 constexpr bool is_longest(int dim) {
   return dim > 240;
 }
 
 // `dim` is the longer one of keys and values. Beyond 64 blocks are shorter where a tile is small: with 64 keys of 128
 // an SM of 100 KB would hold one CTA, and all others of a small problem would wait for it. With one place for each it
-// holds two of 64 keys; pages and modified scores together have no registers for that. Of the longest heads large
-// tiles have room for 64 keys if they have one place for each; modified scores have no registers for so many. Queries
-// have a place of their own where they would keep the first values waiting and an SM of 100 KB holds as many CTAs.
+// holds two of 64 keys; pages and modified scores together have no registers for that. Of the longest heads it holds
+// two large tiles if blocks come piece by piece; with pages one of 64 keys that has one place for each; modified scores
+// have no registers for so many. Queries have a place of their own where they would keep the first values waiting and
+// an SM of 100 KB holds as many CTAs.
 constexpr Tile tile_of(TileClass tile_class, int dim, bool is_paged, bool is_modified) {
   const bool is_long = dim > 128;
   switch (tile_class) {
@@ -68,7 +71,11 @@ constexpr Tile tile_of(TileClass tile_class, int dim, bool is_paged, bool is_mod
   }
   // Modified scores: or a register is missing on one architecture of six.
   if (dim == 128 && !(is_paged && is_modified)) return {4, 1, 64, 2, false, false, 1, 1, !is_modified};
-  if (is_longest(dim)) return is_modified ? Tile{4, 1, 32, 1, false, true} : Tile{4, 1, 64, 1, false, true, 1};
+  if (is_longest(dim)) {
+    if (is_modified) return {4, 1, 32, 1, false, true};
+    if (is_paged) return {4, 1, 64, 1, false, true, 1};
+    return {4, 1, 64, 2, false, true, 1, 1, false, 4};
+  }
   const bool passes_all_values = dim > 64 && dim < 128;
   return {4, 1, dim <= 64 ? 64 : dim == 128 ? 48 : 32, is_long ? 1 : 2, true, is_long, 2, 1, passes_all_values};
 }
@@ -79,6 +86,29 @@ constexpr int shared_row_bytes(int dim) {
   const bool is_power_of_two = (chunks & (chunks - 1)) == 0;
   return 16 * (is_power_of_two || chunks % 2 == 1 ? chunks : chunks + 1);
 }
+
+// So many elements of keys are scored in unrolled code, the others in a loop of it: where queries stay in shared memory
+// registers are short, and unrolled code wants more of them.
+constexpr int score_dim(int dim, int longest_dim) {
+  return longest_dim <= 192 || dim <= 64 ? dim : dim % 64 == 0 ? 64 : 16;
+}
+
+// A block that comes piece by piece: all its keys, a slice of their elements at a time, then its values, some keys'
+// at a time. A piece is copied while the one before it is multiplied, so these two never stand in one place. Slices
+// take turns in the first two, and so do parts, an even number of them; after an odd number of slices in the last two
+// of three.
+//
+//   slices 4   place   0 1 0 1   parts   0 1 0 1   the next block's slices   0 1 ...
+//   slices 3           0 1 0             1 2 1 2                             0 1 ...
+struct Ring {
+  int slices, places, place_bytes;
+
+  constexpr Ring(const Tile& tile, int dim, int value_dim)
+      : slices(dim / score_dim(dim, longest(dim, value_dim))),
+        places(2 + slices % 2),
+        place_bytes(longest(tile.keys * shared_row_bytes(dim / slices),
+                            tile.is_ring() ? tile.keys / tile.value_parts * shared_row_bytes(value_dim) : 0)) {}
+};
 
 // What 16 rows know after a part of the keys (attention/row_state.cuh).
 constexpr int sums_floats = 16 * 8;
@@ -95,7 +125,9 @@ constexpr int told_floats(const Tile& tile, int value_dim) {
 // warps tell each other and behind it results through all of it. At the end an item of a list.
 constexpr int shared_bytes(const Tile& tile, int dim, int value_dim) {
   const int held = tile.places * tile.keys;
-  const int keys = held * shared_row_bytes(dim), blocks = keys + held * shared_row_bytes(value_dim);
+  const int keys = held * shared_row_bytes(dim);
+  const Ring ring(tile, dim, value_dim);
+  const int blocks = tile.is_ring() ? ring.places * ring.place_bytes : keys + held * shared_row_bytes(value_dim);
   const int queries = tile.rows() * shared_row_bytes(dim);
   const int end = told_floats(tile, value_dim) * 4 + tile.rows() * shared_row_bytes(longest(dim, value_dim));
   const bool pass = !tile.queries_in_shared && !tile.queries_alone;

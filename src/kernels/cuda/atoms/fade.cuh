@@ -1,6 +1,6 @@
 // What a warp has gathered fades where a row's largest score has grown. One branch goes around all of it, in one
 // statement of assembler: at a branch that it knows of the compiler takes the step apart, and computes addresses in
-// each part again. Its exponents are those of `faded`.
+// each part again. Its exponents are those of `exp2_beside`.
 #pragma once
 
 #include "kernels/cuda/atoms/types.cuh"

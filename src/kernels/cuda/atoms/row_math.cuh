@@ -17,10 +17,10 @@ FMS_DEVICE float exp2_fast(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// exp2(top * scale - level), each rounded: if the assembler made one instruction of both, what it left of a top that
-// has not changed would not be 0, and of the lowest one not even finite.
-FMS_DEVICE float faded(float top, float scale, float level) {
-  return exp2_fast(__fsub_rn(__fmul_rn(top, scale), level));
+// exp2(x - level), where x is a product too. Rounded by name: if the assembler made one instruction of product and
+// difference, what it left of an x that is the level would not be 0, and of the lowest one not even finite.
+FMS_DEVICE float exp2_beside(float x, float level) {
+  return exp2_fast(__fsub_rn(x, level));
 }
 FMS_DEVICE float log2_fast(float x) {
   float y;

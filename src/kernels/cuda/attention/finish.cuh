@@ -123,8 +123,8 @@ class Finish {
         const float sink = p_.sinks[tile_.head(p_, row)] * log2_of_e;
         if (sink != minus_infinity()) {
           const float raised = sees_nothing ? sink : fmaxf(level, sink);
-          fade = sees_nothing ? 0.0f : exp2_fast(level - raised);
-          total = total * fade + exp2_fast(sink - raised);
+          fade = sees_nothing ? 0.0f : exp2_beside(level, raised);
+          total = total * fade + exp2_beside(sink, raised);
           level = raised;
         }
       }

@@ -15,13 +15,6 @@ template <class Shape>
 FMS_DEVICE void forward(const typename Shape::Params& params) {
   extern __shared__ __align__(1024) unsigned char shared_memory[];
   [[maybe_unused]] auto& listed = *reinterpret_cast<Item*>(shared_memory + Shape::item_begin);
-  const auto place = [&](uint32 thread) {
-    if constexpr (Shape::takes_list) {
-      return TilePlace<Shape>(params, thread, params.splits != 0 ? item_of_grid<Shape>(params) : listed);
-    } else {
-      return TilePlace<Shape>(params, thread, item_of_grid<Shape>(params));
-    }
-  };
   if constexpr (Shape::takes_list) {
     if (params.splits == 0) {
       if (threadIdx.x < warp_lanes) {
@@ -31,15 +24,26 @@ FMS_DEVICE void forward(const typename Shape::Params& params) {
       if (listed.sequence < 0) return;
     }
   }
+  const auto place = [&](uint32 thread) {
+    if constexpr (Shape::takes_list) {
+      return TilePlace<Shape>(params, thread, params.splits != 0 ? item_of_grid<Shape>(params) : listed);
+    } else {
+      return TilePlace<Shape>(params, thread, item_of_grid<Shape>(params));
+    }
+  };
   RowState<Shape> state;
   state.clear(params.lowest);
-  {
-    const TilePlace<Shape> tile = place(threadIdx.x);
-    if (tile.first_row >= tile.row_count) return;
-    Walk<Shape>(params, tile, shared_address(shared_memory)).run(state);
+  const TilePlace<Shape> tile = place(threadIdx.x);
+  if (tile.first_row >= tile.row_count) return;
+  Walk<Shape>(params, tile, shared_address(shared_memory)).run(state);
+  // Beside softcap and bias, and where blocks come piece by piece, registers are short: nothing of the place stays in
+  // them through the walk. Nor, where tiles are large, anything of the thread.
+  if constexpr (Shape::is_modified || Shape::is_ring) {
+    Finish<Shape>(params, place(thread_index_anew()), shared_memory).run(state);
+  } else {
+    constexpr bool is_large = Shape::rows > 32 && Shape::longest_dim > 64;
+    Finish<Shape>(params, is_large ? tile.anew() : tile, shared_memory).run(state);
   }
-  // The place is computed again, so that nothing of it stays in registers during the walk.
-  Finish<Shape>(params, place(thread_index_anew()), shared_memory).run(state);
 }
 
 }  // namespace flashmoe::cuda

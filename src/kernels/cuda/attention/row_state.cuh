@@ -67,15 +67,15 @@ struct RowState {
 #pragma unroll
     for (int h = 0; h < row_halves; ++h) {
       const float offset = tops.of[h] * scale_log2;
-      if constexpr (Shape::fades == Fades::always) scale_row(h, faded(top[h], scale_log2, offset));
+      if constexpr (Shape::fades == Fades::always) scale_row(h, exp2_beside(top[h] * scale_log2, offset));
       block_sum[h] = 0.0f;
 #pragma unroll
       for (int n = 0; n < Shape::key_tiles; ++n)
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
           float& s = scores.s[n].at(h, j);
-          s = exp2_fast(Shape::is_modified ? s - offset
-                                           : __fmaf_rn(s, scale_log2, -offset));  // modified: the scale is 1
+          // Of modified scores the scale is 1.
+          s = Shape::is_modified ? exp2_beside(s, offset) : exp2_fast(__fmaf_rn(s, scale_log2, -offset));
           block_sum[h] += s;
         }
     }
@@ -139,7 +139,7 @@ struct RowState {
       sum[h] = 0.0f;
 #pragma unroll
       for (int w = 0; w < Shape::key_warps; ++w) {
-        fades.of[h][w] = faded(found[w].x, scale_log2, top[h] * scale_log2);
+        fades.of[h][w] = exp2_beside(found[w].x * scale_log2, top[h] * scale_log2);
         sum[h] += found[w].y * fades.of[h][w];
       }
     }
@@ -179,8 +179,8 @@ struct RowState {
       if (!rows.are[h]) continue;
       const float2 other = pairs[(row_halves * Shape::dim_tiles + h) * warp_lanes + lane];
       const float both_top = fmaxf(top[h], other.x);
-      const float fade = faded(other.x, scale_log2, both_top * scale_log2);
-      scale_row(h, faded(top[h], scale_log2, both_top * scale_log2));
+      const float fade = exp2_beside(other.x * scale_log2, both_top * scale_log2);
+      scale_row(h, exp2_beside(top[h] * scale_log2, both_top * scale_log2));
       top[h] = both_top;
       sum[h] += other.y * fade;
 #pragma unroll

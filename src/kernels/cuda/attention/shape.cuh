@@ -43,9 +43,15 @@ struct ForwardShape {
   static constexpr int places = tile.places;          // for blocks of keys, and for blocks of values
   static constexpr int warp_keys = keys / key_warps;  // of them, one warp's
   static constexpr int key_tiles = warp_keys / 8;
+  // What is copied at once: slices of the elements of a block's keys, parts of its values. Of one unless in a ring.
+  static constexpr bool is_ring = tile.is_ring();
+  static constexpr Ring ring{tile, dim, value_dim};
+  static constexpr int slices = is_ring ? ring.slices : 1, slice_dim = dim / slices;
+  static constexpr int parts = is_ring ? tile.value_parts : 1, part_keys = keys / parts, part_tiles = key_tiles / parts;
   static constexpr int dim_tiles = value_dim / 8;  // of results
 
-  using Rows = SharedRows<dim / 8>;                                               // of queries and keys
+  using Rows = SharedRows<dim / 8>;                                               // of queries
+  using KeyRows = SharedRows<slice_dim / 8>;                                      // of keys, or a slice of them
   using ValueRows = SharedRows<value_dim / 8>;                                    // of values and results
   static constexpr int state_floats = row_tiles * cuda::state_floats(value_dim);  // of a warp
   static constexpr int column_floats = row_tiles * 16 * value_dim, sums_floats = row_tiles * cuda::sums_floats;
@@ -54,16 +60,15 @@ struct ForwardShape {
   static constexpr int share_tiles = (dim_tiles + key_warps - 1) / key_warps;
   template <int KeyWarp>
   static constexpr int share_begin = KeyWarp* share_tiles < dim_tiles ? KeyWarp* share_tiles : dim_tiles;
-  static constexpr int block_bytes = keys * Rows::row_bytes, value_block_bytes = keys * ValueRows::row_bytes;
+  static constexpr int slice_bytes = keys * KeyRows::row_bytes, part_bytes = part_keys * ValueRows::row_bytes;
   static constexpr int item_begin = shared_bytes(tile, dim, value_dim) - list_item_bytes;  // in shared memory
   static_assert(dim % 16 == 0 && value_dim % 16 == 0 && warp_keys % 16 == 0 && keys % key_warps == 0);
+  static_assert(!is_ring || (parts % 2 == 0 && part_tiles == 2 && places == 1 && key_warps == 1));
 
   static constexpr bool keeps_queries = !tile.queries_in_shared;
   static constexpr bool looks_ahead =
       tile.looks_ahead && !(Modified && longest_dim > 64);  // softcap and bias want registers too
-  // So many 16s of a head's elements are scored in unrolled code, the others in a loop of it: where queries stay in
-  // shared memory registers are short, and unrolled code wants more of them.
-  static constexpr int score_steps = longest_dim <= 192 || dim <= 64 ? dim / 16 : dim % 64 == 0 ? 4 : 1;
+  static constexpr int score_steps = score_dim(dim, longest_dim) / 16;
   // Pages, softcap and bias together are so much code for a block that a second loop is not worth its compile time.
   static constexpr bool has_interior = !(Paged && Modified);
   // Where warps wait for each other often, and have little else to do, one more answer to wait for costs more than it

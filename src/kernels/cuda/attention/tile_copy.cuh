@@ -12,7 +12,6 @@ namespace flashmoe::cuda {
 template <class Shape, class Rows>
 struct CopyPlace {
   static constexpr int row_step = Rows::unit_rows * Shape::warps;
-  static constexpr bool has_whole_steps = Shape::keys % row_step == 0;
   static_assert(row_step % 8 == 0);
 
   int row, chunk;  // the first of this thread
@@ -25,16 +24,16 @@ struct CopyPlace {
 };
 
 // Of keys and of values; one where their rows are the same.
-template <class Shape, bool AreSame = Shape::dim == Shape::value_dim>
+template <class Shape, bool AreSame = Shape::slice_dim == Shape::value_dim>
 struct CopyPlaces {
-  const CopyPlace<Shape, typename Shape::Rows> keys;
+  const CopyPlace<Shape, typename Shape::KeyRows> keys;
 
   FMS_DEVICE CopyPlaces(const TilePlace<Shape>& tile, uint32 shared) : keys(tile, shared) {}
   FMS_DEVICE const CopyPlace<Shape, typename Shape::ValueRows>& values() const { return keys; }
 };
 template <class Shape>
 struct CopyPlaces<Shape, false> {
-  const CopyPlace<Shape, typename Shape::Rows> keys;
+  const CopyPlace<Shape, typename Shape::KeyRows> keys;
   const CopyPlace<Shape, typename Shape::ValueRows> of_values;
 
   FMS_DEVICE CopyPlaces(const TilePlace<Shape>& tile, uint32 shared) : keys(tile, shared), of_values(tile, shared) {}
@@ -45,6 +44,7 @@ template <class Shape>
 class TileCopy {
   using T = typename Shape::Element;
   using Rows = typename Shape::Rows;
+  using KeyRows = typename Shape::KeyRows;
   using ValueRows = typename Shape::ValueRows;
 
  public:
@@ -58,31 +58,36 @@ class TileCopy {
         v_(kv_row<false>(p_, tile_.sequence, p_.v, p_.v_strides, tile_.kv_head, places_.values().row) +
            places_.values().chunk * 16) {}
 
-  // Keys `first` to first + Shape::keys of k to shared_ + to. Keys from `end` on become zeros. Whole: rows can be
+  // A slice of keys `first` to first + Shape::keys to shared_ + to. Keys from `end` on become zeros. Whole: rows can be
   // copied in chunks, and the problem has as many keys as a block. Then all values are there; with MayEnd the block of
   // keys may be missing, or, where copies_in_part, end early.
   template <bool Whole, bool MayEnd = Shape::copies_ahead>
-  FMS_DEVICE void keys(int first, int end, uint32 to) const {
+  FMS_DEVICE void keys(int first, int end, uint32 to, int slice = 0) const {
+    const int first_chunk = slice * KeyRows::chunks;
     if constexpr (Whole) {
-      whole_block<MayEnd>(places_.keys, p_.k, p_.k_strides, k_, p_.k_row_bytes, first, end, to);
+      whole_block<MayEnd, Shape::keys>(places_.keys, p_.k, p_.k_strides, k_, p_.k_row_bytes, first, end, to,
+                                       first_chunk);
     } else {
-      edge_block<false>(edge_place(places_.keys), p_.k, p_.k_strides, k_, p_.k_row_bytes, first, end, to);
+      edge_block<false, Shape::keys>(edge_place(places_.keys), p_.k, p_.k_strides, k_, p_.k_row_bytes, first, end, to,
+                                     first_chunk);
     }
   }
+  // A part of the values.
   template <bool Whole>
   FMS_DEVICE void values(int first, int end, uint32 to) const {
     if constexpr (Whole) {
-      whole_block<false>(places_.values(), p_.v, p_.v_strides, v_, p_.v_row_bytes, first, end, to);
+      whole_block<false, Shape::part_keys>(places_.values(), p_.v, p_.v_strides, v_, p_.v_row_bytes, first, end, to, 0);
     } else {
-      edge_block<true>(edge_place(places_.values()), p_.v, p_.v_strides, v_, p_.v_row_bytes, first, end, to);
+      edge_block<true, Shape::part_keys>(edge_place(places_.values()), p_.v, p_.v_strides, v_, p_.v_row_bytes, first,
+                                         end, to, 0);
     }
   }
 
   // The tile's rows of q to shared_ + to; rows that do not exist become zeros.
   FMS_DEVICE void queries(uint32 to) const {
     using Place = CopyPlace<Shape, Rows>;
-    const Place& place = places_.keys;
-    const int rows_left = rows_from(place.row), chunks_left = head_chunks<false>() - place.chunk;
+    const Place place(tile_, shared_);
+    const int rows_left = rows_from(place.row);
     const unsigned char* const q = static_cast<const unsigned char*>(p_.q) + place.chunk * 16;
     // `on` rows after the thread's first.
     const auto each_chunk = [&](auto on, const auto& copy) {
@@ -92,9 +97,10 @@ class TileCopy {
                            [&](auto chunk) { copy(at, chunk, Constant<known * Rows::row_bytes + chunk * 16>{}); });
     };
     if (p_.is_aligned) {
+      const int chunks_left = head_chunks<false>() - place.chunk, rows_there = chunks_left > 0 ? rows_left : 0;
       for_each_row<Shape::rows, Place::row_step>(q, p_.q_strides, place.row, [&](auto on, const unsigned char* from) {
         each_chunk(on, [&](uint32 at, auto chunk, auto offset) {
-          copy_chunk<offset, chunk * 16>(at, from, (on < rows_left) & (chunk < chunks_left));
+          copy_chunk<offset, chunk * 16>(at, from, (on < rows_there) & (chunk == 0 || chunk < chunks_left));
         });
       });
     } else {
@@ -109,7 +115,7 @@ class TileCopy {
 
   // Of the queries at shared_ + to that this thread copied; it has waited for them, others may not have.
   FMS_DEVICE void change_signs_of_my_queries(uint32 to) const {
-    const CopyPlace<Shape, Rows>& place = places_.keys;
+    const CopyPlace<Shape, Rows> place(tile_, shared_);
 #pragma unroll 1
     for (int row = 0; place.row + row < Shape::rows; row += place.row_step)
 #pragma unroll 1
@@ -132,17 +138,18 @@ class TileCopy {
     if (count > Shape::warp_rows && begin >= Shape::warp_rows) return;
     const int first = tile_.row_warp() * Shape::warp_rows + begin + ValueRows::unit_row(tile_.lane);
     const int first_chunk = places_.values().chunk;
-    const int rows_left = rows_from(first), chunks_left = head_chunks<true>() - first_chunk;
+    const int rows_left = rows_from(first);
     const uint32 at = shared_ + ValueRows::offset(first, first_chunk);
     unsigned char* const o = static_cast<unsigned char*>(p_.o) + first_chunk * 16;
     if (p_.is_aligned) {
+      const int chunks_left = head_chunks<true>() - first_chunk, rows_there = chunks_left > 0 ? rows_left : 0;
       for_each_row<count, step>(o, p_.o_strides, first, [&](auto on, const unsigned char* row) {
         constexpr int known = known_part<decltype(on)>;
         const uint32 its = ValueRows::turned(at, ValueRows::turn_of(on)) + (on - known) * ValueRows::row_bytes;
         auto* const to = reinterpret_cast<uint4*>(const_cast<unsigned char*>(row));
         for_each_chunk<ValueRows>(first_chunk, [&](auto chunk) {
           const uint4 bytes = load_shared<known * ValueRows::row_bytes + chunk * 16>(its);
-          if ((on < rows_left) & (chunk < chunks_left)) to[chunk] = bytes;
+          if ((on < rows_there) & (chunk == 0 || chunk < chunks_left)) to[chunk] = bytes;
         });
       });
     } else {
@@ -161,7 +168,7 @@ class TileCopy {
   FMS_DEVICE bool my_values_are_wild(uint32 at) const {
     const CopyPlace<Shape, ValueRows>& place = edge_place(places_.values());
     uint32 met[4] = {};  // or each would wait for the one before
-    for_each_row_of_block<!(Shape::is_paged && Shape::is_longest)>(place, [&](auto row) {
+    for_each_row_of_block<!(Shape::is_paged && Shape::is_longest), Shape::part_keys>(place, [&](auto row) {
       constexpr int known = known_part<decltype(row)>;
       const uint32 its = place.to + at + (row - known) * ValueRows::row_bytes;
       for_each_chunk<ValueRows>(place.chunk, [&](auto chunk) {
@@ -179,7 +186,7 @@ class TileCopy {
   FMS_DEVICE void clear_my_wild_values(uint32 at) const {
     const CopyPlace<Shape, ValueRows>& place = edge_place(places_.values());
 #pragma unroll 1
-    for (int row = 0; place.row + row < Shape::keys; row += place.row_step)
+    for (int row = 0; place.row + row < Shape::part_keys; row += place.row_step)
 #pragma unroll 1
       for (int chunk = 0; place.chunk + chunk < ValueRows::chunks; chunk += ValueRows::unit_chunks) {
         const uint32 its = place.to + at + row * ValueRows::row_bytes + chunk * 16;
@@ -214,11 +221,11 @@ class TileCopy {
     return static_cast<int>(static_cast<uint32>(head_dim<OfValues>()) / 8);
   }
 
-  // Beside softcap and bias, and of the longest heads, registers are short: edges ask for the thread's place anew, so
-  // that nothing of theirs stays there through the interior loop.
+  // Beside softcap and bias, and of the longest heads unless pieces are small, registers are short: edges ask for the
+  // thread's place anew, so that nothing of theirs stays there through the interior loop.
   template <class R>
   FMS_DEVICE decltype(auto) edge_place(const CopyPlace<Shape, R>& kept) const {
-    if constexpr (Shape::is_modified || Shape::is_longest) {
+    if constexpr (Shape::is_modified || (Shape::is_longest && !Shape::is_ring)) {
       return CopyPlace<Shape, R>(tile_.anew(), shared_);
     } else {
       return (kept);
@@ -240,16 +247,16 @@ class TileCopy {
     });
   }
   // f(row) for the thread's rows of a block, counted from its first: at compile time, or in a loop.
-  template <bool Unrolls, class R, class F>
+  template <bool Unrolls, int Count, class R, class F>
   FMS_DEVICE static void for_each_row_of_block(const CopyPlace<Shape, R>& place, const F& f) {
     const auto at_row = [&](auto row) {
-      if (place.has_whole_steps || place.row + row < Shape::keys) f(row);
+      if (Count % place.row_step == 0 || place.row + row < Count) f(row);
     };
     if constexpr (Unrolls) {
-      unrolled<Shape::keys, CopyPlace<Shape, R>::row_step>(at_row);
+      unrolled<Count, CopyPlace<Shape, R>::row_step>(at_row);
     } else {
 #pragma unroll 1
-      for (int row = 0; row < Shape::keys; row += place.row_step) at_row(row);
+      for (int row = 0; row < Count; row += place.row_step) at_row(row);
     }
   }
 
@@ -275,14 +282,28 @@ class TileCopy {
     });
   }
 
-  template <bool MayEnd, class R>
+  template <bool MayEnd, int Count, class R>
   FMS_DEVICE void whole_block(const CopyPlace<Shape, R>& place, const void* base, const RowStrides& strides,
-                              const unsigned char* mine, int row_bytes, int first, int end, uint32 to) const {
+                              const unsigned char* mine, int row_bytes, int first, int end, uint32 to,
+                              int first_chunk) const {
     // Many rows of pages, or of the longest heads: or their addresses wait in registers together.
     constexpr bool unrolls = Shape::places != 1 || !(Shape::is_paged || Shape::is_longest);
     const int left = end - first - (Shape::copies_in_part ? place.row : 0);
     const unsigned char* const block = row_address(mine, first, row_bytes);
-    for_each_row_of_block<unrolls>(place, [&](auto row) {
+    if constexpr (Shape::is_ring) {
+      // Two rows: one is late where the products wait for it, of four the addresses fill registers.
+      constexpr int row_step = CopyPlace<Shape, R>::row_step, at_once = Count > row_step ? 2 * row_step : row_step;
+      const unsigned char* from = block + first_chunk * 16;
+#pragma unroll 1
+      for (int rows = 0; rows < Count; rows += at_once)
+        unrolled<at_once, row_step>([&](auto row) {
+          if (Count % row_step == 0 || place.row + rows + row < Count)
+            copy_row(place, to + rows * R::row_bytes, row, from, [](int) { return true; });
+          from = row_address(from, row_step, row_bytes);
+        });
+      return;
+    }
+    for_each_row_of_block<unrolls, Count>(place, [&](auto row) {
       const bool is_there = !MayEnd || (Shape::copies_in_part ? int(row) : 0) < left;
       const unsigned char* from;
       if constexpr (Shape::is_paged) {
@@ -291,17 +312,18 @@ class TileCopy {
       } else {
         from = Shape::places == 1 ? row_address(mine, first + row, row_bytes) : row_address(block, row, row_bytes);
       }
-      copy_row(place, to, row, from, [&](int) { return is_there; });
+      copy_row(place, to, row, from + first_chunk * 16, [&](int) { return is_there; });
     });
   }
 
-  template <bool OfValues, class R>
+  template <bool OfValues, int Count, class R>
   FMS_DEVICE void edge_block(const CopyPlace<Shape, R>& place, const void* base, const RowStrides& strides,
-                             const unsigned char* mine, int row_bytes, int first, int end, uint32 to) const {
+                             const unsigned char* mine, int row_bytes, int first, int end, uint32 to,
+                             int first_chunk) const {
     const int left = end - first - place.row;
     if (!p_.is_aligned) {
 #pragma unroll 1
-      for (int row = 0; place.row + row < Shape::keys; row += place.row_step) {
+      for (int row = 0; place.row + row < Count; row += place.row_step) {
         const unsigned char* from = mine;
         if constexpr (Shape::is_paged) {
           if (row < left) from = chunk_of_page(place, base, strides, first + row);
@@ -310,21 +332,21 @@ class TileCopy {
         }
 #pragma unroll 1
         for (int chunk = 0; place.chunk + chunk < R::chunks; chunk += R::unit_chunks)
-          copy_elements<OfValues>(place.to + to + row * R::row_bytes + chunk * 16, from + chunk * 16,
-                                  place.chunk + chunk, row < left);
+          copy_elements<OfValues>(place.to + to + row * R::row_bytes + chunk * 16, from + (first_chunk + chunk) * 16,
+                                  place.chunk + first_chunk + chunk, row < left);
       }
       return;
     }
-    const int chunks_left = head_chunks<OfValues>() - place.chunk;
+    const int chunks_left = head_chunks<OfValues>() - place.chunk - first_chunk;
     // A page's address takes registers that unrolled code would want for all rows at once.
-    for_each_row_of_block<!Shape::is_paged>(place, [&](auto row) {
+    for_each_row_of_block<!Shape::is_paged, Count>(place, [&](auto row) {
       const unsigned char* from = mine;
       if constexpr (!Shape::is_paged) {
         from = row_address(mine, first + int(row), row_bytes);
       } else if (row < left) {  // of a key that is not there a page's number may not be read
         from = chunk_of_page(place, base, strides, first + row);
       }
-      copy_row(place, to, row, from, [&](int chunk) { return row < left && chunk < chunks_left; });
+      copy_row(place, to, row, from + first_chunk * 16, [&](int chunk) { return row < left && chunk < chunks_left; });
     });
   }
 

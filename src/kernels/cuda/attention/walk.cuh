@@ -13,6 +13,9 @@
 //             step i      softmax(i)   weigh(i)       copy of K(i + 1) under way
 //                         score(i + 1)                copy of V(i + 1) under way
 //
+// Where even that is too much for two CTAs, blocks come piece by piece (Ring in axes.hpp): a barrier for each piece,
+// and while it is multiplied the next one is copied. Scores and weights are those of a whole block all the same.
+//
 // Blocks that every row of the tile sees whole run in a loop of their own, without masks and bounds, from the first to
 // the last of them. An example, three blocks of which the third is masked:
 //
@@ -37,6 +40,7 @@ template <class Shape>
 class Walk {
   using T = typename Shape::Element;
   using Rows = typename Shape::Rows;
+  using KeyRows = typename Shape::KeyRows;
   using ValueRows = typename Shape::ValueRows;
   using Scores = typename Shape::Scores;
   static constexpr int key_tiles = Shape::key_tiles, dim_tiles = Shape::dim_tiles, row_tiles = Shape::row_tiles;
@@ -45,21 +49,22 @@ class Walk {
     uint32 of[row_tiles][4];
   };
   // In shared memory: blocks of keys, then of values.
-  static constexpr uint32 values_begin = Shape::places * Shape::block_bytes;
-  static constexpr uint32 blocks_end = values_begin + Shape::places * Shape::value_block_bytes;
+  static constexpr uint32 values_begin = Shape::is_ring ? 0 : Shape::places * Shape::slice_bytes;
+  static constexpr uint32 blocks_end =
+      Shape::is_ring ? Shape::ring.places * Shape::ring.place_bytes : values_begin + Shape::places * Shape::part_bytes;
   // Queries that have no place of their own pass through that of the last block of values, which is needed last, or of
   // all.
   static constexpr uint32 query_bytes = Shape::rows * Rows::row_bytes;
   static constexpr uint32 queries_begin = !Shape::keeps_queries || Shape::tile.queries_alone ? blocks_end
                                           : values_begin + query_bytes > blocks_end          ? values_begin
                                                                                              : blocks_end - query_bytes;
-  static constexpr bool queries_pass_beside = queries_begin >= values_begin + Shape::value_block_bytes;
+  static constexpr bool queries_pass_beside = queries_begin >= values_begin + Shape::part_bytes;
 
  public:
   FMS_DEVICE Walk(const typename Shape::Params& params, const TilePlace<Shape>& tile, uint32 shared)
       : p_(params), tile_(tile), shared_(shared), keys_(tile.keys(params)), copy_(params, tile, shared_) {
     const int first_key = tile_.key_warp() * Shape::warp_keys, lane = tile_.lane;
-    keys_at_ = shared_ + Rows::offset(key_at(first_key, lane % 8, lane / 16), lane / 8 % 2);
+    keys_at_ = shared_ + KeyRows::offset(key_at(first_key, lane % 8, lane / 16), lane / 8 % 2);
   }
 
   FMS_DEVICE void run(RowState<Shape>& state) {
@@ -96,54 +101,62 @@ class Walk {
   // Made where it is needed, so that nothing of it stays in registers through the interior loop.
   FMS_DEVICE ScoreRules<Shape> rules() const { return {p_, tile_.anew(), keys_.mine}; }
 
-  FMS_DEVICE static uint32 other_stage(uint32 stage) { return Shape::places == 1 ? 0 : Shape::block_bytes - stage; }
+  FMS_DEVICE static uint32 other_stage(uint32 stage) { return Shape::places == 1 ? 0 : Shape::slice_bytes - stage; }
   // The stage of a block of values that goes with one of keys.
   FMS_DEVICE static uint32 value_stage(uint32 stage) {
-    if constexpr (Shape::value_block_bytes == Shape::block_bytes) {
+    if constexpr (Shape::part_bytes == Shape::slice_bytes) {
       return stage;
     } else {
-      return stage != 0 ? Shape::value_block_bytes : 0;
+      return stage != 0 ? Shape::part_bytes : 0;
     }
+  }
+
+  // Where a piece of a ring stands.
+  FMS_DEVICE static constexpr uint32 slice_stage(int slice) { return slice % 2 * Shape::ring.place_bytes; }
+  FMS_DEVICE static constexpr uint32 part_stage(int part) {
+    return Shape::is_ring ? (part % 2 + Shape::ring.slices % 2) * Shape::ring.place_bytes : 0;
   }
 
   // ---- one block ---------------------------------------------------------------------------------------------------
 
-  // S = Q K^T; keys that are not there are zeros in shared memory. Does `meanwhile` when the first products are under
-  // way: the tensor cores do not wait for it.
+  // S = Q K^T; keys that are not there are zeros in shared memory. Does `meanwhile(0)` when the first products are
+  // under way: the tensor cores do not wait for it. Of a ring the first slice has arrived; the others are waited for,
+  // and there is a meanwhile for each.
   template <bool Whole, class Meanwhile>
   FMS_DEVICE void score(Scores& to, uint32 stage, Meanwhile meanwhile) const {
     if constexpr (Shape::keeps_queries) {
       unrolled<Shape::dim / 16, 1>([&](auto d) {
-        score_16<d>(to, q_[d], 0, stage, d == 0);
-        if (d == (Shape::dim > 16 ? 1 : 0)) meanwhile();
+        score_16<d>(to, q_[d], stage, d == 0);
+        if (d == (Shape::dim > 16 ? 1 : 0)) meanwhile(0);
       });
     } else {
       // Edges ask anew, so that their addresses of queries do not stay in registers through the interior loop.
       const TilePlace<Shape> tile = Whole ? tile_ : tile_.anew();
       Queries q;
-      const auto score_round = [&](int round, auto begin) {
-        unrolled<Shape::score_steps, 1, begin>([&](auto d) {
-          load_query<d>(q, round, tile);
-          score_16<d>(to, q, round, stage, false);
+      const auto score_round = [&](int round, auto is_first) {
+        // Rounds begin at multiples of 8 chunks, or there is no swizzle: they move no chunk within the 8.
+        const uint32 from = Shape::is_ring ? slice_stage(round) : stage + round * Shape::score_steps * 32;
+        unrolled<Shape::score_steps, 1>([&](auto d) {
+          load_query<d>(q, round * Shape::score_steps, tile);
+          score_16<d>(to, q, from, is_first && d == 0);
+          if (d == 0 && (is_first || Shape::is_ring)) meanwhile(round);
         });
       };
-      load_query<0>(q, 0, tile);
-      score_16<0>(to, q, 0, stage, true);
-      meanwhile();
       score_round(0, Constant<1>{});
-      // Rounds begin at multiples of 8 chunks, or there is no swizzle: they move no chunk within the 8.
 #pragma unroll 1
-      for (int round = Shape::score_steps; round < Shape::dim / 16; round += Shape::score_steps)
+      for (int round = 1; round < Shape::dim / 16 / Shape::score_steps; ++round) {
+        if constexpr (Shape::is_ring) wait_for_slice();
         score_round(round, Constant<0>{});
+      }
     }
   }
   // Adds 16 of the head's elements. The first ones begin from zero, which costs no register.
   template <int D>
-  FMS_DEVICE void score_16(Scores& to, const Queries& q, int round, uint32 stage, bool is_first) const {
-    const uint32 at = Rows::turned(keys_at_, 2 * D) + stage + round * 32;
+  FMS_DEVICE void score_16(Scores& to, const Queries& q, uint32 stage, bool is_first) const {
+    const uint32 at = KeyRows::turned(keys_at_, 2 * D) + stage;
     unrolled<key_tiles, 2>([&](auto n) {
       uint32 b[4];
-      load_matrices<n * 8 * Rows::row_bytes + Rows::offset_of(2 * D)>(b, at);
+      load_matrices<n * 8 * KeyRows::row_bytes + KeyRows::offset_of(2 * D)>(b, at);
 #pragma unroll
       for (int m = 0; m < row_tiles; ++m) {
         float(&first)[4] = to.s[n].of[m], (&second)[4] = to.s[n + 1].of[m];
@@ -158,34 +171,43 @@ class Walk {
     });
   }
 
+  // The weights of 16 keys, from score tile `n` on.
+  struct Weights {
+    uint32 of[row_tiles][4];
+  };
+  FMS_DEVICE static Weights weights_of(const Scores& weights, int n) {
+    Weights a;
+#pragma unroll
+    for (int m = 0; m < row_tiles; ++m)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float(&w)[4] = weights.s[n + i / 2].of[m];
+        a.of[m][i] = pack<T>(w[i % 2 * 2], w[i % 2 * 2 + 1]);
+      }
+    return a;
+  }
+
   // O += weights V
   FMS_DEVICE void weigh(RowState<Shape>& state, const Scores& weights, uint32 stage) const {
     unrolled<key_tiles, 2>([&](auto n) {
-      constexpr int row_offset = n * 8 * ValueRows::row_bytes;
       // Wide tiles: or the assembler loads so much of V at once that registers run out.
       if (!Shape::looks_ahead && Shape::places == 2 && n == key_tiles / 2) __syncwarp();
-      uint32 a[row_tiles][4];
-#pragma unroll
-      for (int m = 0; m < row_tiles; ++m)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float(&w)[4] = weights.s[n + i / 2].of[m];
-          a[m][i] = pack<T>(w[i % 2 * 2], w[i % 2 * 2 + 1]);
-        }
-      unrolled<dim_tiles, 2>([&](auto d) {
-        uint32 b[4];
-        load_matrices_transposed<row_offset + ValueRows::offset_of(d)>(b, ValueRows::turned(values_at_, d) + stage);
-#pragma unroll
-        for (int m = 0; m < row_tiles; ++m) weigh_16(state, d, m, a[m], b);
-      });
+      weigh_16<n * 8 * ValueRows::row_bytes>(state, weights_of(weights, n), stage);
     });
   }
-
-  // Adds 16 keys' worth of 16 elements of a row tile.
-  FMS_DEVICE static void weigh_16(RowState<Shape>& state, int d, int m, const uint32 (&a)[4], const uint32 (&b)[4]) {
-    float(&first)[4] = state.o[d].of[m], (&second)[4] = state.o[d + 1].of[m];
-    mma_16x8x16<T>(first, a, b[0], b[1], first);
-    mma_16x8x16<T>(second, a, b[2], b[3], second);
+  // Of 16 keys, whose values are so many bytes behind the first.
+  template <int Offset>
+  FMS_DEVICE void weigh_16(RowState<Shape>& state, const Weights& a, uint32 stage) const {
+    unrolled<dim_tiles, 2>([&](auto d) {
+      uint32 b[4];
+      load_matrices_transposed<Offset + ValueRows::offset_of(d)>(b, ValueRows::turned(values_at_, d) + stage);
+#pragma unroll
+      for (int m = 0; m < row_tiles; ++m) {
+        float(&first)[4] = state.o[d].of[m], (&second)[4] = state.o[d + 1].of[m];
+        mma_16x8x16<T>(first, a.of[m], b[0], b[1], first);
+        mma_16x8x16<T>(second, a.of[m], b[2], b[3], second);
+      }
+    });
   }
 
   // Keys that a row does not see have the weight 0, but 0 times NaN or infinity is NaN: in edge blocks such values need
@@ -193,7 +215,7 @@ class Walk {
   FMS_DEVICE void replace_wild_values(RowState<Shape>& state, const ScoreRules<Shape>& rules, int first_key,
                                       uint32 stage) const {
 #pragma unroll 1
-    for (int n = 0; n < key_tiles; n += 2) {
+    for (int n = 0; n < Shape::part_tiles; n += 2) {
       uint32 sees[row_tiles][4];
 #pragma unroll
       for (int m = 0; m < row_tiles; ++m)
@@ -269,15 +291,18 @@ class Walk {
   // ---- parts of a step ----------------------------------------------------------------------------------------------
 
   // For all copies, of all threads.
+  FMS_DEVICE static void wait_for_slice() {
+    wait_for_copies<0>();
+    __syncthreads();
+  }
+  // The values stand at `stage`.
   template <bool Whole>
-  FMS_DEVICE void wait_for_block(RowState<Shape>& state, int first, uint32 stage) const {
+  FMS_DEVICE void wait_for_values(RowState<Shape>& state, int first, uint32 stage, int part = 0) const {
     wait_for_copies<0>();
     if constexpr (Whole) {
       __syncthreads();
-    } else {
-      const uint32 values = value_stage(stage);
-      if (__syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + values)))
-        replace_wild_values(state, rules(), first, values);
+    } else if (__syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + stage))) {
+      replace_wild_values(state, rules(), first + part * Shape::part_keys, stage);
     }
   }
   FMS_DEVICE void weigh_block(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& scores,
@@ -301,11 +326,11 @@ class Walk {
     const int first = keys_.mine.lo, second = first + Shape::keys;
     const bool is_there = Shape::copies_ahead && has_whole_rows() && second <= keys_.mine.hi,
                is_next_whole = is_there && (Shape::copies_in_part || second + Shape::keys <= keys_.mine.hi);
-    const auto copy_values = [&] {
+    const auto copy_after_keys = [&](int slice) {
       if (is_there) {
-        copy_.template values<true>(first, keys_.mine.hi, values_begin);
+        copy_what_follows_keys<true>(first, slice);
       } else {
-        copy_.template values<false>(first, keys_.mine.hi, values_begin);
+        copy_what_follows_keys<false>(first, slice);
       }
     };
     copy_.queries(queries_begin);
@@ -315,12 +340,12 @@ class Walk {
       copy_.template keys<false>(first, keys_.mine.hi, 0);
     }
     commit_copies();
-    if constexpr (queries_pass_beside) copy_values();
+    if constexpr (queries_pass_beside) copy_after_keys(0);
     if (Shape::places == 2 && second < keys_.mine.hi) {
       if (is_next_whole) {
-        copy_.template keys<true>(second, keys_.mine.hi, Shape::block_bytes);
+        copy_.template keys<true>(second, keys_.mine.hi, Shape::slice_bytes);
       } else {
-        copy_.template keys<false>(second, keys_.mine.hi, Shape::block_bytes);
+        copy_.template keys<false>(second, keys_.mine.hi, Shape::slice_bytes);
       }
     }
     commit_copies();
@@ -335,10 +360,14 @@ class Walk {
     }
     if constexpr (!queries_pass_beside) {
       __syncthreads();
-      copy_values();
+      copy_after_keys(0);
       commit_copies();
     }
-    score<false>(scores, 0, [] {});
+    score<false>(scores, 0, [&](int slice) {
+      if (slice == 0) return;
+      copy_after_keys(slice);
+      commit_copies();
+    });
     // Only now, so that no register is held for it while queries and the first scores fill them.
     const TilePlace<Shape> tile = tile_.anew();
     const int value = tile.key_warp() * Shape::warp_keys + Shape::key_of_column(tile.lane % 16);
@@ -362,19 +391,84 @@ class Walk {
     }
   }
 
+  // Of the block from key `first` on: what comes after a slice of its keys.
+  template <bool Whole>
+  FMS_DEVICE void copy_what_follows_keys(int first, int slice) const {
+    if (slice + 1 < Shape::slices) {
+      copy_.template keys<Whole, false>(first, keys_.mine.hi, slice_stage(slice + 1), slice + 1);
+    } else {
+      copy_.template values<Whole>(first, keys_.mine.hi, values_begin + part_stage(0));
+    }
+  }
+
+  // `copy_after` requests what comes after the block's values.
+  template <bool Whole, class CopyAfter>
+  FMS_DEVICE void weigh_in_one_place(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& scores,
+                                     int first, CopyAfter copy_after) const {
+    if constexpr (Shape::is_ring) {
+      weigh_parts<Whole>(state, tops, scores, first, copy_after);
+    } else {
+      wait_for_values<Whole>(state, first, 0);
+      copy_after();
+      weigh_block(state, tops, scores, 0);
+    }
+  }
+
+  template <bool Whole, class CopyAfter>
+  FMS_DEVICE void weigh_parts(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& scores,
+                              int first, CopyAfter copy_after) const {
+    const auto begin_part = [&](int part) {
+      wait_for_values<Whole>(state, first, part_stage(part), part);
+      if (part + 1 < Shape::parts) {
+        const int next = first + (part + 1) * Shape::part_keys;
+        copy_.template values<Whole>(next, keys_.mine.hi, values_begin + part_stage(part + 1));
+        commit_copies();
+      } else {
+        copy_after();
+      }
+    };
+    if constexpr (Whole) {
+      unrolled<Shape::parts, 1>([&](auto part) {
+        begin_part(part);
+        if constexpr (part == 0) state.weigh_scores(scores, tops, p_.scale_log2);
+        weigh_16<0>(state, weights_of(scores, 2 * part), part_stage(part));
+      });
+    } else {
+      // A loop: what wild values need is much code.
+      state.weigh_scores(scores, tops, p_.scale_log2);
+#pragma unroll 1
+      for (int part = 0; part < Shape::parts; ++part) {
+        begin_part(part);
+        Weights weights;
+        unrolled<Shape::parts, 1>([&](auto its) {
+          if (its != part) return;
+          branch_of_its_own();
+          weights = weights_of(scores, 2 * its);
+        });
+        weigh_16<0>(state, weights, part_stage(part));
+      }
+    }
+  }
+
   template <bool Whole>
   FMS_DEVICE void step_in_one_place(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& scores,
                                     int first) const {
     const int second = first + Shape::keys;
-    wait_for_block<Whole>(state, first, 0);
-    copy_.template keys<Whole, false>(second, keys_.mine.hi, 0);
-    commit_copies();
-    weigh_block(state, tops, scores, 0);
-    wait_for_copies<0>();
-    __syncthreads();
-    copy_.template values<Whole>(second, keys_.mine.hi, values_begin);
-    commit_copies();
-    score<Whole>(scores, 0, [] {});
+    weigh_in_one_place<Whole>(state, tops, scores, first, [&] {
+      copy_.template keys<Whole, false>(second, keys_.mine.hi, 0);
+      commit_copies();
+    });
+    wait_for_slice();
+    const auto copy_next = [&](int slice) {
+      copy_what_follows_keys<Whole>(second, slice);
+      commit_copies();
+    };
+    if constexpr (Shape::is_ring) {
+      score<Whole>(scores, 0, copy_next);
+    } else {
+      copy_next(0);
+      score<Whole>(scores, 0, [](int) {});
+    }
     finish_next_scores<Whole>(scores, second);
     tops = state.tops_with(scores, p_.most_growth);
   }
@@ -383,16 +477,16 @@ class Walk {
   template <bool Whole>
   FMS_DEVICE void step_in_two_places(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& next,
                                      Scores& current, int first, uint32 stage) const {
-    const uint32 other = Shape::block_bytes - stage;
+    const uint32 other = Shape::slice_bytes - stage;
     const int second = first + Shape::keys, third = second + Shape::keys;
-    wait_for_block<Whole>(state, first, stage);
+    wait_for_values<Whole>(state, first, value_stage(stage));
     const auto copy_next = [&] {
       copy_.template values<Whole>(second, keys_.mine.hi, values_begin + value_stage(other));
       if (Whole || third < keys_.mine.hi) copy_.template keys<Whole>(third, keys_.mine.hi, stage);
       commit_copies();
     };
     const auto score_next = [&] {
-      score<Whole>(next, other, [&] {
+      score<Whole>(next, other, [&](int) {
         if constexpr (Whole && Shape::looks_ahead) copy_next();
       });
       if constexpr (Shape::is_modified) finish_next_scores<Whole>(next, second);
@@ -412,8 +506,12 @@ class Walk {
   template <bool Whole>
   FMS_DEVICE void finish(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& current, int first,
                          uint32 stage) const {
-    wait_for_block<Whole>(state, first, stage);
-    weigh_block(state, tops, current, stage);
+    if constexpr (Shape::places == 1) {
+      weigh_in_one_place<Whole>(state, tops, current, first, [] {});
+    } else {
+      wait_for_values<Whole>(state, first, value_stage(stage));
+      weigh_block(state, tops, current, stage);
+    }
   }
 
   // Up to which block a step may take its two for whole. Rows can be copied in chunks; the keys copied meanwhile are of
@@ -437,12 +535,12 @@ class Walk {
           const int last_step = last_whole_step();
           for (; first + Shape::keys <= last_step; first += 2 * Shape::keys) {
             step<true>(state, tops, next, current, first, 0);
-            step<true>(state, tops, current, next, first + Shape::keys, Shape::block_bytes);
+            step<true>(state, tops, current, next, first + Shape::keys, Shape::slice_bytes);
           }
           if (first <= last_step) {
             step<true>(state, tops, next, current, first, 0);
             first += Shape::keys;
-            stage = Shape::block_bytes;
+            stage = Shape::slice_bytes;
             if (is_last(first) && is_whole(first)) return finish<true>(state, tops, next, first, stage);
             branch_of_its_own();  // or the moves of the others stand before it
             current = next;
