@@ -258,14 +258,14 @@ TEST(GpuContract, EveryHeadSizeFrom1To256) {
 TEST(GpuContract, PiecesOfEverySize) {
   constexpr struct {
     int64_t dim, value_dim;
-  } sizes[] = {{256, 256}, {248, 248}, {251, 251}, {192, 256}, {64, 256}, {80, 256}, {256, 64}, {256, 96}};
+  } sizes[] = {{256, 256}, {248, 248}, {251, 251}, {192, 256}, {64, 256}, {80, 256}, {240, 256}, {256, 16}, {256, 96}};
   for (const auto& [dim, value_dim] : sizes) {
     CoreProblem core{"", simple_problem(dim % 3 == 0 ? FMS_BF16 : FMS_F16, {1, 1, 1, 70, 200, dim}), {}, {}};
     core.problem.window_right = 0;
     set_value_dim(core, value_dim);
     AttentionCase one = normal_case(core.problem, static_cast<uint64_t>(dim + value_dim));
     expect_right(one, plan_options(0, 1, 64));
-    for (const int64_t key : {140, 160, 176, 195}) {
+    for (const int64_t key : {140, 150, 160, 176, 195}) {
       one.set(Tensor::kV, one.v_offset(0, 0, key) + key % value_dim, key % 32 == 0 ? infinity : nan_value);
     }
     expect_right(one, plan_options(0, 1, 64));

@@ -53,7 +53,7 @@ constexpr bool is_longest(int dim) {
 // `dim` is the longer one of keys and values. Beyond 64 blocks are shorter where a tile is small: with 64 keys of 128
 // an SM of 100 KB would hold one CTA, and all others of a small problem would wait for it. With one place for each it
 // holds two of 64 keys; pages and modified scores together have no registers for that. Of the longest heads it holds
-// two large tiles if blocks come piece by piece; with pages one of 64 keys that has one place for each; modified scores
+// two large tiles if blocks come piece by piece; with pages one of 48 keys that has one place for each; modified scores
 // have no registers for so many. Queries have a place of their own where they would keep the first values waiting and
 // an SM of 100 KB holds as many CTAs.
 constexpr Tile tile_of(TileClass tile_class, int dim, bool is_paged, bool is_modified) {
@@ -73,7 +73,7 @@ constexpr Tile tile_of(TileClass tile_class, int dim, bool is_paged, bool is_mod
   if (dim == 128 && !(is_paged && is_modified)) return {4, 1, 64, 2, false, false, 1, 1, !is_modified};
   if (is_longest(dim)) {
     if (is_modified) return {4, 1, 32, 1, false, true};
-    if (is_paged) return {4, 1, 64, 1, false, true, 1};
+    if (is_paged) return {4, 1, 48, 1, false, true, 1};
     return {4, 1, 64, 2, false, true, 1, 1, false, 4};
   }
   const bool passes_all_values = dim > 64 && dim < 128;

@@ -36,13 +36,13 @@ FMS_DEVICE void forward(const typename Shape::Params& params) {
   const TilePlace<Shape> tile = place(threadIdx.x);
   if (tile.first_row >= tile.row_count) return;
   Walk<Shape>(params, tile, shared_address(shared_memory)).run(state);
-  // Beside softcap and bias, and where blocks come piece by piece, registers are short: nothing of the place stays in
-  // them through the walk. Nor, where tiles are large, anything of the thread.
-  if constexpr (Shape::is_modified || Shape::is_ring) {
+  // Where registers are short - beside softcap and bias, in large tiles of the longest heads, where a warp has two row
+  // tiles - nothing of the place stays in them through the walk. Nor, in other large tiles, anything of the thread.
+  constexpr bool is_large = Shape::rows > 32;
+  if constexpr (Shape::is_modified || Shape::row_tiles > 1 || (is_large && Shape::is_longest)) {
     Finish<Shape>(params, place(thread_index_anew()), shared_memory).run(state);
   } else {
-    constexpr bool is_large = Shape::rows > 32 && Shape::longest_dim > 64;
-    Finish<Shape>(params, is_large ? tile.anew() : tile, shared_memory).run(state);
+    Finish<Shape>(params, is_large && Shape::longest_dim > 64 ? tile.anew() : tile, shared_memory).run(state);
   }
 }
 
