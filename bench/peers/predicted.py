@@ -91,6 +91,7 @@ class Recorded:
     report: Path
     cubins: list[Path]
     head_axis: int
+    is_in_turns: bool = False  # one head of ours, of which many begin in an order of their own: see all_in_turns()
 
     def grids(self, times: int) -> list[str]:
         """With so many times the heads."""
@@ -112,15 +113,24 @@ class Recorded:
         (launch,) = self._launches()
         for axis in (0, 1):
             if grown(launch["grid"], axis, times) == whole:
-                return replace(self, head_axis=axis)
+                return replace(self, head_axis=axis, is_in_turns=axis == 0)
         if grown(tiles_in_heads(launch)["grid"], 1, times) != whole:
             raise CannotRunError(f"one head of grid {launch['grid']} does not stand for a grid of {whole}")
         reordered = self.report.with_suffix(".tiles_in_heads.jsonl")
         reordered.write_text(json.dumps(tiles_in_heads(launch)) + "\n")
         return replace(self, report=reordered, head_axis=1)
 
+    def all_in_turns(self, times: int) -> Recorded:
+        """So many heads for one that is_in_turns."""
+        (launch,) = self._launches()
+        report = self.report.with_suffix(f".{times}_in_turns.jsonl")
+        report.write_text(json.dumps(heads_in_turns(launch, times)) + "\n")
+        return replace(self, report=report, is_in_turns=False)
+
     def counts(self, times: int) -> tuple[int, int]:
         """Instructions with so many times the heads: in all, and on the busiest SM, one launch after the other."""
+        if self.is_in_turns:
+            return self.all_in_turns(times).counts(1)
         total, busiest = 0, 0
         for launch in self._launches():
             ctas = with_more_heads(instructions_by_cta(launch), launch["grid"], self.head_axis, times)
@@ -146,14 +156,44 @@ def grown(grid: list[int], axis: int, times: int) -> list[int]:
     return [extent * times if at == axis else extent for at, extent in enumerate(grid)]
 
 
+def there_and_back(ctas: int, sms: int) -> list[int]:
+    """Whose turn it is at each place of a grid of ours that begins with the longest tiles, and where each has its turn.
+
+    SMs take CTAs in turn, there and back, and the last round goes there (attention/work_list.cuh).
+    """
+    last = (ctas - 1) // sms
+    return [place + (sms - 1 - 2 * (place % sms)) * ((last - place // sms) % 2) for place in range(ctas)]
+
+
+def totals_by_turn(launch: dict[str, Any]) -> list[list[int]]:
+    """What every CTA did, the longest tiles first."""
+    totals = [row[1:] for row in launch["paths"]["totals_by_cta"] for _ in range(row[0])]
+    return [totals[place] for place in there_and_back(len(totals), launch["sms"])]
+
+
+def heads_in_turns(launch: dict[str, Any], times: int) -> dict[str, Any]:
+    """The report of a head with grid (1, splits, tiles) as if it had been that of so many, (times, splits, tiles)."""
+    one = totals_by_turn(launch)
+    its_turns = there_and_back(len(one), launch["sms"])
+    turns = there_and_back(len(one) * times, launch["sms"])
+    totals = [[1, *one[turn // times]] for turn in turns]
+    ctas = [{**cta, "cta": turns[its_turns[cta["cta"]] * times]} for cta in launch["paths"]["ctas"]]
+    paths = {**launch["paths"], "totals_by_cta": totals, "ctas": ctas}
+    return {**launch, "grid": grown(launch["grid"], 0, times), "paths": paths}
+
+
 def tiles_in_heads(launch: dict[str, Any]) -> dict[str, Any]:
     """The report of a head with grid (1, splits, tiles) as if it had been (tiles, 1, splits)."""
     _, splits, tiles = launch["grid"]
-    paths = launch["paths"]
-    rows = [row[1:] for row in paths["totals_by_cta"] for _ in range(row[0])]
-    totals = [[1, *rows[tile * splits + split]] for split in range(splits) for tile in range(tiles)]
-    ctas = [{**cta, "cta": cta["cta"] % splits * tiles + cta["cta"] // splits} for cta in paths["ctas"]]
-    return {**launch, "grid": [tiles, 1, splits], "paths": {**paths, "totals_by_cta": totals, "ctas": ctas}}
+    one = totals_by_turn(launch)
+    turns = there_and_back(len(one), launch["sms"])
+    totals = [[1, *one[tile * splits + split]] for split in range(splits) for tile in range(tiles)]
+    ctas = [
+        {**cta, "cta": turns[cta["cta"]] % splits * tiles + turns[cta["cta"]] // splits}
+        for cta in launch["paths"]["ctas"]
+    ]
+    paths = {**launch["paths"], "totals_by_cta": totals, "ctas": ctas}
+    return {**launch, "grid": [tiles, 1, splits], "paths": paths}
 
 
 def with_more_heads(ctas: list[int], grid: list[int], axis: int, times: int) -> list[int]:
@@ -200,6 +240,8 @@ class Predictor:
         return first_launch(self.host, self.driver, self.ours, problem, scratch, **settings)
 
     def predict_recorded(self, run: Recorded, times: int = 1) -> Predicted:
+        if run.is_in_turns:
+            return self.predict_recorded(run.all_in_turns(times))
         words = ["--report", str(run.report), "--device", f"virtual:{run.gpu}", "--cubin", *map(str, run.cubins)]
         if times > 1:
             words += ["--grid", *run.grids(times)]

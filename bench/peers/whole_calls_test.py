@@ -17,7 +17,15 @@ import whole_calls
 from comparison import FLASH_ATTENTION, FLASHINFER, OURS
 from executed import CannotRunError, first_launch, launches_of
 from predict_map import DOCS, PAGE, Row, read
-from predicted import HEAD_AXIS, Recorded, instructions_by_cta, tiles_in_heads, with_more_heads
+from predicted import (
+    HEAD_AXIS,
+    Recorded,
+    heads_in_turns,
+    instructions_by_cta,
+    there_and_back,
+    tiles_in_heads,
+    with_more_heads,
+)
 from problems import Problem
 
 BUILD: Path | None = None
@@ -72,14 +80,15 @@ class Arithmetic(unittest.TestCase):
 
 
 class Order(unittest.TestCase):
-    """Two splits of three tiles of one head, heads within tiles: the first tile's splits do 1 and 2, and so on."""
+    """Two splits of three tiles of one head, the longest tile first: its splits do 1 and 2, the next one's 3 and 4, the
+    last one's 5 and 5. Four SMs: the round before the last one goes back."""
 
     LAUNCH: ClassVar = {
         "grid": [1, 2, 3],
         "sms": 4,
         "paths": {
-            "totals_by_cta": [[1, 1, 0, 0], [1, 2, 0, 0], [1, 3, 0, 0], [1, 4, 0, 0], [2, 5, 0, 0]],
-            "ctas": [{"cta": 3, "inst_executed": 4}],
+            "totals_by_cta": [[1, 4, 0, 0], [1, 3, 0, 0], [1, 2, 0, 0], [1, 1, 0, 0], [2, 5, 0, 0]],
+            "ctas": [{"cta": 0, "inst_executed": 4}],
         },
     }
 
@@ -99,7 +108,20 @@ class Order(unittest.TestCase):
     def test_heads_within_tiles(self) -> None:
         run, counts = self.ordered([2, 2, 3], 2)
         self.assertEqual(run.head_axis, 0)
-        self.assertEqual(counts, (40, 2 + 4 + 5))  # 1 1 2 2, 3 3 4 4, 5 5 5 5 over four SMs
+        self.assertEqual(counts, (40, 1 + 4 + 5))  # 1 1 2 2, back 4 4 3 3, 5 5 5 5
+
+    def test_there_and_back(self) -> None:
+        self.assertEqual(there_and_back(3, 4), [0, 1, 2])
+        self.assertEqual(there_and_back(4, 4), [0, 1, 2, 3])
+        self.assertEqual(there_and_back(6, 4), [3, 2, 1, 0, 4, 5])
+        self.assertEqual(there_and_back(9, 4), [0, 1, 2, 3, 7, 6, 5, 4, 8])
+
+    def test_samples_stay_what_they_were(self) -> None:
+        launch = heads_in_turns(self.LAUNCH, 2)
+        self.assertEqual(launch["grid"], [2, 2, 3])
+        self.assertEqual(instructions_by_cta(launch), [1, 1, 2, 2, 4, 4, 3, 3, 5, 5, 5, 5])
+        (cta,) = launch["paths"]["ctas"]
+        self.assertEqual(instructions_by_cta(launch)[cta["cta"]], cta["inst_executed"])
 
     def test_tiles_within_heads(self) -> None:
         run, counts = self.ordered([3, 2, 2], 2)
@@ -143,7 +165,7 @@ class Kernels(unittest.TestCase):
         if BUILD is None:
             self.skipTest("no build tree is given")
         # Keys of all heads fit into L2 or not: so tiles of all heads begin by their length, or head after head.
-        for gpu, heads, length, axis in (("l4", 8, 256, 0), ("a10", 64, 128, 1)):
+        for gpu, heads, length, axis in (("l4", 8, 256, 0), ("l4", 16, 256, 0), ("a10", 64, 128, 1)):
             whole = Problem(heads, heads, length, length, 128, causal=True)
             with self.subTest(whole=whole), tempfile.TemporaryDirectory() as scratch:
                 one = self.run_of(BUILD, whole._replace(heads_q=1, heads_kv=1), Path(scratch), gpu, f"heads={heads}")

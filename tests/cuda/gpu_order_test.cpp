@@ -1,7 +1,8 @@
 // The order in which CTAs begin, of launches without a list: every tile and split of every head is taken once, its
-// splits share a counter, and with a mask the longest tiles of all heads come first where L2 has room for that.
+// splits share a counter, and with a mask the longest tiles of all heads come first where L2 has room for that, in turn over the SMs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
@@ -34,13 +35,16 @@ struct Ordered {
     problem.window_right = window_right;
   }
   [[nodiscard]] fms_plan_options options() const { return plan_options(0, kv_splits, 32); }
-  [[nodiscard]] std::vector<Item> items(double l2_resident_bytes) const {
+  [[nodiscard]] fms_attention_plan plan() const {
     const fms_plan_options forced = options();
-    fms_attention_plan plan{};
+    fms_attention_plan made{};
     fms_error error{};
-    if (fms_attention_plan_make(order_gpu().context(), &problem, &forced, &plan, &error) != FMS_OK)
+    if (fms_attention_plan_make(order_gpu().context(), &problem, &forced, &made, &error) != FMS_OK)
       throw std::runtime_error(to_string(error));
-    return handed_out_items(order_gpu(), plan, {}, l2_resident_bytes);
+    return made;
+  }
+  [[nodiscard]] std::vector<Item> items(double l2_resident_bytes) const {
+    return handed_out_items(order_gpu(), plan(), {}, l2_resident_bytes);
   }
 };
 
@@ -68,12 +72,30 @@ void expect_all_once(const std::vector<Item>& items, int splits) {
       << "splits of a tile with different counters";
 }
 
-TEST(Order, WithAMaskTheLongestTilesOfAllHeadsComeFirst) {
+// By the tile whose turn it is: SMs take CTAs in turn, there and back, and the last round goes there.
+TEST(Order, WithAMaskTheLongestTilesOfAllHeadsComeFirstThereAndBackOverTheSms) {
   for (const int splits : {1, 3}) {
     for (const int64_t window_left : {-1, 100}) {
-      const std::vector<Item> items = Ordered(window_left, 0, splits).items(Ordered::much_l2_bytes);
+      const Ordered ordered(window_left, 0, splits);
+      const std::vector<Item> items = ordered.items(Ordered::much_l2_bytes);
       expect_all_once(items, splits);
-      for (std::size_t i = 1; i < items.size(); ++i) EXPECT_LE(items[i].first_row, items[i - 1].first_row) << i;
+      const auto sms = static_cast<std::size_t>(ordered.plan().sm_count);
+      const std::size_t rounds = (items.size() + sms - 1) / sms;
+      EXPECT_EQ(rounds, splits == 1 ? 1U : 2U);
+      std::vector<Item> falling;
+      for (std::size_t round = 0; round < rounds; ++round) {
+        const auto begin = items.begin() + static_cast<std::ptrdiff_t>(round * sms);
+        const auto end = items.begin() + static_cast<std::ptrdiff_t>(std::min((round + 1) * sms, items.size()));
+        std::vector<Item> one(begin, end);
+        if ((rounds - round) % 2 == 0) std::reverse(one.begin(), one.end());
+        falling.insert(falling.end(), one.begin(), one.end());
+      }
+      for (std::size_t i = 1; i < falling.size(); ++i) {
+        const Item &before = falling[i - 1], &now = falling[i];
+        EXPECT_LT(std::tuple(-before.first_row, before.split, head_of(before)),
+                  std::tuple(-now.first_row, now.split, head_of(now)))
+            << i;
+      }
     }
   }
 }

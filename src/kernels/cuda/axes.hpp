@@ -16,7 +16,7 @@ inline constexpr int split_unit = 8;
 // Unequal batches: one sequence of a list has at most this many splits, and a CTA's item takes so many bytes.
 inline constexpr int most_list_splits = 1024, list_item_bytes = 32;
 
-// Wide tiles have no register to spare for a place that cannot be computed from the grid again.
+// Wide tiles compute their place from the grid twice, for want of registers; that of a list they would have to keep.
 constexpr bool takes_list(TileClass tile_class) {
   return tile_class != TileClass::wide;
 }
@@ -29,7 +29,7 @@ struct Tile {
   int ctas_per_sm;         // what registers are limited for
   bool looks_ahead;        // the next block is scored before this block's softmax: registers hold the scores of both
   bool queries_in_shared;  // not in registers
-  int places = 2;          // in shared memory for blocks of keys, and as many for blocks of values
+  int places = 2;          // in shared memory for blocks of keys, and as many for blocks of values; 1 in a ring
   int row_tiles = 1;       // of a warp
   // Queries on their way to registers have a place of their own. Else they pass through that of the last blocks of
   // values; if it is the first one's too, its copy has to wait for them.
@@ -93,6 +93,13 @@ constexpr int score_dim(int dim, int longest_dim) {
   return longest_dim <= 192 || dim <= 64 ? dim : dim % 64 == 0 ? 64 : 16;
 }
 
+// Of keys in a ring: whole steps of products, and of the two good sizes the one of which there is an even number.
+constexpr int slice_dim(int dim) {
+  if (dim <= 64) return dim;
+  if (dim % 128 == 0) return 64;
+  return dim % 48 == 0 ? 48 : 16;
+}
+
 // A block that comes piece by piece: all its keys, a slice of their elements at a time, then its values, some keys'
 // at a time. A piece is copied while the one before it is multiplied, so these two never stand in one place. Slices
 // take turns in the first two, and so do parts, an even number of them; after an odd number of slices in the last two
@@ -104,7 +111,7 @@ struct Ring {
   int slices, places, place_bytes;
 
   constexpr Ring(const Tile& tile, int dim, int value_dim)
-      : slices(dim / score_dim(dim, longest(dim, value_dim))),
+      : slices(dim / slice_dim(dim)),
         places(2 + slices % 2),
         place_bytes(longest(tile.keys * shared_row_bytes(dim / slices),
                             tile.is_ring() ? tile.keys / tile.value_parts * shared_row_bytes(value_dim) : 0)) {}
@@ -121,8 +128,8 @@ constexpr int told_floats(const Tile& tile, int value_dim) {
   return tile.rows() / 16 * ((tile.key_warps - 1) * 16 * value_dim + tile.key_warps * sums_floats);
 }
 
-// As many blocks of keys as of values. Queries have a place of their own or pass through that of the values, what key
-// warps tell each other and behind it results through all of it. At the end an item of a list.
+// As many blocks of keys as of values, or a ring. Queries have a place of their own or pass through that of the values,
+// what key warps tell each other and behind it results through all of it. At the end an item of a list.
 constexpr int shared_bytes(const Tile& tile, int dim, int value_dim) {
   const int held = tile.places * tile.keys;
   const int keys = held * shared_row_bytes(dim);

@@ -40,7 +40,7 @@ struct ForwardShape {
   static constexpr int row_halves = 2 * row_tiles;  // 8 rows, of which a lane has one
   static constexpr int warp_rows = 16 * row_tiles;
   static constexpr int keys = tile.keys;              // of a block
-  static constexpr int places = tile.places;          // for blocks of keys, and for blocks of values
+  static constexpr int places = tile.places;          // for blocks of keys, and for blocks of values; 1 in a ring
   static constexpr int warp_keys = keys / key_warps;  // of them, one warp's
   static constexpr int key_tiles = warp_keys / 8;
   // What is copied at once: slices of the elements of a block's keys, parts of its values. Of one unless in a ring.
@@ -68,7 +68,7 @@ struct ForwardShape {
   static constexpr bool keeps_queries = !tile.queries_in_shared;
   static constexpr bool looks_ahead =
       tile.looks_ahead && !(Modified && longest_dim > 64);  // softcap and bias want registers too
-  static constexpr int score_steps = score_dim(dim, longest_dim) / 16;
+  static constexpr int score_steps = (is_ring ? slice_dim : score_dim(dim, longest_dim)) / 16;
   // Pages, softcap and bias together are so much code for a block that a second loop is not worth its compile time.
   static constexpr bool has_interior = !(Paged && Modified);
   // Where warps wait for each other often, and have little else to do, one more answer to wait for costs more than it

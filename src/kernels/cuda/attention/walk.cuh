@@ -145,7 +145,7 @@ class Walk {
       score_round(0, Constant<1>{});
 #pragma unroll 1
       for (int round = 1; round < Shape::dim / 16 / Shape::score_steps; ++round) {
-        if constexpr (Shape::is_ring) wait_for_slice();
+        if constexpr (Shape::is_ring) wait_for_block();
         score_round(round, Constant<0>{});
       }
     }
@@ -291,17 +291,16 @@ class Walk {
   // ---- parts of a step ----------------------------------------------------------------------------------------------
 
   // For all copies, of all threads.
-  FMS_DEVICE static void wait_for_slice() {
+  FMS_DEVICE static void wait_for_block() {
     wait_for_copies<0>();
     __syncthreads();
   }
   // The values stand at `stage`.
   template <bool Whole>
   FMS_DEVICE void wait_for_values(RowState<Shape>& state, int first, uint32 stage, int part = 0) const {
+    if constexpr (Whole) return wait_for_block();
     wait_for_copies<0>();
-    if constexpr (Whole) {
-      __syncthreads();
-    } else if (__syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + stage))) {
+    if (__syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + stage))) {
       replace_wild_values(state, rules(), first + part * Shape::part_keys, stage);
     }
   }
@@ -458,7 +457,7 @@ class Walk {
       copy_.template keys<Whole, false>(second, keys_.mine.hi, 0);
       commit_copies();
     });
-    wait_for_slice();
+    wait_for_block();
     const auto copy_next = [&](int slice) {
       copy_what_follows_keys<Whole>(second, slice);
       commit_copies();
