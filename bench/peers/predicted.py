@@ -156,26 +156,32 @@ def grown(grid: list[int], axis: int, times: int) -> list[int]:
     return [extent * times if at == axis else extent for at, extent in enumerate(grid)]
 
 
-def there_and_back(ctas: int, sms: int) -> list[int]:
+def there_and_back(ctas: int, sms: int, held: int) -> list[int]:
     """Whose turn it is at each place of a grid of ours that begins with the longest tiles, and where each has its turn.
 
-    SMs take CTAs in turn, there and back, and the last round goes there (attention/work_list.cuh).
+    SMs take CTAs in turn, as many as they hold; these rounds go there and back, the last of them there
+    (attention/work_list.cuh).
     """
-    last = (ctas - 1) // sms
-    return [place + (sms - 1 - 2 * (place % sms)) * ((last - place // sms) % 2) for place in range(ctas)]
+    turns = min((ctas - 1) // sms + 1, held)
+    is_back = [(turns - 1 - turn) % 2 == 1 for turn in range(turns)] + [False] * (ctas // sms + 1)
+    return [place + (sms - 1 - 2 * (place % sms)) * is_back[place // sms] for place in range(ctas)]
+
+
+def turns_of(launch: dict[str, Any], times: int = 1) -> list[int]:
+    """Of so many times the heads."""
+    return there_and_back(math.prod(launch["grid"]) * times, launch["sms"], launch["ctas_per_sm"])
 
 
 def totals_by_turn(launch: dict[str, Any]) -> list[list[int]]:
     """What every CTA did, the longest tiles first."""
     totals = [row[1:] for row in launch["paths"]["totals_by_cta"] for _ in range(row[0])]
-    return [totals[place] for place in there_and_back(len(totals), launch["sms"])]
+    return [totals[place] for place in turns_of(launch)]
 
 
 def heads_in_turns(launch: dict[str, Any], times: int) -> dict[str, Any]:
     """The report of a head with grid (1, splits, tiles) as if it had been that of so many, (times, splits, tiles)."""
     one = totals_by_turn(launch)
-    its_turns = there_and_back(len(one), launch["sms"])
-    turns = there_and_back(len(one) * times, launch["sms"])
+    its_turns, turns = turns_of(launch), turns_of(launch, times)
     totals = [[1, *one[turn // times]] for turn in turns]
     ctas = [{**cta, "cta": turns[its_turns[cta["cta"]] * times]} for cta in launch["paths"]["ctas"]]
     paths = {**launch["paths"], "totals_by_cta": totals, "ctas": ctas}
@@ -186,7 +192,7 @@ def tiles_in_heads(launch: dict[str, Any]) -> dict[str, Any]:
     """The report of a head with grid (1, splits, tiles) as if it had been (tiles, 1, splits)."""
     _, splits, tiles = launch["grid"]
     one = totals_by_turn(launch)
-    turns = there_and_back(len(one), launch["sms"])
+    turns = turns_of(launch)
     totals = [[1, *one[tile * splits + split]] for split in range(splits) for tile in range(tiles)]
     ctas = [
         {**cta, "cta": turns[cta["cta"]] % splits * tiles + turns[cta["cta"]] // splits}

@@ -81,11 +81,12 @@ class Arithmetic(unittest.TestCase):
 
 class Order(unittest.TestCase):
     """Two splits of three tiles of one head, the longest tile first: its splits do 1 and 2, the next one's 3 and 4, the
-    last one's 5 and 5. Four SMs: the round before the last one goes back."""
+    last one's 5 and 5. Four SMs that hold two each: the first of two rounds goes back."""
 
     LAUNCH: ClassVar = {
         "grid": [1, 2, 3],
         "sms": 4,
+        "ctas_per_sm": 2,
         "paths": {
             "totals_by_cta": [[1, 4, 0, 0], [1, 3, 0, 0], [1, 2, 0, 0], [1, 1, 0, 0], [2, 5, 0, 0]],
             "ctas": [{"cta": 0, "inst_executed": 4}],
@@ -108,18 +109,20 @@ class Order(unittest.TestCase):
     def test_heads_within_tiles(self) -> None:
         run, counts = self.ordered([2, 2, 3], 2)
         self.assertEqual(run.head_axis, 0)
-        self.assertEqual(counts, (40, 1 + 4 + 5))  # 1 1 2 2, back 4 4 3 3, 5 5 5 5
+        self.assertEqual(counts, (40, 2 + 3 + 5))  # back 2 2 1 1, 3 3 4 4, and behind them 5 5 5 5
 
     def test_there_and_back(self) -> None:
-        self.assertEqual(there_and_back(3, 4), [0, 1, 2])
-        self.assertEqual(there_and_back(4, 4), [0, 1, 2, 3])
-        self.assertEqual(there_and_back(6, 4), [3, 2, 1, 0, 4, 5])
-        self.assertEqual(there_and_back(9, 4), [0, 1, 2, 3, 7, 6, 5, 4, 8])
+        self.assertEqual(there_and_back(3, 4, 2), [0, 1, 2])
+        self.assertEqual(there_and_back(4, 4, 2), [0, 1, 2, 3])
+        self.assertEqual(there_and_back(6, 4, 1), [0, 1, 2, 3, 4, 5])
+        self.assertEqual(there_and_back(6, 4, 2), [3, 2, 1, 0, 4, 5])
+        self.assertEqual(there_and_back(9, 4, 2), [3, 2, 1, 0, 4, 5, 6, 7, 8])
+        self.assertEqual(there_and_back(9, 4, 3), [0, 1, 2, 3, 7, 6, 5, 4, 8])
 
     def test_samples_stay_what_they_were(self) -> None:
         launch = heads_in_turns(self.LAUNCH, 2)
         self.assertEqual(launch["grid"], [2, 2, 3])
-        self.assertEqual(instructions_by_cta(launch), [1, 1, 2, 2, 4, 4, 3, 3, 5, 5, 5, 5])
+        self.assertEqual(instructions_by_cta(launch), [2, 2, 1, 1, 3, 3, 4, 4, 5, 5, 5, 5])
         (cta,) = launch["paths"]["ctas"]
         self.assertEqual(instructions_by_cta(launch)[cta["cta"]], cta["inst_executed"])
 

@@ -1,5 +1,6 @@
 // The order in which CTAs begin, of launches without a list: every tile and split of every head is taken once, its
-// splits share a counter, and with a mask the longest tiles of all heads come first where L2 has room for that, in turn over the SMs.
+// splits share a counter, and with a mask the longest tiles of all heads come first where L2 has room for that, in turn
+// over the SMs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,22 +73,24 @@ void expect_all_once(const std::vector<Item>& items, int splits) {
       << "splits of a tile with different counters";
 }
 
-// By the tile whose turn it is: SMs take CTAs in turn, there and back, and the last round goes there.
+// SMs take CTAs in turn, as many as they hold, there and back; the last of these rounds goes there, and so do later
+// ones.
 TEST(Order, WithAMaskTheLongestTilesOfAllHeadsComeFirstThereAndBackOverTheSms) {
-  for (const int splits : {1, 3}) {
+  for (const int splits : {1, 3, 9}) {
     for (const int64_t window_left : {-1, 100}) {
       const Ordered ordered(window_left, 0, splits);
+      const fms_attention_plan plan = ordered.plan();
       const std::vector<Item> items = ordered.items(Ordered::much_l2_bytes);
       expect_all_once(items, splits);
-      const auto sms = static_cast<std::size_t>(ordered.plan().sm_count);
-      const std::size_t rounds = (items.size() + sms - 1) / sms;
-      EXPECT_EQ(rounds, splits == 1 ? 1U : 2U);
+      const auto sms = static_cast<std::size_t>(plan.sm_count), held = static_cast<std::size_t>(plan.ctas_per_sm);
+      const std::size_t rounds = (items.size() + sms - 1) / sms, turns = std::min(rounds, held);
+      EXPECT_EQ(turns < rounds, splits == 9) << "and one case of later CTAs";
       std::vector<Item> falling;
       for (std::size_t round = 0; round < rounds; ++round) {
         const auto begin = items.begin() + static_cast<std::ptrdiff_t>(round * sms);
         const auto end = items.begin() + static_cast<std::ptrdiff_t>(std::min((round + 1) * sms, items.size()));
         std::vector<Item> one(begin, end);
-        if ((rounds - round) % 2 == 0) std::reverse(one.begin(), one.end());
+        if (round < turns && (turns - round) % 2 == 0) std::reverse(one.begin(), one.end());
         falling.insert(falling.end(), one.begin(), one.end());
       }
       for (std::size_t i = 1; i < falling.size(); ++i) {

@@ -47,7 +47,7 @@ struct ForwardParams {
   int bias_kind;   // 0: as the inputs, 1: fp16, 2: bf16, 3: fp32
   int is_aligned;  // rows of q, k, v and o begin at multiples of 16 bytes
   int page_size, block_table_stride;
-  int sms, last_round;  // is_longest_first: CTAs for each SM in turn are a round, of which 0 is the first
+  int sms, turns;  // is_longest_first: of each SM, before one of its CTAs has ended; else 0
   Division by_page_size, by_group, by_kv_heads, by_splits;
   Division by_sms, by_heads, by_tile_ctas;  // is_longest_first: batch x kv heads; CTAs of a row tile in all heads
   float scale;                     // of the softmax; modified scores

@@ -27,23 +27,24 @@ static_assert(sizeof(Item) <= list_item_bytes);
 // Without a list: of the grid (tile_place.cuh). Tiles come in the order of falling work, in a head or over all of them:
 // with a causal mask the last rows see the most keys.
 //
-// SMs get CTAs in turn, and then again as far as they hold more. So that not one of them gets the longest of every
-// round, rounds go there and back. The last one, that may not be a full one, goes there, wherefore the SMs that it
-// reaches had the least before:
+// SMs get CTAs in turn, and then again as far as they hold more, `turns` times. So that not one of them gets the
+// longest of every round, these rounds go there and back; the last one, that may not be a full one, goes there,
+// wherefore the SMs that it reaches had the least before. Later CTAs begin where one has ended.
 //
-//   13 tiles of 13 ... 1 blocks, 5 SMs      SM 0       1       2       3       4
-//   round 0, there                           13      12      11      10       9
-//   round 1, back                             4       5       6       7       8
-//   round 2, there                            3       2       1
+//   13 tiles of 13 ... 1 blocks, 3 turns, 5 SMs      SM 0       1       2       3       4
+//   round 0, there                                    13      12      11      10       9
+//   round 1, back                                      4       5       6       7       8
+//   round 2, there                                     3       2       1
 template <class Shape>
 FMS_DEVICE Item item_of_grid(const ForwardParams& p) {
   const int x = static_cast<int>(blockIdx.x), y = static_cast<int>(blockIdx.y), z = static_cast<int>(blockIdx.z);
-  int tile = x, head = y, split = z;
-  if (p.is_longest_first != 0) {
+  const bool over_all = p.is_longest_first != 0;
+  int tile = over_all ? z : x, head = over_all ? x : y, split = over_all ? y : z;
+  if (p.turns > 1) {
     const int heads = static_cast<int>(gridDim.x), of_tile = heads * static_cast<int>(gridDim.y);
     int cta = z * of_tile + y * heads + x;
-    const int round = divide(cta, p.by_sms), sm = cta - round * p.sms;
-    if ((p.last_round - round) % 2 != 0) cta += p.sms - 1 - 2 * sm;
+    const int round = divide(cta, p.by_sms), sm = cta - round * p.sms, on = p.turns - 1 - round;
+    if (on > 0 && on % 2 != 0) cta += p.sms - 1 - 2 * sm;
     tile = divide(cta, p.by_tile_ctas);
     const int in_tile = cta - tile * of_tile;
     split = divide(in_tile, p.by_heads);

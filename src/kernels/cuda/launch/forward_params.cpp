@@ -107,9 +107,9 @@ ExtendedParams forward_params(const fms_attention_plan& plan, const InstanceAxes
   } else {
     to.tiles = static_cast<int>(plan.work_items / plan.kv_splits / (p.batch * p.kv_heads));
     to.is_longest_first = plan::is_longest_first(plan, l2_resident_bytes) ? 1 : 0;
-    const int64_t heads = p.batch * p.kv_heads;
+    const int64_t heads = p.batch * p.kv_heads, rounds = (plan.work_items - 1) / plan.sm_count + 1;
     to.sms = plan.sm_count;
-    to.last_round = static_cast<int>((plan.work_items - 1) / plan.sm_count);
+    if (to.is_longest_first != 0) to.turns = static_cast<int>(std::min<int64_t>(rounds, plan.ctas_per_sm));
     to.by_sms = division_by(to.sms);
     to.by_heads = division_by(heads);
     to.by_tile_ctas = division_by(heads * plan.kv_splits);
