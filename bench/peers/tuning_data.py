@@ -27,7 +27,7 @@ from comparison import OURS
 from executed import CannotRunError
 from nvdisasm import find_nvdisasm
 from peer_builds import ROOT
-from predict_map import SM_COUNT
+from predict_map import SM_COUNT, of_heads
 from predicted import Predicted, Predictor, Recorded
 from problems import Problem
 
@@ -79,7 +79,12 @@ class Tuner:
                         if "no kernel of this library" not in str(error):
                             raise
                         break  # no such tile for this head size
-                    found = self.predictor.predict_recorded(run, heads)
+                    ordered = run
+                    if problem.causal and heads > 1:
+                        whole = of_heads(problem, heads)
+                        _, grid = self.predictor.own_launch(whole, self.gpu, Path(scratch), plan)
+                        ordered = run.ordered_as(grid, heads)
+                    found = self.predictor.predict_recorded(ordered, heads)
                     is_chosen = (found.kernels, self._ran(run)) == chosen
                     yield self._entry(problem, heads, {"q_tile": q_tile, "kv_splits": splits}, is_chosen, found, run)
 

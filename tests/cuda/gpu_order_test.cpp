@@ -18,7 +18,7 @@ namespace {
 
 const Gpu& order_gpu() {
   static const Gpu only = [] {
-    setenv("VGPU_PTXAS", "off", 0);  // what an SM holds does not matter here
+    setenv("VGPU_PTXAS", "off", 0);  // an SM holds what registers do not limit
     return Gpu();
   }();
   return only;
@@ -28,14 +28,15 @@ const Gpu& order_gpu() {
 struct Ordered {
   static constexpr int heads = 6, tiles = 4;
   static constexpr double much_l2_bytes = 1e9, no_l2_bytes = 0;
-  fms_attention_problem problem = simple_problem(FMS_F16, {2, 6, 3, 60, 300, 64});
-  int32_t kv_splits;
+  fms_attention_problem problem;
+  int32_t kv_splits, q_tile;
 
-  Ordered(int64_t window_left, int64_t window_right, int32_t splits) : kv_splits(splits) {
+  Ordered(int64_t window_left, int64_t window_right, int32_t splits, int32_t rows = 32)
+      : problem(simple_problem(FMS_F16, {2, 6, 3, 60 * rows / 32, 300, 64})), kv_splits(splits), q_tile(rows) {
     problem.window_left = window_left;
     problem.window_right = window_right;
   }
-  [[nodiscard]] fms_plan_options options() const { return plan_options(0, kv_splits, 32); }
+  [[nodiscard]] fms_plan_options options() const { return plan_options(0, kv_splits, q_tile); }
   [[nodiscard]] fms_attention_plan plan() const {
     const fms_plan_options forced = options();
     fms_attention_plan made{};
@@ -53,13 +54,13 @@ int head_of(const Item& item) {
   return item.sequence * 3 + item.kv_head;
 }
 
-void expect_all_once(const std::vector<Item>& items, int splits) {
+void expect_all_once(const std::vector<Item>& items, int splits, int rows = 32) {
   ASSERT_EQ(items.size(), static_cast<std::size_t>(Ordered::heads * Ordered::tiles * splits));
   std::set<std::tuple<int, int, int>> places;
   std::map<int, std::pair<int, int>> owners;  // of counters
   for (const Item& item : items) {
     EXPECT_TRUE(item.sequence >= 0 && item.sequence < 2 && item.kv_head >= 0 && item.kv_head < 3);
-    EXPECT_TRUE(item.first_row >= 0 && item.first_row < Ordered::tiles * 32 && item.first_row % 32 == 0)
+    EXPECT_TRUE(item.first_row >= 0 && item.first_row < Ordered::tiles * rows && item.first_row % rows == 0)
         << item.first_row;
     EXPECT_TRUE(item.split >= 0 && item.split < splits) << item.split;
     EXPECT_EQ(item.splits, splits);
@@ -76,12 +77,15 @@ void expect_all_once(const std::vector<Item>& items, int splits) {
 // SMs take CTAs in turn, as many as they hold, there and back; the last of these rounds goes there, and so do later
 // ones.
 TEST(Order, WithAMaskTheLongestTilesOfAllHeadsComeFirstThereAndBackOverTheSms) {
-  for (const int splits : {1, 3, 9}) {
+  struct {
+    int splits, rows;
+  } constexpr cases[] = {{1, 32}, {3, 32}, {9, 32}, {3, 128}};  // wide tiles compute their place twice
+  for (const auto& [splits, rows] : cases) {
     for (const int64_t window_left : {-1, 100}) {
-      const Ordered ordered(window_left, 0, splits);
+      const Ordered ordered(window_left, 0, splits, rows);
       const fms_attention_plan plan = ordered.plan();
       const std::vector<Item> items = ordered.items(Ordered::much_l2_bytes);
-      expect_all_once(items, splits);
+      expect_all_once(items, splits, rows);
       const auto sms = static_cast<std::size_t>(plan.sm_count), held = static_cast<std::size_t>(plan.ctas_per_sm);
       const std::size_t rounds = (items.size() + sms - 1) / sms, turns = std::min(rounds, held);
       EXPECT_EQ(turns < rounds, splits == 9) << "and one case of later CTAs";

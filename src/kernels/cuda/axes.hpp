@@ -93,7 +93,7 @@ constexpr int score_dim(int dim, int longest_dim) {
   return longest_dim <= 192 || dim <= 64 ? dim : dim % 64 == 0 ? 64 : 16;
 }
 
-// Of keys in a ring: whole steps of products, and of the two good sizes the one of which there is an even number.
+// Of keys in a ring: whole steps of products. 64 elements where that makes an even number, else 48, else one step.
 constexpr int slice_dim(int dim) {
   if (dim <= 64) return dim;
   if (dim % 128 == 0) return 64;

@@ -38,24 +38,24 @@ struct ForwardParams {
   int kv_heads, group;
   int window_left, window_right;  // keys to see before and after the aligned one; unbounded: 2^30 - 1
   // What is read together stands together, at a multiple of 8 bytes: one load.
-  int tiles;             // row tiles of a head; without a list
-  int is_longest_first;  // likewise: the longest tiles of all heads begin first, else head after head
-  int splits;            // 0: with a list
+  int tiles;   // row tiles of a head; without a list
+  int turns;   // likewise: 0: head after head, else the longest tiles of all heads first, so many rounds there and back
+  int splits;  // 0: with a list
   int batch;
   int list_items;  // CTAs for each kv head
   int list_slots;  // states for each kv head
   int bias_kind;   // 0: as the inputs, 1: fp16, 2: bf16, 3: fp32
   int is_aligned;  // rows of q, k, v and o begin at multiples of 16 bytes
   int page_size, block_table_stride;
-  int sms, turns;  // is_longest_first: of each SM, before one of its CTAs has ended; else 0
   Division by_page_size, by_group, by_kv_heads, by_splits;
-  Division by_sms, by_heads, by_tile_ctas;  // is_longest_first: batch x kv heads; CTAs of a row tile in all heads
+  Division by_sms, by_heads;       // for turns: batch x kv heads
   float scale;                     // of the softmax; modified scores
   float scale_log2;                // |scale| * log2(e); 1 when scores are modified
   float most_growth;               // of a row's largest score, before what it met fades: most_log2_weight / scale_log2
   float lowest;                    // below every score, yet lowest * scale_log2 is finite
   float softcap, inverse_softcap;  // 0: none
   unsigned int q_sign;             // 0x80008000 for a negative scale of scores that are not modified
+  int sms;                         // for turns
 };
 
 // Added to the scores; strides 0 broadcast.

@@ -38,17 +38,19 @@ static_assert(sizeof(Item) <= list_item_bytes);
 template <class Shape>
 FMS_DEVICE Item item_of_grid(const ForwardParams& p) {
   const int x = static_cast<int>(blockIdx.x), y = static_cast<int>(blockIdx.y), z = static_cast<int>(blockIdx.z);
-  const bool over_all = p.is_longest_first != 0;
-  int tile = over_all ? z : x, head = over_all ? x : y, split = over_all ? y : z;
-  if (p.turns > 1) {
-    const int heads = static_cast<int>(gridDim.x), of_tile = heads * static_cast<int>(gridDim.y);
-    int cta = z * of_tile + y * heads + x;
-    const int round = divide(cta, p.by_sms), sm = cta - round * p.sms, on = p.turns - 1 - round;
-    if (on > 0 && on % 2 != 0) cta += p.sms - 1 - 2 * sm;
-    tile = divide(cta, p.by_tile_ctas);
-    const int in_tile = cta - tile * of_tile;
-    split = divide(in_tile, p.by_heads);
-    head = in_tile - split * heads;
+  int tile = x, head = y, split = z;
+  if (p.turns != 0) {
+    tile = z, head = x, split = y;
+    if (p.turns > 1) {
+      const int heads = static_cast<int>(gridDim.x);
+      int cta = (z * p.splits + y) * heads + x;
+      const int round = divide(cta, p.by_sms), sm = cta - round * p.sms, on = p.turns - 1 - round;
+      if (on > 0 && on % 2 != 0) cta += p.sms - 1 - 2 * sm;
+      const int share = divide(cta, p.by_heads);
+      head = cta - share * heads;
+      tile = divide(share, p.by_splits);
+      split = share - tile * p.splits;
+    }
   }
   const int batch = divide(head, p.by_kv_heads), counter = head * p.tiles + tile;
   return {batch,  head - batch * p.kv_heads, (p.tiles - 1 - tile) * Shape::rows, split, p.splits, counter * p.splits,

@@ -106,13 +106,13 @@ ExtendedParams forward_params(const fms_attention_plan& plan, const InstanceAxes
     to.list_slots = static_cast<int>(list.slots);
   } else {
     to.tiles = static_cast<int>(plan.work_items / plan.kv_splits / (p.batch * p.kv_heads));
-    to.is_longest_first = plan::is_longest_first(plan, l2_resident_bytes) ? 1 : 0;
-    const int64_t heads = p.batch * p.kv_heads, rounds = (plan.work_items - 1) / plan.sm_count + 1;
+    if (plan::is_longest_first(plan, l2_resident_bytes)) {
+      const int64_t rounds = (plan.work_items - 1) / plan.sm_count + 1;
+      to.turns = static_cast<int>(std::min<int64_t>(rounds, plan.ctas_per_sm));
+    }
     to.sms = plan.sm_count;
-    if (to.is_longest_first != 0) to.turns = static_cast<int>(std::min<int64_t>(rounds, plan.ctas_per_sm));
-    to.by_sms = division_by(to.sms);
-    to.by_heads = division_by(heads);
-    to.by_tile_ctas = division_by(heads * plan.kv_splits);
+    to.by_sms = division_by(plan.sm_count);
+    to.by_heads = division_by(p.batch * p.kv_heads);
   }
   to.bias_kind = static_cast<int>(p.bias_dtype);
   to.page_size = static_cast<int>(std::min<int64_t>(p.page_size, unbounded));
@@ -142,7 +142,7 @@ LaunchGrid launch_grid(const ForwardParams& params) {
   const auto number = [](int64_t count) { return static_cast<unsigned int>(count); };
   const unsigned int heads = number(int64_t{params.batch} * params.kv_heads);
   if (params.splits == 0) return {number(int64_t{params.list_items} * params.kv_heads), 1, 1};
-  if (params.is_longest_first != 0) return {heads, number(params.splits), number(params.tiles)};
+  if (params.turns != 0) return {heads, number(params.splits), number(params.tiles)};
   return {number(params.tiles), heads, number(params.splits)};
 }
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 namespace flashmoe::cuda {
 namespace {
@@ -83,6 +85,9 @@ struct Told {
     p.softmax_scale = 0.125F;
     p.window_left = p.window_right = -1;
     plan.kv_splits = 1;
+    plan.work_items = 4;
+    plan.sm_count = 10;
+    plan.ctas_per_sm = 3;
     // Addresses that nobody follows.
     args.q = reinterpret_cast<const void*>(0x1000);
     args.k = reinterpret_cast<const void*>(0x2000);
@@ -110,6 +115,29 @@ TEST(ForwardParams, RowsAreCopiedInChunksOnlyWhereEachBeginsAtOne) {
     spoilers[i](told);
     EXPECT_EQ(told.params().is_aligned, 0) << i;
   }
+}
+
+TEST(ForwardParams, TheLongestTilesFirstInAsManyRoundsAsSmsHold) {
+  Told told;
+  told.plan.problem.window_right = 0;
+  told.plan.kv_splits = 2;
+  // Four heads and two splits: so many times eight CTAs over ten SMs that hold three each.
+  const std::pair<int64_t, int> turns_of_tiles[] = {{2, 2}, {3, 3}, {100, 3}};
+  for (const auto& [tiles, turns] : turns_of_tiles) {
+    told.plan.work_items = 8 * tiles;
+    const ForwardParams params = told.params();
+    EXPECT_EQ(params.turns, turns) << tiles;
+    EXPECT_EQ(params.sms, 10);
+    EXPECT_EQ(divided(19, params.by_sms), 1);
+    EXPECT_EQ(divided(9, params.by_heads), 2);
+    const LaunchGrid grid = launch_grid(params);
+    EXPECT_EQ(std::tuple(grid.x, grid.y, grid.z), std::tuple(4U, 2U, static_cast<unsigned>(tiles)));
+  }
+  told.plan.problem.window_right = -1;
+  const ForwardParams unmasked = told.params();
+  EXPECT_EQ(unmasked.turns, 0);
+  const LaunchGrid grid = launch_grid(unmasked);
+  EXPECT_EQ(std::tuple(grid.x, grid.y, grid.z), std::tuple(100U, 4U, 2U));
 }
 
 TEST(ForwardParams, RowsTooFarApartFor32BitsDoNotTakeTheInteriorLoop) {
