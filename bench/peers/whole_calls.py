@@ -109,7 +109,9 @@ def _worst_goal(name: str, ratios: list[tuple[float, str]], limit: float, most: 
         return Goal(name, "-", None)
     worst, where = max(ratios) if most else min(ratios)
     held = sum(one <= limit if most else one >= limit for one, _ in ratios)
-    return Goal(name, f"{held} of {len(ratios)} hold; worst {worst:.2f}: {where}", held == len(ratios))
+    mean = statistics.geometric_mean([one for one, _ in ratios])
+    figure = f"{held} of {len(ratios)} hold; mean {mean:.2f}; worst {worst:.2f}: {where}"
+    return Goal(name, figure, held == len(ratios))
 
 
 def user_case(found: Iterable[Call]) -> Row | None:
