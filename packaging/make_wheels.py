@@ -27,6 +27,8 @@ FOUND_ELSEWHERE = {
     "cudadent": ["libcuda.so.1"],
     "flashmoe-science": ["libtorch*.so", "libc10*.so", "libgomp.so.1"],
 }
+# The oldest systems that each promises. auditwheel refuses what asks them for more.
+PLATFORMS = {"cudadent": "manylinux_2_34_x86_64", "flashmoe-science": "manylinux_2_28_x86_64"}
 SOURCES = {
     "cudadent": ROOT / "packaging/cudadent",
     "flashmoe-science": ROOT,
@@ -83,7 +85,7 @@ def file_name(distribution: str) -> str:
 
 def grant_tag(name: str, wheel: Path, index: Path) -> Path:
     excluded = [word for library in FOUND_ELSEWHERE[name] for word in ("--exclude", library)]
-    command = ["auditwheel", "repair", *excluded, "--wheel-dir", str(index), str(wheel)]
+    command = ["auditwheel", "repair", *excluded, "--plat", PLATFORMS[name], "--wheel-dir", str(index), str(wheel)]
     done = subprocess.run(["env", *command], env=with_tools(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"make_wheels: auditwheel grants {wheel.name} no tag\n{done.stdout}{done.stderr}")
