@@ -5,9 +5,10 @@ predict_map.py [--build DIR] [--nvdisasm PATH] [--gpus l4,a100,rtx4090] [--lengt
                [--count-only] [--affine-from LENGTH] [--write-docs] [--draw]
 
 Whole kernels with all their launches, fp16, S queries and keys, B x H heads, at the boost clock. Every length runs on
-the virtual GPU, with one head (ours, with the plan of all heads forced on it) or with as few as a peer's own plan needs
-to be that of all heads; the grid of all heads is counted and predicted from it. The order in which tiles of ours with a
-mask begin is a matter of all heads: a launch of all of them, stopped at once, tells it. Nothing is measured.
+the virtual GPU, with one head (ours, with the plan of all heads forced on it), or with as few as a peer's own plan, or
+the turns of our CTAs, need to be those of all heads; the grid of all heads is counted and predicted from it. The order
+in which tiles of ours with a mask begin is a matter of all heads: a launch of all of them, stopped at once, tells it.
+Nothing is measured.
 
 --build DIR       a build tree with peers_host, vgpu, flashmoe_peer and cudadent    (default: build/release)
 --side NAME       ours, FlashInfer or FlashAttention-2, may be given again: only these anew, as after a change of ours
@@ -43,7 +44,7 @@ from map_page import page
 from map_picture import picture
 from nvdisasm import find_nvdisasm
 from peer_builds import ROOT
-from predicted import SM, Predicted, Predictor, Recorded, busiest_sm
+from predicted import SM, Predicted, Predictor, Recorded, busiest_sm, fewest_in_turns
 from problems import Problem
 from whole_calls import lead, with_lead
 
@@ -150,15 +151,20 @@ class Mapper:
             launch = str(self.predictor.own_launch(problem, self.gpu, self._folder(scratch), plan))
             if launch not in runs:
                 runs[launch] = self._run(OURS, problem, scratch, plan=plan)
-            run = runs[launch]
+            run, ran = runs[launch], 1
             if problem.causal and count > 1:
                 if launch not in beyond_l2:
                     _, grid = self.predictor.own_launch(whole, self.gpu, self._folder(scratch))
                     run = run.ordered_as(grid, count)
+                    if run.is_in_turns:
+                        ran = fewest_in_turns(grid, count, SM_COUNT[self.gpu])
+                    if ran > 1:
+                        some = self._run(OURS, of_heads(problem, ran), scratch, plan=plan)
+                        run = some.ordered_as(grid, count // ran)
                 run = beyond_l2.get(launch, run)
                 if run.head_axis == 1:
                     beyond_l2[launch] = run
-            yield row_of(self.gpu, problem, count, 1, self.predictor.predict_recorded(run, count))
+            yield row_of(self.gpu, problem, count, ran, self.predictor.predict_recorded(run, count // ran))
 
     def peer(self, side: str, problem: Problem, heads: Iterable[int], scratch: Path) -> Iterator[Row]:
         """The run of fewest heads whose keys no plan would split with more heads either stands for those."""

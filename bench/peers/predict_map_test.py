@@ -64,6 +64,7 @@ class StandIn:
 
     heads: int
     head_axis: int = 0
+    is_in_turns: bool = False
 
     def ctas(self, times: int = 1) -> list[int]:
         ctas = [16 * self.heads * times]

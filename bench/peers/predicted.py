@@ -91,7 +91,7 @@ class Recorded:
     report: Path
     cubins: list[Path]
     head_axis: int
-    is_in_turns: bool = False  # one head of ours, of which many begin in an order of their own: see all_in_turns()
+    is_in_turns: bool = False  # of ours, of which more heads begin in an order of their own: see all_in_turns()
 
     def grids(self, times: int) -> list[str]:
         """With so many times the heads."""
@@ -106,9 +106,11 @@ class Recorded:
         return len(ctas) == 1 and ctas[0] >= least_ctas
 
     def ordered_as(self, whole: list[int], times: int) -> Recorded:
-        """A head of ours, in the order in which the grid of so many begins: tiles within heads, or heads within tiles.
+        """Heads of ours, in the order in which the grid of so many times as many begins: tiles within heads, or heads
+        within tiles.
 
-        One head may have run in the other order: its keys fit into L2, those of all do not.
+        One head may have run in the other order: its keys fit into L2, those of all do not. It then knew its turn, and
+        counts some instructions a warp too many.
         """
         (launch,) = self._launches()
         for axis in (0, 1):
@@ -121,7 +123,7 @@ class Recorded:
         return replace(self, report=reordered, head_axis=1)
 
     def all_in_turns(self, times: int) -> Recorded:
-        """So many heads for one that is_in_turns."""
+        """With so many times the heads of what is_in_turns."""
         (launch,) = self._launches()
         report = self.report.with_suffix(f".{times}_in_turns.jsonl")
         report.write_text(json.dumps(heads_in_turns(launch, times)) + "\n")
@@ -156,6 +158,15 @@ def grown(grid: list[int], axis: int, times: int) -> list[int]:
     return [extent * times if at == axis else extent for at, extent in enumerate(grid)]
 
 
+def fewest_in_turns(grid: list[int], heads: int, sms: int) -> int:
+    """So many of the heads of a grid of ours, begun by the length of their tiles, stand for all: where the grid is more
+    than a round, its CTAs compute their turn, and so must those that run."""
+    of_head = math.prod(grid) // heads
+    if of_head * heads <= sms:
+        return 1
+    return next(few for few in range(1, heads + 1) if heads % few == 0 and few * of_head > sms)
+
+
 def there_and_back(ctas: int, sms: int, held: int) -> list[int]:
     """Whose turn it is at each place of a grid of ours that begins with the longest tiles, and where each has its turn.
 
@@ -179,7 +190,7 @@ def totals_by_turn(launch: dict[str, Any]) -> list[list[int]]:
 
 
 def heads_in_turns(launch: dict[str, Any], times: int) -> dict[str, Any]:
-    """The report of a head with grid (1, splits, tiles) as if it had been that of so many, (times, splits, tiles)."""
+    """The report of a grid (heads, splits, tiles) as if it had been that of so many times the heads."""
     one = totals_by_turn(launch)
     its_turns, turns = turns_of(launch), turns_of(launch, times)
     totals = [[1, *one[turn // times]] for turn in turns]

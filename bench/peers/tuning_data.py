@@ -83,7 +83,7 @@ class Tuner:
                     if problem.causal and heads > 1:
                         whole = of_heads(problem, heads)
                         _, grid = self.predictor.own_launch(whole, self.gpu, Path(scratch), plan)
-                        ordered = run.ordered_as(grid, heads)
+                        ordered = run.ordered_as(grid, heads)  # some of its CTAs may not have computed their turn
                     found = self.predictor.predict_recorded(ordered, heads)
                     is_chosen = (found.kernels, self._ran(run)) == chosen
                     yield self._entry(problem, heads, {"q_tile": q_tile, "kv_splits": splits}, is_chosen, found, run)
