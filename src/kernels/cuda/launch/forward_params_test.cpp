@@ -94,7 +94,9 @@ struct Told {
     args.v = reinterpret_cast<const void*>(0x3000);
     args.o = reinterpret_cast<void*>(0x4000);
   }
-  [[nodiscard]] ExtendedParams params() const { return forward_params(plan, axes, args, nullptr, much_l2_bytes); }
+  [[nodiscard]] ExtendedParams params() const {
+    return forward_params(plan, axes, args, reinterpret_cast<std::byte*>(0x5000), much_l2_bytes);
+  }
 };
 
 TEST(ForwardParams, RowsAreCopiedInChunksOnlyWhereEachBeginsAtOne) {
