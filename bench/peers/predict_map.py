@@ -44,7 +44,7 @@ from map_page import page
 from map_picture import picture
 from nvdisasm import find_nvdisasm
 from peer_builds import ROOT
-from predicted import SM, Predicted, Predictor, Recorded, busiest_sm, fewest_in_turns
+from predicted import SM, Predicted, Predictor, Recorded, busiest_sm
 from problems import Problem
 from whole_calls import lead, with_lead
 
@@ -157,7 +157,7 @@ class Mapper:
                     _, grid = self.predictor.own_launch(whole, self.gpu, self._folder(scratch))
                     run = run.ordered_as(grid, count)
                     if run.is_in_turns:
-                        ran = fewest_in_turns(grid, count, SM_COUNT[self.gpu])
+                        ran = run.fewest_in_turns(grid, count)
                     if ran > 1:
                         some = self._run(OURS, of_heads(problem, ran), scratch, plan=plan)
                         run = some.ordered_as(grid, count // ran)

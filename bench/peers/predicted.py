@@ -122,6 +122,15 @@ class Recorded:
         reordered.write_text(json.dumps(tiles_in_heads(launch)) + "\n")
         return replace(self, report=reordered, head_axis=1)
 
+    def fewest_in_turns(self, whole: list[int], heads: int) -> int:
+        """So many of the heads of a grid, begun by the length of their tiles, stand for all: where its CTAs compute
+        their turn, those that run must do so too."""
+        launch, ctas = self._launches()[0], math.prod(whole)
+        most = launch["sms"], launch["ctas_per_sm"]
+        if turns(ctas, *most) == 1:
+            return 1
+        return next(few for few in range(1, heads + 1) if heads % few == 0 and turns(ctas * few // heads, *most) > 1)
+
     def all_in_turns(self, times: int) -> Recorded:
         """With so many times the heads of what is_in_turns."""
         (launch,) = self._launches()
@@ -158,13 +167,10 @@ def grown(grid: list[int], axis: int, times: int) -> list[int]:
     return [extent * times if at == axis else extent for at, extent in enumerate(grid)]
 
 
-def fewest_in_turns(grid: list[int], heads: int, sms: int) -> int:
-    """So many of the heads of a grid of ours, begun by the length of their tiles, stand for all: where the grid is more
-    than a round, its CTAs compute their turn, and so must those that run."""
-    of_head = math.prod(grid) // heads
-    if of_head * heads <= sms:
-        return 1
-    return next(few for few in range(1, heads + 1) if heads % few == 0 and few * of_head > sms)
+def turns(ctas: int, sms: int, held: int) -> int:
+    """As the library's forward_params() has it: rounds that go there and back."""
+    rounds = (ctas - 1) // sms + 1
+    return min(rounds, held) if rounds <= held + 1 else 1
 
 
 def there_and_back(ctas: int, sms: int, held: int) -> list[int]:
@@ -173,8 +179,8 @@ def there_and_back(ctas: int, sms: int, held: int) -> list[int]:
     SMs take CTAs in turn, as many as they hold; these rounds go there and back, the last of them there
     (attention/work_list.cuh).
     """
-    turns = min((ctas - 1) // sms + 1, held)
-    is_back = [(turns - 1 - turn) % 2 == 1 for turn in range(turns)] + [False] * (ctas // sms + 1)
+    last = turns(ctas, sms, held) - 1
+    is_back = [(last - turn) % 2 == 1 for turn in range(last)] + [False] * (ctas // sms + 1)
     return [place + (sms - 1 - 2 * (place % sms)) * is_back[place // sms] for place in range(ctas)]
 
 

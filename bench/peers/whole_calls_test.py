@@ -20,7 +20,6 @@ from predict_map import DOCS, PAGE, Row, read
 from predicted import (
     HEAD_AXIS,
     Recorded,
-    fewest_in_turns,
     heads_in_turns,
     instructions_by_cta,
     there_and_back,
@@ -118,13 +117,19 @@ class Order(unittest.TestCase):
         self.assertEqual(there_and_back(6, 4, 1), [0, 1, 2, 3, 4, 5])
         self.assertEqual(there_and_back(6, 4, 2), [3, 2, 1, 0, 4, 5])
         self.assertEqual(there_and_back(9, 4, 2), [3, 2, 1, 0, 4, 5, 6, 7, 8])
+        self.assertEqual(there_and_back(13, 4, 2), list(range(13)))
         self.assertEqual(there_and_back(9, 4, 3), [0, 1, 2, 3, 7, 6, 5, 4, 8])
 
     def test_as_few_heads_as_know_their_turn(self) -> None:
-        self.assertEqual(fewest_in_turns([8, 1, 4], 8, 58), 1, "one round")
-        self.assertEqual(fewest_in_turns([16, 1, 4], 16, 58), 16)
-        self.assertEqual(fewest_in_turns([16, 2, 4], 16, 58), 8)
-        self.assertEqual(fewest_in_turns([16, 1, 64], 16, 58), 1)
+        with tempfile.TemporaryDirectory() as scratch:
+            report = Path(scratch) / "report.jsonl"
+            report.write_text(json.dumps({"sms": 58, "ctas_per_sm": 2}) + "\n")
+            run = Recorded(OURS, "l4", report, [], 0)
+            self.assertEqual(run.fewest_in_turns([8, 1, 4], 8), 1, "one round")
+            self.assertEqual(run.fewest_in_turns([16, 1, 4], 16), 16)
+            self.assertEqual(run.fewest_in_turns([16, 2, 4], 16), 8)
+            self.assertEqual(run.fewest_in_turns([2, 1, 64], 2), 1)
+            self.assertEqual(run.fewest_in_turns([64, 1, 4], 64), 1, "many rounds")
 
     def test_samples_stay_what_they_were(self) -> None:
         launch = heads_in_turns(self.LAUNCH, 2)
@@ -175,14 +180,15 @@ class Kernels(unittest.TestCase):
         if BUILD is None:
             self.skipTest("no build tree is given")
         # Keys of all heads fit into L2 or not: so tiles of all heads begin by their length, or head after head.
-        for gpu, sms, heads, length, axis in (("l4", 58, 8, 256, 0), ("l4", 58, 16, 256, 0), ("l4", 58, 8, 64, 0),
-                                              ("a10", 72, 64, 128, 1)):  # fmt: skip
+        for gpu, heads, length, axis in (("l4", 8, 256, 0), ("l4", 16, 256, 0), ("l4", 8, 64, 0), ("a10", 64, 128, 1)):
             whole = Problem(heads, heads, length, length, 128, causal=True)
             with self.subTest(whole=whole), tempfile.TemporaryDirectory() as scratch:
                 _, grid = first_launch(*self.harness(BUILD), whole, Path(scratch), VGPU_DEVICE=gpu)
-                ran = fewest_in_turns(grid, heads, sms) if axis == 0 else 1
+                one = self.run_of(BUILD, whole._replace(heads_q=1, heads_kv=1), Path(scratch), gpu, f"heads={heads}")
+                ran = one.fewest_in_turns(grid, heads) if axis == 0 else 1
                 some = whole._replace(heads_q=ran, heads_kv=ran)
-                run = self.run_of(BUILD, some, Path(scratch), gpu, f"heads={heads}").ordered_as(grid, heads // ran)
+                (apart := Path(scratch) / "some").mkdir()
+                run = self.run_of(BUILD, some, apart, gpu, f"heads={heads}").ordered_as(grid, heads // ran)
                 self.assertEqual(run.head_axis, axis)
                 found, wanted = run.counts(heads // ran), self.count(BUILD, whole, gpu)
                 if axis == 0:

@@ -96,6 +96,8 @@ struct Functions {
   Code (*kernel_set_attribute)(FunctionAttribute attribute, int value, KernelHandle kernel, DeviceHandle device);
   Code (*function_attribute)(int* value, FunctionAttribute attribute, FunctionHandle function);
   Code (*function_set_attribute)(FunctionHandle function, FunctionAttribute attribute, int value);
+  Code (*function_parameter)(FunctionHandle function, std::size_t index, std::size_t* offset,
+                             std::size_t* bytes);  // null: a driver older than CUDA 12.4
   Code (*occupancy)(int* blocks, FunctionHandle function, int block_threads, std::size_t dynamic_shared_bytes);
   Code (*allocate)(DeviceAddress* address, std::size_t bytes);
   Code (*free)(DeviceAddress address);

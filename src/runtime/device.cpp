@@ -158,6 +158,16 @@ Result<int> Function::attribute(FunctionAttribute attribute) const {
   return value;
 }
 
+std::optional<std::vector<std::size_t>> Function::parameters() const {
+  const Context::Current current(*module_->context_);
+  const auto& call = module_->context_->driver().call();
+  if (call.function_parameter == nullptr) return std::nullopt;
+  std::vector<std::size_t> all;
+  std::size_t offset = 0, bytes = 0;
+  while (call.function_parameter(handle_, all.size(), &offset, &bytes) == cuda::success) all.push_back(bytes);
+  return all;
+}
+
 Result<int> Function::ctas_per_sm(const Geometry& geometry) const {
   const Context& context = *module_->context_;
   const Context::Current current(context);

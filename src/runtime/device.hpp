@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,6 +87,8 @@ class Function {
  public:
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] Result<int> attribute(cuda::FunctionAttribute attribute) const;
+  // The bytes of each; nothing: the driver cannot tell.
+  [[nodiscard]] std::optional<std::vector<std::size_t>> parameters() const;
   // As the driver counts: how many CTAs of such a launch an SM holds.
   [[nodiscard]] Result<int> ctas_per_sm(const Geometry& geometry) const;
   // More than 48 KB a CTA has to be asked for, once.

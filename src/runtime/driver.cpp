@@ -46,6 +46,8 @@ std::string find_all(void* handle, cuda::Functions& f) {
   find(handle, "cuKernelSetAttribute", f.kernel_set_attribute, missing);
   find(handle, "cuFuncGetAttribute", f.function_attribute, missing);
   find(handle, "cuFuncSetAttribute", f.function_set_attribute, missing);
+  std::string may_be_missing;
+  find(handle, "cuFuncGetParamInfo", f.function_parameter, may_be_missing);
   find(handle, "cuOccupancyMaxActiveBlocksPerMultiprocessor", f.occupancy, missing);
   find(handle, "cuMemAlloc_v2", f.allocate, missing);
   find(handle, "cuMemFree_v2", f.free, missing);

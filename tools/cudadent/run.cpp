@@ -202,7 +202,12 @@ int run(Flags flags) {
   for (std::size_t i = 0; i < std::min(refused.size(), most_told); ++i) {
     std::cerr << fmt::format("  refused: {}\n", refused[i]);
   }
-  if (launches.empty() && refused.empty()) {
+  if (launches.empty() && refused.empty() && *code != 0) {
+    std::cerr << fmt::format(
+        "cudadent run: the program ended with {} before anything ran on the virtual GPU, so nothing "
+        "was checked. What it says is above\n",
+        *code);
+  } else if (launches.empty() && refused.empty()) {
     std::cerr << "cudadent run: NOTHING RAN on the virtual GPU, so nothing was checked (what cuBLAS computes is no "
                  "kernel here). Does the program load libcuda.so.1 by that name, or the CUDA runtime as a library "
                  "(cudadent run --explain says)? "

@@ -142,7 +142,7 @@ Result<Runnable> make_runnable(const Project& project, const Callable& callable,
   if (callable.kind == CallableKind::python) return python_runnable(project, callable, role, label);
   if (callable.kind != CallableKind::cpp) {
     return Diagnostic{.message = "the " + role + " of " + project.name + " cannot run on the CPU",
-                      .fix = "declare a C++ or Python entry for it",
+                      .fix = "declare a C++ or Python entry for it, or run its CUDA kernels with --device virtual:l4",
                       .file = project.file,
                       .line = callable.line,
                       .code = codes::project_no_callable};

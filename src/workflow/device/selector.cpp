@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "devices/device.hpp"
 #include "workflow/device/kinds.hpp"
 #include "workflow/verdict/codes.hpp"
 
@@ -47,7 +48,8 @@ Result<DeviceSelector> parse_device(const std::string& text) {
     if (auto parsed = row->parse(text.substr(prefix.size()), text)) return *parsed;
   }
   return Diagnostic{.message = fmt::format("\"{}\" is not a device; allowed are {}", text, allowed()),
-                    .fix = "use --device cpu, or unset FLASHMOE_DEVICE",
+                    .fix = find_gpu(text) ? fmt::format("use virtual:{} for the virtual one", text)
+                                          : "use one of these, or unset FLASHMOE_DEVICE",
                     .code = codes::usage_device};
 }
 

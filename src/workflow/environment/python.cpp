@@ -162,7 +162,7 @@ void examine_package(const char* name, const std::string& python, const PackageF
 void examine_extension(const PythonFacts& facts, const std::string& python, Observations& seen) {
   const PackageFacts& extension = *facts.extension;
   const std::string version = extension.version.value_or("");
-  const char* fix = " -m pip install .   (in the source tree)";
+  const char* fix = " -m pip install --no-build-isolation .   (in the source tree)";
   if (!extension.installed) {
     seen.warn("python", "our extension flashmoe_science is not installed for " + python, python + fix);
   } else if (!extension.loads.value_or(false)) {

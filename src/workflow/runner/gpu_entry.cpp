@@ -52,6 +52,35 @@ Result<std::uint64_t> scalar_bits(const LaunchValue& value) {
   return bits;
 }
 
+std::size_t bytes_of(const LaunchValue& value) {
+  if (value.tensor) return sizeof(runtime::cuda::DeviceAddress);
+  if (value.type == "u8") return 1;
+  return value.type == "i32" || value.type == "f32" ? 4 : 8;
+}
+
+// A driver reads what the kernel takes, whatever it is given.
+Result<Done> check_arguments(const Launch& launch, const runtime::Function& function) {
+  const auto takes = function.parameters();
+  if (!takes) return Done{};
+  std::string sizes;
+  for (const std::size_t bytes : *takes) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", bytes);
+  const std::string fix = fmt::format("list in args what {} takes, in its order: {} bytes (a tensor is 8)",
+                                      launch.kernel, sizes.empty() ? "0" : sizes);
+  if (takes->size() != launch.args.size()) {
+    return Diagnostic{.message = fmt::format("{} takes {} arguments, and the project gives it {}", launch.kernel,
+                                             takes->size(), launch.args.size()),
+                      .fix = fix};
+  }
+  for (std::size_t i = 0; i < takes->size(); ++i) {
+    if (bytes_of(launch.args[i]) == (*takes)[i]) continue;
+    const std::string given = launch.args[i].tensor ? "a tensor" : "of type " + launch.args[i].type;
+    return Diagnostic{.message = fmt::format("argument {} of {} has {} bytes, and the project gives it one that is {}",
+                                             i + 1, launch.kernel, (*takes)[i], given),
+                      .fix = fix};
+  }
+  return Done{};
+}
+
 // Reads words so that they lie in L2. What it read decides nothing, but no compiler can know.
 constexpr const char* touch_ptx = R"(
 .version 7.0
@@ -194,6 +223,7 @@ Result<Done> GpuEntry::bind(const std::vector<Launch>& launches, std::vector<boo
     if (launch.image >= state.modules.size()) return Diagnostic{.message = "a launch of an image that is not loaded"};
     auto function = state.modules[launch.image]->function(launch.kernel);
     if (!function) return function.error();
+    if (auto fitting = check_arguments(launch, *function); !fitting) return fitting;
     // Before anything is captured: what a launch asks for is settled here.
     if (auto allowed = function->allow_dynamic_shared(static_cast<unsigned>(launch.shared_bytes)); !allowed)
       return allowed;

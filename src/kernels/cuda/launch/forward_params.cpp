@@ -107,8 +107,9 @@ ExtendedParams forward_params(const fms_attention_plan& plan, const InstanceAxes
   } else {
     to.tiles = static_cast<int>(plan.work_items / plan.kv_splits / (p.batch * p.kv_heads));
     if (plan::is_longest_first(plan, l2_resident_bytes)) {
-      const int64_t rounds = (plan.work_items - 1) / plan.sm_count + 1;
-      to.turns = static_cast<int>(std::min<int64_t>(rounds, plan.ctas_per_sm));
+      // Of many rounds the order within the first ones does not matter, and every CTA would pay for it.
+      const int64_t rounds = (plan.work_items - 1) / plan.sm_count + 1, held = plan.ctas_per_sm;
+      to.turns = rounds <= held + 1 ? static_cast<int>(std::min(rounds, held)) : 1;
     }
     to.sms = plan.sm_count;
     to.by_sms = division_by(plan.sm_count);

@@ -119,12 +119,12 @@ TEST(ForwardParams, RowsAreCopiedInChunksOnlyWhereEachBeginsAtOne) {
   }
 }
 
-TEST(ForwardParams, TheLongestTilesFirstInAsManyRoundsAsSmsHold) {
+TEST(ForwardParams, TheLongestTilesFirstInAsManyRoundsAsSmsHoldIfHardlyMoreFollow) {
   Told told;
   told.plan.problem.window_right = 0;
   told.plan.kv_splits = 2;
   // Four heads and two splits: so many times eight CTAs over ten SMs that hold three each.
-  const std::pair<int64_t, int> turns_of_tiles[] = {{2, 2}, {3, 3}, {100, 3}};
+  const std::pair<int64_t, int> turns_of_tiles[] = {{2, 2}, {3, 3}, {5, 3}, {6, 1}, {100, 1}};
   for (const auto& [tiles, turns] : turns_of_tiles) {
     told.plan.work_items = 8 * tiles;
     const ForwardParams params = told.params();
