@@ -3,18 +3,24 @@
 // its names are hidden.
 #define _GNU_SOURCE
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-// Moved into libc.so.6, and so versioned anew, by glibc 2.34. Older ones have them in libdl and libpthread, which a
-// Python has loaded.
-#define FMS_OF_EVERY_GLIBC(result, name, parameters, arguments)  \
-  result fms_old_##name parameters;                              \
-  __asm__(".symver fms_old_" #name "," #name "@GLIBC_2.2.5");    \
-  __attribute__((visibility("hidden"))) result name parameters { \
-    return fms_old_##name arguments;                             \
+#if !defined(__x86_64__) || defined(__ILP32__)
+#error "the versions of symbols below are those of x86-64"
+#endif
+
+// Calls what is versioned so instead: `name(parameters)`.
+#define FMS_OLD(result, name, version, parameters) \
+  result fms_old_##name parameters;                \
+  __asm__(".symver fms_old_" #name "," #name "@" version)
+#define FMS_HIDDEN __attribute__((visibility("hidden")))
+#define FMS_OF_EVERY_GLIBC(result, name, parameters, arguments) \
+  FMS_OLD(result, name, "GLIBC_2.2.5", parameters);             \
+  FMS_HIDDEN result name parameters {                           \
+    return fms_old_##name arguments;                            \
   }
 
+// Moved into libc.so.6, and so versioned anew, by glibc 2.34. Older ones have them in libdl and libpthread, which the
+// libraries name as needed.
 FMS_OF_EVERY_GLIBC(void*, dlopen, (const char* file, int mode), (file, mode))
 FMS_OF_EVERY_GLIBC(int, dlclose, (void* handle), (handle))
 FMS_OF_EVERY_GLIBC(void*, dlsym, (void* handle, const char* name), (handle, name))
@@ -25,25 +31,30 @@ FMS_OF_EVERY_GLIBC(int, pthread_create, (void* thread, const void* attributes, v
 FMS_OF_EVERY_GLIBC(int, pthread_join, (unsigned long thread, void** result), (thread, result))
 FMS_OF_EVERY_GLIBC(int, pthread_once, (int* once, void (*run)(void)), (once, run))
 
-// Versioned anew by 2.29, without a look at errno's old rules.
+// Versioned anew by 2.29, which dropped SVID's error rules.
 FMS_OF_EVERY_GLIBC(double, exp, (double x), (x))
 
-// Functions since 2.33, macros before.
-__attribute__((visibility("hidden"))) int stat(const char* path, struct stat* to) {
-  return (int)syscall(SYS_stat, path, to);
+// In libc.so.6 since 2.33; each program had its own before, around these.
+enum { kernel_layout = 1 };
+FMS_OLD(int, __xstat, "GLIBC_2.2.5", (int layout, const char* path, void* to));
+FMS_OLD(int, __lxstat, "GLIBC_2.2.5", (int layout, const char* path, void* to));
+FMS_OLD(int, __fxstat, "GLIBC_2.2.5", (int layout, int file, void* to));
+FMS_OLD(int, __fxstatat, "GLIBC_2.4", (int layout, int folder, const char* path, void* to, int flags));
+FMS_HIDDEN int stat(const char* path, struct stat* to) {
+  return fms_old___xstat(kernel_layout, path, to);
 }
-__attribute__((visibility("hidden"))) int lstat(const char* path, struct stat* to) {
-  return (int)syscall(SYS_lstat, path, to);
+FMS_HIDDEN int lstat(const char* path, struct stat* to) {
+  return fms_old___lxstat(kernel_layout, path, to);
 }
-__attribute__((visibility("hidden"))) int fstat(int file, struct stat* to) {
-  return (int)syscall(SYS_fstat, file, to);
+FMS_HIDDEN int fstat(int file, struct stat* to) {
+  return fms_old___fxstat(kernel_layout, file, to);
 }
-__attribute__((visibility("hidden"))) int fstat64(int file, struct stat64* to) {
-  return (int)syscall(SYS_fstat, file, to);
+FMS_HIDDEN int fstat64(int file, struct stat64* to) {
+  return fms_old___fxstat(kernel_layout, file, to);
 }
-__attribute__((visibility("hidden"))) int fstatat(int folder, const char* path, struct stat* to, int flags) {
-  return (int)syscall(SYS_newfstatat, folder, path, to, flags);
+FMS_HIDDEN int fstatat(int folder, const char* path, struct stat* to, int flags) {
+  return fms_old___fxstatat(kernel_layout, folder, path, to, flags);
 }
 
-// Whether libstdc++ may count references without atomics (2.32). It never may.
-__attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
+// Whether libstdc++ may count references without atomics (2.32). This copy, which only it reads, never says so.
+FMS_HIDDEN char __libc_single_threaded = 0;

@@ -11,22 +11,28 @@
 #include <cstdlib>
 #include <cstring>
 
-#if __has_include(<sys/single_threaded.h>)
-#include <sys/single_threaded.h>
-#endif
-
 namespace flashmoe::cpu {
 namespace {
 
 std::atomic<bool> parent_had_threads{false};
 std::atomic<bool> is_child_without_them{false};
 
+// 0: the system does not say.
+int threads_of_this_process() {
+  char text[1024];
+  const int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  const ssize_t bytes = read(file, text, sizeof text - 1);
+  close(file);
+  if (bytes <= 0) return 0;
+  text[bytes] = '\0';
+  const char* at = std::strrchr(text, ')');
+  for (int field = 0; at != nullptr && field < 18; ++field) at = std::strchr(at + 1, ' ');
+  return at != nullptr ? std::atoi(at) : 0;
+}
+
 void before_fork() {
-#if __has_include(<sys/single_threaded.h>)
-  parent_had_threads = !__libc_single_threaded;
-#else
-  parent_had_threads = true;
-#endif
+  parent_had_threads = threads_of_this_process() != 1;
 }
 
 void in_child() {
@@ -71,19 +77,6 @@ class Trial {
   }
 
   // Field 20 of /proc/self/stat, the 18th behind the name in parentheses; 0: not known.
-  static int threads_of_this_process() {
-    char text[1024];
-    const int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    if (file < 0) return 0;
-    const ssize_t bytes = read(file, text, sizeof text - 1);
-    close(file);
-    if (bytes <= 0) return 0;
-    text[bytes] = '\0';
-    const char* at = std::strrchr(text, ')');
-    for (int field = 0; at != nullptr && field < 18; ++field) at = std::strchr(at + 1, ' ');
-    return at != nullptr ? std::atoi(at) : 0;
-  }
-
   // A joined thread counts against limits until the kernel has let go of it, a few microseconds later: the runtime's
   // threads would be refused in the place of ours. Others may come and go meanwhile, so not forever.
   static void wait_until_gone(int before) {
