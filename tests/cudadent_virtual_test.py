@@ -222,6 +222,27 @@ class VirtualGpu(unittest.TestCase):
         self.assertTrue(found[0]["fix"], "a finding says what to do")
         return found[0]
 
+    def test_arguments_that_the_kernel_does_not_take_are_named(self) -> None:
+        # A driver would read beyond the list, or take other bytes than were meant.
+        project = self.project("cudadent/vector_add")
+        settings = project.path / "cudadent.toml"
+        text = settings.read_text()
+        cases = (
+            ('"a", "b", "c"', "takes 4 arguments, and the project gives it 3"),
+            ('"a", "b", "c", "i32 n"', "argument 4 of vector_add_kernel has 8 bytes"),
+            ('"a", "b", "c", "i64 n", "i32 n"', "takes 4 arguments, and the project gives it 5"),
+        )
+        for args, wanted in cases:
+            changed, count = re.subn(r"args = \[.*?\]", f"args = [{args}]", text)
+            self.assertEqual(count, 1)
+            settings.write_text(changed)
+            with self.subTest(args=args):
+                _, record = project.gate("--until", "correctness")
+                told = json.dumps(record)
+                self.assertIn(wanted, told)
+                self.assertIn("8, 8, 8, 8 bytes", told)
+                self.assertNotIn("SIGSEGV", told)
+
     def test_a_race_is_named_with_its_line(self) -> None:
         project = self.project("attention_naive", "    __syncthreads();\n    for (int j", "    for (int j")
         code, record = project.gate("--until", "correctness")
