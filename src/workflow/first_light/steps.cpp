@@ -153,9 +153,9 @@ Told told_by_lines(const Finished& ran) {
 Told told_by_peers(const Finished& ran) {
   if (ran.out.empty() && ran.err.find("No module named 'flashmoe_science") != std::string::npos)
     return {.state = StepState::left_out,
-            .why = fmt::format("flashmoe_science is not installed for {} (fix: {} -m pip install --no-build-isolation "
-                               ". in the source tree, or "
-                               "name a Python that has it and torch: CUDADENT_PYTHON)",
+            .why = fmt::format("flashmoe_science is not installed for {} (fix: {} -m pip install "
+                               "--no-build-isolation . in the source tree, or name a Python that has it and torch: "
+                               "CUDADENT_PYTHON)",
                                python_program(), python_program())};
   return told_by_lines(ran);
 }

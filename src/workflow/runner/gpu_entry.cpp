@@ -33,9 +33,17 @@ std::size_t extent_bytes(const cudadent_tensor& tensor) {
 }
 
 // A scalar argument as the kernel's ABI wants it: an i64 of 5 is 8 bytes.
-Result<std::uint64_t> scalar_bits(const LaunchValue& value) {
+struct Scalar {
   std::uint64_t bits = 0;
-  const auto put = [&](auto number) { std::memcpy(&bits, &number, sizeof number); };
+  std::size_t bytes = 0;
+};
+
+Result<Scalar> scalar_of(const LaunchValue& value) {
+  Scalar made;
+  const auto put = [&](auto number) {
+    std::memcpy(&made.bits, &number, sizeof number);
+    made.bytes = sizeof number;
+  };
   if (value.type == "i32") {
     put(static_cast<std::int32_t>(value.integer));
   } else if (value.type == "i64") {
@@ -49,13 +57,14 @@ Result<std::uint64_t> scalar_bits(const LaunchValue& value) {
   } else {
     return Diagnostic{.message = "no argument type is called " + value.type};
   }
-  return bits;
+  return made;
 }
 
-std::size_t bytes_of(const LaunchValue& value) {
+Result<std::size_t> bytes_of(const LaunchValue& value) {
   if (value.tensor) return sizeof(runtime::cuda::DeviceAddress);
-  if (value.type == "u8") return 1;
-  return value.type == "i32" || value.type == "f32" ? 4 : 8;
+  auto scalar = scalar_of(value);
+  if (!scalar) return scalar.error();
+  return scalar->bytes;
 }
 
 // A driver reads what the kernel takes, whatever it is given.
@@ -72,7 +81,9 @@ Result<Done> check_arguments(const Launch& launch, const runtime::Function& func
                       .fix = fix};
   }
   for (std::size_t i = 0; i < takes->size(); ++i) {
-    if (bytes_of(launch.args[i]) == (*takes)[i]) continue;
+    const auto bytes = bytes_of(launch.args[i]);
+    if (!bytes) return bytes.error();
+    if (*bytes == (*takes)[i]) continue;
     const std::string given = launch.args[i].tensor ? "a tensor" : "of type " + launch.args[i].type;
     return Diagnostic{.message = fmt::format("argument {} of {} has {} bytes, and the project gives it one that is {}",
                                              i + 1, launch.kernel, (*takes)[i], given),
@@ -238,9 +249,9 @@ Result<Done> GpuEntry::bind(const std::vector<Launch>& launches, std::vector<boo
         made.arguments.push_back({.tensor = *value.tensor, .is_tensor = true});
         continue;
       }
-      auto bits = scalar_bits(value);
-      if (!bits) return bits.error();
-      made.arguments.push_back({.bits = *bits});
+      auto scalar = scalar_of(value);
+      if (!scalar) return scalar.error();
+      made.arguments.push_back({.bits = scalar->bits});
     }
     // A virtual driver looks at it with every launch, a real one does not know it.
     if (launch.instruction_budget != 0) setenv("VGPU_BUDGET", std::to_string(launch.instruction_budget).c_str(), 1);
