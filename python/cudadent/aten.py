@@ -31,6 +31,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import _tensor_str as printing
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -233,6 +234,9 @@ class AtenOnCpu(TorchDispatchMode):
         self._before.append([get() for get, _ in CHOICES])
         for _, choose in CHOICES:
             choose(False)
+        if len(self._before) == 1:
+            self._print_elements = printing._tensor_str
+            printing._tensor_str = self._elements
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
@@ -240,8 +244,17 @@ class AtenOnCpu(TorchDispatchMode):
         super().__exit__(*what)  # type: ignore[no-untyped-call]
         for (_, choose), value in zip(CHOICES, self._before.pop(), strict=True):
             choose(value)
+        if not self._before:
+            printing._tensor_str = self._print_elements
         if not self._before and not self._cache:
             torch.cuda.memory.caching_allocator_enable(True)
+
+    def _elements(self, tensor: torch.Tensor, indent: int) -> str:
+        """As print() wants them: torch prints without any mode, and asks kernels which digits it needs."""
+        if tensor.is_cuda:
+            with self:
+                tensor = tensor.cpu()
+        return self._print_elements(tensor, indent)
 
     def __torch_dispatch__(
         self,

@@ -88,7 +88,7 @@ bool says_virtual(void* handle) {
 }
 
 // What helps, by CUresult. Of images and PTX the reason is nearly always the driver's age.
-const char* remedy(cuda::Code code) {
+const char* remedy(cuda::Code code, bool is_virtual) {
   switch (code) {
     case cuda::out_of_memory:
       return "free memory of the GPU, or ask for less, and try again";
@@ -122,6 +122,7 @@ const char* remedy(cuda::Code code) {
     case 700:  // ILLEGAL_ADDRESS
     case 716:  // MISALIGNED_ADDRESS
     case 719:  // LAUNCH_FAILED
+      if (is_virtual) return "an earlier kernel of this process failed: the virtual GPU's finding names it";
       return "an earlier kernel of this process failed: start it anew, and find that kernel with compute-sanitizer";
     default:
       return "run cudadent doctor, and nvidia-smi, which name what is wrong with driver and GPU";
@@ -176,7 +177,7 @@ Result<Done> Driver::check(cuda::Code code, const char* what) const {
   const char* text = nullptr;
   if (functions_.error_name(code, &name) != cuda::success || name == nullptr) name = "unknown error";
   if (functions_.error_text(code, &text) != cuda::success || text == nullptr) text = "no description";
-  return Diagnostic{.message = std::string(what) + ": " + name + " (" + text + ")", .fix = remedy(code)};
+  return Diagnostic{.message = std::string(what) + ": " + name + " (" + text + ")", .fix = remedy(code, is_virtual_)};
 }
 
 std::string system_driver_library() {

@@ -14,6 +14,7 @@
 #include "predict/walk.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "workflow/environment/nvdisasm.hpp"
 #include "workflow/predict/nvdisasm.hpp"
 #include "workflow/predict/ptx_run_json.hpp"
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "workflow/environment/nvdisasm.hpp"
 #include "workflow/predict/nvdisasm.hpp"
 
 namespace flashmoe::workflow {

@@ -9,6 +9,7 @@
 #include "runtime/driver.hpp"
 #include "support/kernel_files.hpp"
 #include "workflow/compile/compiler.hpp"
+#include "workflow/environment/nvdisasm.hpp"
 #include "workflow/environment/observation.hpp"
 
 namespace flashmoe::workflow {
@@ -129,6 +130,10 @@ Observations examine_cuda() {
     seen.ok("cuda", fmt::format("toolkit {} ({})", toolkit->version, toolkit->nvcc), Need::cuda_toolkit);
   else
     seen.warn("cuda", toolkit.error().message, toolkit.error().fix, Need::cuda_toolkit);
+  if (const auto nvdisasm = find_nvdisasm())
+    seen.ok("cuda", fmt::format("nvdisasm, for predicted times ({})", *nvdisasm));
+  else
+    seen.warn("cuda", nvdisasm.error().message, nvdisasm.error().fix);
   Driver driver;
   ask_driver(driver);
   examine_driver(driver, toolkit, seen);

@@ -13,6 +13,7 @@
 #include "predict/walk.hpp"
 #include "workflow/device/capabilities.hpp"
 #include "workflow/device/selector.hpp"
+#include "workflow/environment/nvdisasm.hpp"
 #include "workflow/gpu/launches.hpp"
 #include "workflow/gpu/profile.hpp"
 #include "workflow/predict/nvdisasm.hpp"
@@ -297,6 +298,10 @@ Result<PredictionRun> predict_project(const Project& project, const PredictionRe
 }
 
 Result<PredictionRun> predict_report(const ReportRequest& request, Progress& progress) {
+  if (!std::filesystem::exists(request.report))
+    return Diagnostic{.message = "there is no report " + request.report,
+                      .fix = "run the program with VGPU_PATHS=1 and VGPU_REPORT=" + request.report,
+                      .code = codes::usage_command_line};
   const auto device = select_device(request.device);
   if (!device) return device.error();
   const auto gpu = predicted_gpu(*device, "l4, the one that the program ran on");

@@ -48,20 +48,21 @@ std::string launch_text(const LaunchPrediction& launch) {
   const auto row = [&](const char* name, const std::string& value) {
     text += fmt::format("  {:<14}{}\n", name, value);
   };
+  for (const std::string& refusal : one.refusals) row("not predicted", refusal);
   row("cycles", fmt::format("{:.0f} of the SM clock; a CTA alone {:.0f}, with {} on an SM {:.0f}", one.cycles,
                             one.cta_alone, one.occupancy.ctas_per_sm, one.cta_resident));
   row("grid", fmt::format("{} CTAs, {:.2f} waves; {}", launch.report.ctas(), one.waves, one.occupancy.limiter));
   row("limited by", one.limiter);
   row("in use", uses_text(one));
   row("warps wait", waits_text(launch));
-  row("at boost", time_text(one.boost));
-  if (one.sustained.us > 0) row("sustained", time_text(one.sustained));
+  // What nobody should quote stands nowhere as a time.
+  if (launch.is_predicted()) row("at boost", time_text(one.boost));
+  if (launch.is_predicted() && one.sustained.us > 0) row("sustained", time_text(one.sustained));
   if (one.launch.stream_us.known())
     row("launch adds", fmt::format("{} us in a stream, {} us in a graph ({})", one.launch.stream_us.value,
                                    one.launch.graph_us.value, one.launch.stream_us.standing()));
   row("path", fmt::format("{:.1f} % of the executed instructions unmatched", 100 * launch.unmatched_weight));
   for (const std::string& doubt : one.doubts) row("doubt", doubt);
-  for (const std::string& refusal : one.refusals) row("not predicted", refusal);
   return text;
 }
 

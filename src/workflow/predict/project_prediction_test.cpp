@@ -12,6 +12,7 @@
 #include "predict/walk.hpp"
 #include "support/progress.hpp"
 #include "support/tree_for_test.hpp"
+#include "workflow/environment/nvdisasm.hpp"
 #include "workflow/predict/nvdisasm.hpp"
 #include "workflow/predict/ptx_run_json.hpp"
 #include "workflow/project/point.hpp"

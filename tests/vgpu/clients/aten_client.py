@@ -131,6 +131,11 @@ def strides() -> None:
     same(part[:, :4] * 2, torch.full((4, 4), 2.0))
 
 
+def printed() -> None:
+    for x in torch.randn(3, 4), torch.tensor([1.0, float("inf")]), torch.arange(6).view(2, 3).mT, torch.tensor(7):
+        assert repr(x.cuda()) == repr(x)[:-1] + ", device='cuda:0')", repr(x.cuda())
+
+
 def random_numbers() -> None:
     host = torch.get_rng_state()
 
@@ -209,6 +214,7 @@ def main() -> None:
         torch.manual_seed(0)
         operators(mode)
         strides()
+        printed()
         random_numbers()
         training(torch.optim.SGD)
         training(torch.optim.AdamW)

@@ -25,8 +25,8 @@ struct ForwardParams {
   const int* kv_begins;    // null: not ragged
   const int* kv_lengths;   // null: all kv_len
   const int* block_table;  // paged instances
-  float* partial;          // splits > 1: [batch x kv head][row tile][split][row warp][state_floats(dim)]
-                           // with a list: [kv head][list_slots][row warp][state_floats(dim)]
+  float* partial;          // splits > 1: [batch x kv head][row tile][split][row warp][a warp's state]
+                           // with a list: [kv head][list_slots][row warp][a warp's state]
   unsigned int* arrived;   // splits > 1: [batch x kv head][row tile], with a list: [kv head][list_slots]; zero before
                            // and after a launch
   RowStrides q_strides, k_strides, v_strides, o_strides, lse_strides;
@@ -44,7 +44,7 @@ struct ForwardParams {
   int batch;
   int list_items;  // CTAs for each kv head
   int list_slots;  // states for each kv head
-  int bias_kind;   // 0: as the inputs, 1: fp16, 2: bf16, 3: fp32
+  int bias_kind;   // 1: fp16, 2: bf16, 3: fp32
   int is_aligned;  // rows of q, k, v and o begin at multiples of 16 bytes
   int page_size, block_table_stride;
   Division by_page_size, by_group, by_kv_heads, by_splits;

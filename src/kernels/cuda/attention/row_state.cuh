@@ -68,16 +68,7 @@ struct RowState {
     for (int h = 0; h < row_halves; ++h) {
       const float offset = tops.of[h] * scale_log2;
       if constexpr (Shape::fades == Fades::always) scale_row(h, exp2_beside(top[h] * scale_log2, offset));
-      block_sum[h] = 0.0f;
-#pragma unroll
-      for (int n = 0; n < Shape::key_tiles; ++n)
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          float& s = scores.s[n].at(h, j);
-          // Of modified scores the scale is 1.
-          s = Shape::is_modified ? exp2_beside(s, offset) : exp2_fast(__fmaf_rn(s, scale_log2, -offset));
-          block_sum[h] += s;
-        }
+      block_sum[h] = weigh_row(scores, h, offset, scale_log2);
     }
     if constexpr (Shape::fades == Fades::if_grown_after_weights) fade_if_grown(tops, scale_log2);
 #pragma unroll
@@ -85,6 +76,12 @@ struct RowState {
       top[h] = tops.of[h];
       sum[h] += block_sum[h];
     }
+  }
+
+  // Of the only scores there are: O is left alone, and begins with what they weigh.
+  FMS_DEVICE void begin_with(typename Shape::Scores& scores, const Tops& tops, float scale_log2) {
+#pragma unroll
+    for (int h = 0; h < row_halves; ++h) sum[h] = weigh_row(scores, h, tops.of[h] * scale_log2, scale_log2);
   }
 
   // Of a row without weight: what it has met was NaN or infinity, and times 0 would still be NaN.
@@ -193,6 +190,21 @@ struct RowState {
   }
 
  private:
+  // Returns the lane's share of their sum.
+  FMS_DEVICE static float weigh_row(typename Shape::Scores& scores, int h, float offset, float scale_log2) {
+    float sum = 0.0f;
+#pragma unroll
+    for (int n = 0; n < Shape::key_tiles; ++n)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        float& s = scores.s[n].at(h, j);
+        // Of modified scores the scale is 1.
+        s = Shape::is_modified ? exp2_beside(s, offset) : exp2_fast(__fmaf_rn(s, scale_log2, -offset));
+        sum += s;
+      }
+    return sum;
+  }
+
   FMS_DEVICE float top_with(const typename Shape::Scores& scores, int h) const {
     float largest = top[h];
 #pragma unroll

@@ -24,7 +24,8 @@
 //   step edge   V2 requested                  score(2)   softmax(1)   weigh(1)        score(2) is masked
 //   step edge                                            softmax(2)   weigh(2)
 //
-// Were the third one whole too, the second step would be like the first, and the third only the end of one.
+// Were the third one whole too, the second step would be like the first, and the third only the end of one. A block
+// that is the only one has no step at all: O begins with it, and is never zero before.
 #pragma once
 
 #include "kernels/cuda/atoms/async_copy.cuh"
@@ -187,16 +188,17 @@ class Walk {
     return a;
   }
 
-  // O += weights V
+  // O += weights V; or, if O begins with them, O = weights V, and no register has to be zero before.
+  template <bool Begins = false>
   FMS_DEVICE void weigh(RowState<Shape>& state, const Scores& weights, uint32 stage) const {
     unrolled<key_tiles, 2>([&](auto n) {
       // Wide tiles: or the assembler loads so much of V at once that registers run out.
       if (!Shape::looks_ahead && Shape::places == 2 && n == key_tiles / 2) __syncwarp();
-      weigh_16<n * 8 * ValueRows::row_bytes>(state, weights_of(weights, n), stage);
+      weigh_16<n * 8 * ValueRows::row_bytes, Begins && n == 0>(state, weights_of(weights, n), stage);
     });
   }
   // Of 16 keys, whose values are so many bytes behind the first.
-  template <int Offset>
+  template <int Offset, bool Begins = false>
   FMS_DEVICE void weigh_16(RowState<Shape>& state, const Weights& a, uint32 stage) const {
     unrolled<dim_tiles, 2>([&](auto d) {
       uint32 b[4];
@@ -204,8 +206,13 @@ class Walk {
 #pragma unroll
       for (int m = 0; m < row_tiles; ++m) {
         float(&first)[4] = state.o[d].of[m], (&second)[4] = state.o[d + 1].of[m];
-        mma_16x8x16<T>(first, a.of[m], b[0], b[1], first);
-        mma_16x8x16<T>(second, a.of[m], b[2], b[3], second);
+        if constexpr (Begins) {
+          mma_16x8x16<T>(first, a.of[m], b[0], b[1]);
+          mma_16x8x16<T>(second, a.of[m], b[2], b[3]);
+        } else {
+          mma_16x8x16<T>(first, a.of[m], b[0], b[1], first);
+          mma_16x8x16<T>(second, a.of[m], b[2], b[3], second);
+        }
       }
     });
   }
@@ -299,10 +306,11 @@ class Walk {
   template <bool Whole>
   FMS_DEVICE void wait_for_values(RowState<Shape>& state, int first, uint32 stage, int part = 0) const {
     if constexpr (Whole) return wait_for_block();
+    if (meets_wild_values(first, stage)) replace_wild_values(state, rules(), first + part * Shape::part_keys, stage);
+  }
+  FMS_DEVICE bool meets_wild_values(int first, uint32 stage) const {
     wait_for_copies<0>();
-    if (__syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + stage))) {
-      replace_wild_values(state, rules(), first + part * Shape::part_keys, stage);
-    }
+    return __syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + stage)) != 0;
   }
   FMS_DEVICE void weigh_block(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& scores,
                               uint32 stage) const {
@@ -400,28 +408,19 @@ class Walk {
     }
   }
 
-  // `copy_after` requests what comes after the block's values.
-  template <bool Whole, class CopyAfter>
-  FMS_DEVICE void weigh_in_one_place(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& scores,
-                                     int first, CopyAfter copy_after) const {
-    if constexpr (Shape::is_ring) {
-      weigh_parts<Whole>(state, tops, scores, first, copy_after);
-    } else {
-      wait_for_values<Whole>(state, first, 0);
-      copy_after();
-      weigh_block(state, tops, scores, 0);
-    }
+  template <bool Whole>
+  FMS_DEVICE void copy_part(int first, int part) const {
+    copy_.template values<Whole>(first + part * Shape::part_keys, keys_.mine.hi, values_begin + part_stage(part));
+    commit_copies();
   }
-
-  template <bool Whole, class CopyAfter>
+  // `copy_after` requests what comes after the block's values.
+  template <bool Whole, bool HasWeights = false, int FirstPart = 0, class CopyAfter>
   FMS_DEVICE void weigh_parts(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& scores,
                               int first, CopyAfter copy_after) const {
     const auto begin_part = [&](int part) {
       wait_for_values<Whole>(state, first, part_stage(part), part);
       if (part + 1 < Shape::parts) {
-        const int next = first + (part + 1) * Shape::part_keys;
-        copy_.template values<Whole>(next, keys_.mine.hi, values_begin + part_stage(part + 1));
-        commit_copies();
+        copy_part<Whole>(first, part + 1);
       } else {
         copy_after();
       }
@@ -434,9 +433,9 @@ class Walk {
       });
     } else {
       // A loop: what wild values need is much code.
-      state.weigh_scores(scores, tops, p_.scale_log2);
+      if constexpr (!HasWeights) state.weigh_scores(scores, tops, p_.scale_log2);
 #pragma unroll 1
-      for (int part = 0; part < Shape::parts; ++part) {
+      for (int part = FirstPart; part < Shape::parts; ++part) {
         begin_part(part);
         Weights weights;
         unrolled<Shape::parts, 1>([&](auto its) {
@@ -453,10 +452,17 @@ class Walk {
   FMS_DEVICE void step_in_one_place(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& scores,
                                     int first) const {
     const int second = first + Shape::keys;
-    weigh_in_one_place<Whole>(state, tops, scores, first, [&] {
+    const auto copy_keys = [&] {
       copy_.template keys<Whole, false>(second, keys_.mine.hi, 0);
       commit_copies();
-    });
+    };
+    if constexpr (Shape::is_ring) {
+      weigh_parts<Whole>(state, tops, scores, first, copy_keys);
+    } else {
+      wait_for_values<Whole>(state, first, 0);
+      copy_keys();
+      weigh_block(state, tops, scores, 0);
+    }
     wait_for_block();
     const auto copy_next = [&](int slice) {
       copy_what_follows_keys<Whole>(second, slice);
@@ -501,15 +507,39 @@ class Walk {
     tops = state.tops_with(next, p_.most_growth);  // beside the last products
   }
 
-  // The last block.
-  template <bool Whole>
+  // Of the only block, scores become weights while values are under way; of large tiles with one place for a whole
+  // block beside the reads of them.
+  static constexpr bool weighs_only_first = Shape::places == 2 || Shape::is_ring;
+  // The only block: nothing was met that would fade, and O begins with it. With wild values O has to be there before:
+  // then nothing is done but the weights, if they come first. Else its first part is, of a ring.
+  FMS_DEVICE bool weigh_only_block(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops,
+                                   Scores& scores) const {
+    const int first = keys_.mine.lo;
+    if constexpr (weighs_only_first) state.begin_with(scores, tops, p_.scale_log2);
+    if (meets_wild_values(first, part_stage(0))) {
+      branch_of_its_own();
+      return false;
+    }
+    if constexpr (!weighs_only_first) state.begin_with(scores, tops, p_.scale_log2);
+    if constexpr (Shape::is_ring) {
+      copy_part<false>(first, 1);
+      weigh_16<0, true>(state, weights_of(scores, 0), part_stage(0));
+    } else {
+      weigh<true>(state, scores, 0);
+    }
+    return true;
+  }
+
+  // The last block, or what is left of it.
+  template <bool Whole, bool HasWeights = false, int FirstPart = 0>
   FMS_DEVICE void finish(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& current, int first,
                          uint32 stage) const {
-    if constexpr (Shape::places == 1) {
-      weigh_in_one_place<Whole>(state, tops, current, first, [] {});
+    if constexpr (Shape::is_ring) {
+      weigh_parts<Whole, HasWeights, FirstPart>(state, tops, current, first, [] {});
     } else {
       wait_for_values<Whole>(state, first, value_stage(stage));
-      weigh_block(state, tops, current, stage);
+      if constexpr (!HasWeights) state.weigh_scores(current, tops, p_.scale_log2);
+      weigh(state, current, value_stage(stage));
     }
   }
 
@@ -527,7 +557,15 @@ class Walk {
     [[maybe_unused]] Scores ahead;
     Scores& next = Shape::looks_ahead ? ahead : current;
     uint32 stage = 0;
-    for (int first = keys_.mine.lo;;) {
+    int first = keys_.mine.lo;
+    if (is_last(first)) {
+      if (!weigh_only_block(state, tops, current))
+        return finish<false, weighs_only_first>(state, tops, current, first, stage);
+      if constexpr (Shape::is_ring) finish<false, true, 1>(state, tops, current, first, stage);
+      return;
+    }
+    branch_of_its_own();  // or the only block pays for the zeros of the others
+    for (;;) {
       if constexpr (Shape::steps_in_pairs) {
         // So that scores need not move and stages are constants.
         if (stage == 0 && first >= keys_.whole.lo) {

@@ -1,9 +1,9 @@
 // Where a CTA is in the work. For unequal batches it finds its item in a list that nobody writes down: every CTA
 // derives the same one from the lengths, so that one launch, captured or not, serves whatever the lengths are then.
 //
-//   share   the most blocks of keys that a CTA takes: as few as the CTAs of the grid and the states of the workspace
-//   allow item    a row tile of a sequence and one of the splits of its keys; each sequence has splits of its own order
-//   sequences by the length of their shares, longest first, in classes of an eighth of the longest; within a
+//   share   the most blocks of keys that a CTA takes: as few as the grid's CTAs and the workspace's states allow
+//   item    a row tile of a sequence and one of the splits of its keys; each sequence has splits of its own
+//   order   sequences by the length of their shares, longest first, in classes of an eighth of the longest; within a
 //           sequence the last rows first
 //
 // One warp works it out, and leaves it in shared memory for the CTA, behind everything else there (shared_bytes()).
