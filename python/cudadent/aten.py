@@ -21,10 +21,12 @@ the cache: AtenOnCpu(cache=True).
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import runpy
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -217,6 +219,23 @@ class _Call:
             torch.default_generator.set_state(before)
 
 
+_open = threading.local()  # .modes: of this thread, the innermost last
+
+
+@functools.cache
+def _print_from_the_cpu() -> None:
+    """torch prints without any mode, and asks kernels which digits it needs."""
+    print_elements = printing._tensor_str
+
+    def elements(tensor: torch.Tensor, indent: int) -> str:
+        if tensor.is_cuda and getattr(_open, "modes", None):
+            with _open.modes[-1]:
+                tensor = tensor.cpu()
+        return print_elements(tensor, indent)
+
+    printing._tensor_str = elements
+
+
 class AtenOnCpu(TorchDispatchMode):
     """See the module. `operators` counts the calls of each operator that was computed on the CPU."""
 
@@ -234,27 +253,18 @@ class AtenOnCpu(TorchDispatchMode):
         self._before.append([get() for get, _ in CHOICES])
         for _, choose in CHOICES:
             choose(False)
-        if len(self._before) == 1:
-            self._print_elements = printing._tensor_str
-            printing._tensor_str = self._elements
+        _print_from_the_cpu()
         super().__enter__()  # type: ignore[no-untyped-call]
+        _open.modes = [*getattr(_open, "modes", []), self]
         return self
 
     def __exit__(self, *what: Any) -> None:
+        _open.modes = _open.modes[:-1]
         super().__exit__(*what)  # type: ignore[no-untyped-call]
         for (_, choose), value in zip(CHOICES, self._before.pop(), strict=True):
             choose(value)
-        if not self._before:
-            printing._tensor_str = self._print_elements
         if not self._before and not self._cache:
             torch.cuda.memory.caching_allocator_enable(True)
-
-    def _elements(self, tensor: torch.Tensor, indent: int) -> str:
-        """As print() wants them: torch prints without any mode, and asks kernels which digits it needs."""
-        if tensor.is_cuda:
-            with self:
-                tensor = tensor.cpu()
-        return self._print_elements(tensor, indent)
 
     def __torch_dispatch__(
         self,

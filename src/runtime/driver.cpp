@@ -87,8 +87,8 @@ bool says_virtual(void* handle) {
   return dlsym(handle, "vgpu_identity") != nullptr;
 }
 
-// What helps, by CUresult. Of images and PTX the reason is nearly always the driver's age.
-const char* remedy(cuda::Code code, bool is_virtual) {
+// What helps, by CUresult, on a card. Of images and PTX the reason is nearly always the driver's age.
+const char* remedy(cuda::Code code) {
   switch (code) {
     case cuda::out_of_memory:
       return "free memory of the GPU, or ask for less, and try again";
@@ -122,12 +122,15 @@ const char* remedy(cuda::Code code, bool is_virtual) {
     case 700:  // ILLEGAL_ADDRESS
     case 716:  // MISALIGNED_ADDRESS
     case 719:  // LAUNCH_FAILED
-      if (is_virtual) return "an earlier kernel of this process failed: the virtual GPU's finding names it";
       return "an earlier kernel of this process failed: start it anew, and find that kernel with compute-sanitizer";
     default:
       return "run cudadent doctor, and nvidia-smi, which name what is wrong with driver and GPU";
   }
 }
+
+// On a virtual one, whose errors are those of a kernel or of an image.
+constexpr const char* virtual_remedy =
+    "see what the virtual GPU says of it: its findings, and its log (VGPU_LOG, else stderr)";
 
 }  // namespace
 
@@ -137,11 +140,12 @@ Result<std::shared_ptr<const Driver>> Driver::open(const std::string& library) {
   driver->handle_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (driver->handle_ == nullptr) {
     const char* why = dlerror();
-    return Diagnostic{
-        .message = std::string("the CUDA driver does not load: ") + (why ? why : library),
-        .fix =
-            "install the NVIDIA driver on a machine with a GPU; without one: --device virtual:l4, or --device "
-            "rehearsal:cuda:0, which goes the card's way on the virtual one"};
+    return Diagnostic{.message = std::string("the CUDA driver does not load: ") + (why ? why : library),
+                      .fix =
+                          "install the NVIDIA driver on a machine with a GPU; without one: cudadent's --device "
+                          "virtual:l4, or --device "
+                          "rehearsal:cuda:0, which goes the card's way on the virtual one; in a program of your own "
+                          "FLASHMOE_DRIVER=<the virtual GPU's libcuda.so.1>"};
   }
   driver->is_virtual_ = says_virtual(driver->handle_);
   if (const std::string missing = find_all(driver->handle_, driver->functions_); !missing.empty()) {
@@ -177,7 +181,8 @@ Result<Done> Driver::check(cuda::Code code, const char* what) const {
   const char* text = nullptr;
   if (functions_.error_name(code, &name) != cuda::success || name == nullptr) name = "unknown error";
   if (functions_.error_text(code, &text) != cuda::success || text == nullptr) text = "no description";
-  return Diagnostic{.message = std::string(what) + ": " + name + " (" + text + ")", .fix = remedy(code, is_virtual_)};
+  return Diagnostic{.message = std::string(what) + ": " + name + " (" + text + ")",
+                    .fix = is_virtual_ ? virtual_remedy : remedy(code)};
 }
 
 std::string system_driver_library() {

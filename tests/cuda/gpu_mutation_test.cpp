@@ -64,14 +64,15 @@ struct Noticed {
 // scale lets scores grow so far from block to block that tops have to be raised; the last value is seen by the last row
 // alone, and is none that a weight of 0 would hide.
 Noticed noticed(const Mutation& mutation, int64_t head_dim = 64, int32_t q_tile = 32, int32_t kv_splits = 2,
-                float softcap = 0) {
-  const int64_t keys = head_dim == 64 ? 1032 : 280;
+                float softcap = 0, int64_t only_keys = 0, int64_t wild_key = -1) {
+  const int64_t keys = only_keys != 0 ? only_keys : head_dim == 64 ? 1032 : 280;
   fms_attention_problem problem = simple_problem(FMS_F16, {1, 1, 1, 40, keys, head_dim});
   problem.window_right = 0;
   problem.softmax_scale = 1.0F;
   problem.softcap = softcap;
   AttentionCase one = normal_case(problem);
-  one.set(Tensor::kV, one.v_offset(0, 0, keys - 1) + 5, std::numeric_limits<double>::infinity());
+  one.set(Tensor::kV, one.v_offset(0, 0, wild_key >= 0 ? wild_key : keys - 1) + 5,
+          std::numeric_limits<double>::infinity());
   const auto report = report_of(one, plan_options(0, kv_splits, q_tile), {&mutation, 1});
   return {!report.at("findings").empty(), !judge(one, OracleAnswer(one)).complaint.empty(),
           metric(report, "vgpu__shared_bank_conflicts.sum") > 0};
@@ -159,7 +160,8 @@ TEST(Mutations, WrongPiecesAreNoticed) {
       {"where slices stand", "attention/walk.cuh", "return slice % 2 * Shape::ring.place_bytes;", "return 0;"},
       {"where parts stand", "attention/walk.cuh", "(part % 2 + Shape::ring.slices % 2)", "(Shape::ring.slices % 2)"},
       {"which slice it is", "attention/tile_copy.cuh", "slice * KeyRows::chunks", "0 * KeyRows::chunks"},
-      {"which part it is", "attention/walk.cuh", "first + (part + 1) * Shape::part_keys", "first + Shape::part_keys"},
+      {"which part it is", "attention/walk.cuh", "first + part * Shape::part_keys, keys_.mine.hi",
+       "first + Shape::part_keys, keys_.mine.hi"},
       {"whose values are wild", "attention/walk.cuh", "first + part * Shape::part_keys, stage", "first, stage"},
       {"whose weights they are", "attention/walk.cuh", "if (its != part) return;", "if (its < part) return;"},
   };
@@ -167,6 +169,30 @@ TEST(Mutations, WrongPiecesAreNoticed) {
     const Noticed by = noticed(mutation, 256, 64, 1);
     EXPECT_TRUE(by.wrong || by.finding) << mutation.name;
   }
+}
+
+// A block that is the only one: of short heads, and piece by piece. The last value is wild, or one of the first piece.
+TEST(Mutations, WrongOnlyBlocksAreNoticed) {
+  const auto of_short = [](const Mutation& mutation) { return noticed(mutation, 64, 64, 1, 0, 40); };
+  const auto in_pieces = [](const Mutation& mutation, int64_t wild_key = -1) {
+    return noticed(mutation, 256, 64, 1, 0, 40, wild_key);
+  };
+  constexpr Mutation none = {"nothing", nullptr, nullptr, nullptr};
+  EXPECT_FALSE(of_short(none).wrong);
+  EXPECT_FALSE(in_pieces(none).wrong);
+  EXPECT_FALSE(in_pieces(none, 10).wrong);
+  constexpr Mutation careless = {"whether values are wild", "attention/walk.cuh",
+                                 "if (meets_wild_values(first, part_stage(0)))",
+                                 "if (meets_wild_values(first, part_stage(0)) && false)"};
+  EXPECT_TRUE(of_short(careless).wrong);
+  EXPECT_TRUE(in_pieces(careless, 10).wrong);
+  EXPECT_TRUE(of_short({"what is done before wild values", "attention/walk.cuh", "finish<false, weighs_only_first>",
+                        "finish<false>"})
+                  .wrong);
+  EXPECT_TRUE(
+      in_pieces({"where it goes on", "attention/walk.cuh", "finish<false, true, 1>", "finish<false, true>"}).wrong);
+  const Noticed by = in_pieces({"the second part", "attention/walk.cuh", "copy_part<false>(first, 1);", ""});
+  EXPECT_TRUE(by.wrong || by.finding);
 }
 
 // Where a warp has two tiles of rows.

@@ -16,8 +16,8 @@ inline constexpr int split_unit = 8;
 // Unequal batches: one sequence of a list has at most this many splits, and a CTA's item takes so many bytes.
 inline constexpr int most_list_splits = 1024, list_item_bytes = 32;
 
-// Wide tiles of short heads compute their place from the grid twice, for want of registers; that of a list they would
-// have to keep. The others are for batches without one.
+// Most wide tiles compute their place from the grid twice, for want of registers; that of a list they would have to
+// keep.
 constexpr bool takes_list(TileClass tile_class) {
   return tile_class != TileClass::wide;
 }

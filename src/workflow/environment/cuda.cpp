@@ -123,6 +123,16 @@ void examine_driver(const Driver& driver, const Result<CudaToolkit>& toolkit, Ob
 
 }  // namespace
 
+Observations examine_nvdisasm(double python_limit_seconds) {
+  Observations seen;
+  const auto limit = std::chrono::milliseconds(static_cast<long>(python_limit_seconds * 1e3));
+  if (const auto nvdisasm = find_nvdisasm(limit))
+    seen.ok("cuda", fmt::format("nvdisasm, which predicted times want ({})", *nvdisasm));
+  else
+    seen.ok("cuda", "no nvdisasm: no time is predicted; " + nvdisasm.error().fix);
+  return seen;
+}
+
 Observations examine_cuda() {
   Observations seen;
   const auto toolkit = find_cuda_toolkit();
@@ -130,10 +140,6 @@ Observations examine_cuda() {
     seen.ok("cuda", fmt::format("toolkit {} ({})", toolkit->version, toolkit->nvcc), Need::cuda_toolkit);
   else
     seen.warn("cuda", toolkit.error().message, toolkit.error().fix, Need::cuda_toolkit);
-  if (const auto nvdisasm = find_nvdisasm())
-    seen.ok("cuda", fmt::format("nvdisasm, for predicted times ({})", *nvdisasm));
-  else
-    seen.warn("cuda", nvdisasm.error().message, nvdisasm.error().fix);
   Driver driver;
   ask_driver(driver);
   examine_driver(driver, toolkit, seen);

@@ -46,6 +46,7 @@ DoctorReport examine_machine(const DoctorOptions& options) {
   seen.add(examine_cpu());
   seen.add(examine_compilers());
   seen.add(examine_cuda());
+  seen.add(examine_nvdisasm(options.python_limit_seconds));
   seen.add(examine_counters());
   seen.add(examine_confinement());
   seen.add(examine_clocks());

@@ -17,14 +17,14 @@ std::string variable(const char* name) {
 }
 
 // Where pip puts it. A child process, asked only where nothing else was found.
-std::string packaged_for_python() {
+std::string packaged_for_python(std::chrono::milliseconds limit) {
   constexpr const char* program = R"(
-import glob, os, sys
-for path in sys.path:
+import glob, os, site, sys
+for path in [*sys.path, site.getusersitepackages()]:
     for found in glob.glob(os.path.join(path, 'nvidia', 'cu*', 'bin', 'nvdisasm')):
         print(found)
 )";
-  const auto ran = run_process({.argv = {python_program(), "-I", "-c", program}, .limit = std::chrono::seconds(20)});
+  const auto ran = run_process({.argv = {python_program(), "-I", "-c", program}, .limit = limit});
   if (!ran || !ran->ok() || ran->out.empty()) return "";
   return find_program({ran->out.substr(0, ran->out.find('\n'))});
 }
@@ -37,7 +37,7 @@ Diagnostic missing(const std::string& message) {
 
 }  // namespace
 
-Result<std::string> find_nvdisasm() {
+Result<std::string> find_nvdisasm(std::chrono::milliseconds limit) {
   if (const std::string asked = variable("NVDISASM"); !asked.empty()) {
     const std::string found = find_program({asked});
     if (found.empty()) return missing("NVDISASM is \"" + asked + "\", but there is no such program");
@@ -49,7 +49,7 @@ Result<std::string> find_nvdisasm() {
   for (const char* home : {"CUDA_HOME", "CUDA_PATH"})
     if (!variable(home).empty()) names.push_back(variable(home) + "/bin/nvdisasm");
   std::string found = find_program(names);
-  if (found.empty()) found = packaged_for_python();
+  if (found.empty()) found = packaged_for_python(limit);
   if (found.empty())
     return missing(
         "no nvdisasm, and a time is predicted from the SASS that it prints: it is neither on PATH, beside "

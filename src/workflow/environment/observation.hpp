@@ -40,7 +40,8 @@ struct Observations {
 // Each looks at one thing and changes nothing.
 [[nodiscard]] Observations examine_cpu();
 [[nodiscard]] Observations examine_compilers();
-[[nodiscard]] Observations examine_cuda();         // toolkit, driver, GPUs
+[[nodiscard]] Observations examine_cuda();  // toolkit, driver, GPUs
+[[nodiscard]] Observations examine_nvdisasm(double python_limit_seconds);
 [[nodiscard]] Observations examine_counters();     // may hardware counters be read?
 [[nodiscard]] Observations examine_confinement();  // what keeps a kernel off the rest of the machine
 [[nodiscard]] Observations examine_clocks();       // what disturbs a measurement

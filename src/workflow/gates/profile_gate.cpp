@@ -94,7 +94,10 @@ Result<Done> measure_host(const GateContext& context, const Task& task, Profile&
                  .image_hash = context.kernel.content_hash};
   if (measured->wrong) profile.run.findings.push_back(std::move(*measured->wrong));
   auto& facts = profile.result.facts_as<ProfileFacts>();
-  for (const auto& [name, value] : counters_of(measured->call)) put_named(facts.counted, name, value);
+  for (const auto& [name, value] : counters_of(measured->call)) {
+    const bool is_counter = name == "cycles" || name == "instructions" || name == "cache_misses";
+    if (!is_counter || !measured->call.counted.empty()) put_named(facts.counted, name, value);  // or nobody counted it
+  }
   facts.counters = name_of(measured->no_counters.empty() ? CounterKind::hardware : CounterKind::degraded);
   if (!measured->no_counters.empty()) call_degraded(profile, measured->no_counters, measured->no_counters_fix);
   return Done{};

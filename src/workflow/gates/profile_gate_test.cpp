@@ -39,6 +39,7 @@ TEST(ProfileGate, NamesABottleneckAndSaysWhatItIsNamedFrom) {
   const bool is_degraded = counters == CounterKind::degraded;
   EXPECT_EQ(facts.degraded.rfind("no counters: ", 0) == 0, is_degraded) << facts.degraded;
   EXPECT_EQ(*find_named(facts.counted, "counted"), is_degraded ? 0 : 1);
+  EXPECT_EQ(find_named(facts.counted, "cycles") == nullptr, is_degraded) << "what nobody counted is not zero";
   EXPECT_EQ(profile->result.outcome, is_degraded ? Outcome::inconclusive : Outcome::holds);
   EXPECT_EQ(profile->result.code, is_degraded ? codes::profile_degraded : "");
   EXPECT_EQ(profile_text(*profile).find("Degraded: no counters") != std::string::npos, is_degraded);

@@ -298,7 +298,7 @@ Result<PredictionRun> predict_project(const Project& project, const PredictionRe
 }
 
 Result<PredictionRun> predict_report(const ReportRequest& request, Progress& progress) {
-  if (!std::filesystem::exists(request.report))
+  if (std::error_code ignored; !std::filesystem::is_regular_file(request.report, ignored))
     return Diagnostic{.message = "there is no report " + request.report,
                       .fix = "run the program with VGPU_PATHS=1 and VGPU_REPORT=" + request.report,
                       .code = codes::usage_command_line};

@@ -55,7 +55,7 @@ std::string launch_text(const LaunchPrediction& launch) {
   row("limited by", one.limiter);
   row("in use", uses_text(one));
   row("warps wait", waits_text(launch));
-  // What nobody should quote stands nowhere as a time.
+  // No time that somebody might quote.
   if (launch.is_predicted()) row("at boost", time_text(one.boost));
   if (launch.is_predicted() && one.sustained.us > 0) row("sustained", time_text(one.sustained));
   if (one.launch.stream_us.known())

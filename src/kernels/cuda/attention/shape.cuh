@@ -36,6 +36,8 @@ struct ForwardShape {
 
   static constexpr int row_warps = tile.row_warps, key_warps = tile.key_warps, warps = row_warps * key_warps;
   static constexpr int threads = tile.threads(), rows = tile.rows(), ctas_per_sm = tile.ctas_per_sm;
+  // With one key warp addresses need not ask which it is. (Large tiles of 128 are a register short then.)
+  static constexpr bool knows_key_warp = key_warps == 1 && longest_dim != 128;
   static constexpr int row_tiles = tile.row_tiles;  // of a warp, of 16 rows
   static constexpr int row_halves = 2 * row_tiles;  // 8 rows, of which a lane has one
   static constexpr int warp_rows = 16 * row_tiles;
@@ -82,6 +84,8 @@ struct ForwardShape {
   // Of the keys of such a block some may be missing: a comparison for each row, for which the tiles of long problems
   // and long heads have no registers either.
   static constexpr bool copies_in_part = copies_ahead && !Modified && (rows <= 32 || longest_dim <= 64);
+  // A block that is the only one has code of its own, for which softcap and bias leave no registers.
+  static constexpr bool begins_with_only_block = !Modified;
   // Twice the code: worth it where a step is products and little else.
   static constexpr bool steps_in_pairs = looks_ahead && !Modified && !Paged;
 

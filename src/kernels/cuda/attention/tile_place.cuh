@@ -39,8 +39,9 @@ struct TilePlace {
     return same;
   }
 
-  FMS_DEVICE int row_warp() const { return warp % Shape::row_warps; }
-  FMS_DEVICE int key_warp() const { return warp / Shape::row_warps; }
+  // The compiler does not know how many warps there are.
+  FMS_DEVICE int row_warp() const { return Shape::knows_key_warp ? warp : warp % Shape::row_warps; }
+  FMS_DEVICE int key_warp() const { return Shape::knows_key_warp ? 0 : warp / Shape::row_warps; }
   // In the tile: the lane's row of half h of the warp's.
   FMS_DEVICE int row(int h) const { return row_warp() * Shape::warp_rows + lane / 4 + 8 * h; }
   // In the block: the key of element i of score tile n.

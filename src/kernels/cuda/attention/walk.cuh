@@ -426,6 +426,7 @@ class Walk {
       }
     };
     if constexpr (Whole) {
+      static_assert(!HasWeights && FirstPart == 0);
       unrolled<Shape::parts, 1>([&](auto part) {
         begin_part(part);
         if constexpr (part == 0) state.weigh_scores(scores, tops, p_.scale_log2);
@@ -558,13 +559,15 @@ class Walk {
     Scores& next = Shape::looks_ahead ? ahead : current;
     uint32 stage = 0;
     int first = keys_.mine.lo;
-    if (is_last(first)) {
-      if (!weigh_only_block(state, tops, current))
-        return finish<false, weighs_only_first>(state, tops, current, first, stage);
-      if constexpr (Shape::is_ring) finish<false, true, 1>(state, tops, current, first, stage);
-      return;
+    if constexpr (Shape::begins_with_only_block) {
+      if (is_last(first)) {
+        if (!weigh_only_block(state, tops, current))
+          return finish<false, weighs_only_first>(state, tops, current, first, stage);
+        if constexpr (Shape::is_ring) finish<false, true, 1>(state, tops, current, first, stage);
+        return;
+      }
+      branch_of_its_own();  // or the only block pays for the zeros of the others
     }
-    branch_of_its_own();  // or the only block pays for the zeros of the others
     for (;;) {
       if constexpr (Shape::steps_in_pairs) {
         // So that scores need not move and stages are constants.
