@@ -84,8 +84,9 @@ struct ForwardShape {
   // Of the keys of such a block some may be missing: a comparison for each row, for which the tiles of long problems
   // and long heads have no registers either.
   static constexpr bool copies_in_part = copies_ahead && !Modified && (rows <= 32 || longest_dim <= 64);
-  // A block that is the only one has code of its own, for which softcap and bias leave no registers.
-  static constexpr bool begins_with_only_block = !Modified;
+  // A block that is the only one has code of its own, for which softcap and bias leave no registers. Tiles of 16 rows
+  // lose by one more branch, where there are two blocks, what they gain where there is one.
+  static constexpr bool begins_with_only_block = !Modified && rows > 16;
   // Twice the code: worth it where a step is products and little else.
   static constexpr bool steps_in_pairs = looks_ahead && !Modified && !Paged;
 
