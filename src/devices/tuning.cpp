@@ -21,6 +21,7 @@ constexpr std::array policies{
                  .loop_share = {0.66, 0.80, 0.93, 0.88, 0.94},
                  .shared_l2_bytes_per_clock = 16,
                  .equal_wave_share = 0.15,
+                 .long_wave_share = 0.1,
                  .source = on_l4},
     TuningPolicy{.architecture = "sm_90", .loop_share = {0.53, 0.70, 0.81, 0.77, 0.72}, .source = walked},
     TuningPolicy{.architecture = "sm_100", .loop_share = {0.64, 0.83, 0.88, 0.84, 0.88}, .source = walked},

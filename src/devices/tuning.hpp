@@ -58,8 +58,11 @@ struct TuningPolicy {
   // CTAs beyond whole waves take as long as a wave from this share of one on, rows beyond whole tiles as a tile and
   // keys beyond whole blocks as a block from theirs on: a step would make the plan a matter of one row more or less.
   // Of waves the first is for a few rows, the second for tiles that all see as many keys, of which none ends early to
-  // make room. Tiles that do not need no such share: short ones fill the last wave.
-  double few_rows_wave_share = 0.3, equal_wave_share = 0.3, tile_share = 0.5, block_share = 0.65;
+  // make room; from these keys on gradually the third: a short CTA hides in what another of its SM waits for, a long
+  // one does not. Tiles that see different keys need no such share: short ones fill the last wave.
+  double few_rows_wave_share = 0.3, equal_wave_share = 0.3, long_wave_share = 0.3;
+  double short_keys = 512, long_keys = 1024;
+  double tile_share = 0.5, block_share = 0.65;
   // What a larger tile, or a split, has to gain to be chosen.
   double least_gain = 0.05;
   // With this many tiles for each SM the last wave's idle SMs do not matter, and keys are not split.

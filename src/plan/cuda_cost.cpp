@@ -75,7 +75,10 @@ CudaCost::CudaCost(const CudaKernel& kernel, const CudaWork& work, const Planner
   const bool has_few_rows = work.rows <= few_rows;
   const double unequal = std::clamp(most_keys / std::max(tile_keys_, 1.0) - 1, 0.0, 1.0);
   least_l2_bytes_per_clock_ = has_few_rows ? gpu.few_rows_l2_bytes_per_clock : gpu.shared_l2_bytes_per_clock;
-  wave_share_ = has_few_rows ? policy_.few_rows_wave_share : std::lerp(policy_.equal_wave_share, 1.0, unequal);
+  const double is_long =
+      std::clamp((tile_keys_ - policy_.short_keys) / (policy_.long_keys - policy_.short_keys), 0.0, 1.0);
+  const double equal_share = std::lerp(policy_.equal_wave_share, policy_.long_wave_share, is_long);
+  wave_share_ = has_few_rows ? policy_.few_rows_wave_share : std::lerp(equal_share, 1.0, unequal);
 }
 
 double CudaCost::clocks(int64_t splits) const {

@@ -189,6 +189,18 @@ TEST(CudaPlanner, ALongPromptOfOneHeadIsSplit) {
   is_split(64, false);
 }
 
+// A few tiles more than SMs: where they are long, the SMs that get two of them are all that is waited for; short ones
+// hide in each other's gaps.
+TEST(CudaPlanner, LongTilesBeyondAWholeWaveAreSplit) {
+  for (const int64_t head_dim : {64, 128}) {
+    const auto few = plan_of({1, 2, 2, 2048, 2048, head_dim}), one = plan_of({1, 1, 1, 4096, 4096, head_dim});
+    EXPECT_GT(few.kv_splits, 1) << explained(few);
+    EXPECT_GT(one.kv_splits, 1) << explained(one);
+    const auto many_short = plan_of({1, 64, 64, 64, 64, head_dim});
+    EXPECT_EQ(many_short.work_items, 64) << explained(many_short);
+  }
+}
+
 TEST(CudaPlanner, AShareIsAtLeastABlockOfKeys) {
   for (const int64_t head_dim : {64, 128})
     for (const int64_t kv_len : {1, 63, 64, 65, 100, 128, 500, 2000, 30000})
