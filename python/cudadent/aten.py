@@ -225,7 +225,7 @@ _open = threading.local()  # .modes: of this thread, the innermost last
 @functools.cache
 def _print_from_the_cpu() -> None:
     """torch prints without any mode, and asks kernels which digits it needs."""
-    print_elements = printing._tensor_str
+    print_elements: Callable[[torch.Tensor, int], str] = printing._tensor_str
 
     def elements(tensor: torch.Tensor, indent: int) -> str:
         if tensor.is_cuda and getattr(_open, "modes", None):
