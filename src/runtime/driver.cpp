@@ -87,8 +87,12 @@ bool says_virtual(void* handle) {
   return dlsym(handle, "vgpu_identity") != nullptr;
 }
 
-// What helps, by CUresult, on a card. Of images and PTX the reason is nearly always the driver's age.
-const char* remedy(cuda::Code code) {
+// What a virtual GPU knows better than its caller.
+constexpr const char* virtual_remedy =
+    "see what the virtual GPU says of it: its findings, and its log (VGPU_LOG, else stderr)";
+
+// What helps, by CUresult. Of images and PTX the reason is nearly always the driver's age.
+const char* remedy(cuda::Code code, bool is_virtual) {
   switch (code) {
     case cuda::out_of_memory:
       return "free memory of the GPU, or ask for less, and try again";
@@ -109,7 +113,7 @@ const char* remedy(cuda::Code code) {
     case 221:  // JIT_COMPILER_NOT_FOUND
     case 222:  // UNSUPPORTED_PTX_VERSION
     case 223:  // JIT_COMPILATION_DISABLED
-      return "update NVIDIA's driver: 525, for CUDA 12.0, is the oldest that will do";
+      return is_virtual ? virtual_remedy : "update NVIDIA's driver: 525, for CUDA 12.0, is the oldest that will do";
     case 201:  // INVALID_CONTEXT
     case 709:  // CONTEXT_IS_DESTROYED
       return "make a context of this GPU current: cudaSetDevice, torch.cuda.set_device or cuCtxSetCurrent";
@@ -122,15 +126,14 @@ const char* remedy(cuda::Code code) {
     case 700:  // ILLEGAL_ADDRESS
     case 716:  // MISALIGNED_ADDRESS
     case 719:  // LAUNCH_FAILED
-      return "an earlier kernel of this process failed: start it anew, and find that kernel with compute-sanitizer";
+      return is_virtual ? virtual_remedy
+                        : "an earlier kernel of this process failed: start it anew, and find that kernel with "
+                          "compute-sanitizer";
     default:
-      return "run cudadent doctor, and nvidia-smi, which name what is wrong with driver and GPU";
+      return is_virtual ? virtual_remedy
+                        : "run cudadent doctor, and nvidia-smi, which name what is wrong with driver and GPU";
   }
 }
-
-// On a virtual one, whose errors are those of a kernel or of an image.
-constexpr const char* virtual_remedy =
-    "see what the virtual GPU says of it: its findings, and its log (VGPU_LOG, else stderr)";
 
 }  // namespace
 
@@ -181,8 +184,7 @@ Result<Done> Driver::check(cuda::Code code, const char* what) const {
   const char* text = nullptr;
   if (functions_.error_name(code, &name) != cuda::success || name == nullptr) name = "unknown error";
   if (functions_.error_text(code, &text) != cuda::success || text == nullptr) text = "no description";
-  return Diagnostic{.message = std::string(what) + ": " + name + " (" + text + ")",
-                    .fix = is_virtual_ ? virtual_remedy : remedy(code)};
+  return Diagnostic{.message = std::string(what) + ": " + name + " (" + text + ")", .fix = remedy(code, is_virtual_)};
 }
 
 std::string system_driver_library() {
