@@ -146,9 +146,8 @@ Result<std::shared_ptr<const Driver>> Driver::open(const std::string& library) {
     return Diagnostic{.message = std::string("the CUDA driver does not load: ") + (why ? why : library),
                       .fix =
                           "install the NVIDIA driver on a machine with a GPU; without one: cudadent's --device "
-                          "virtual:l4, or --device "
-                          "rehearsal:cuda:0, which goes the card's way on the virtual one; in a program of your own "
-                          "FLASHMOE_DRIVER=<the virtual GPU's libcuda.so.1>"};
+                          "virtual:l4, or --device rehearsal:cuda:0, which goes the card's way on the virtual one; in "
+                          "a program of your own FLASHMOE_DRIVER=<the virtual GPU's libcuda.so.1>"};
   }
   driver->is_virtual_ = says_virtual(driver->handle_);
   if (const std::string missing = find_all(driver->handle_, driver->functions_); !missing.empty()) {

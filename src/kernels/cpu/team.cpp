@@ -17,7 +17,7 @@ namespace {
 std::atomic<bool> parent_had_threads{false};
 std::atomic<bool> is_child_without_them{false};
 
-// 0: the system does not say.
+// Field 20 of /proc/self/stat, the 18th behind the name in parentheses; 0: not known.
 int threads_of_this_process() {
   char text[1024];
   const int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -76,7 +76,6 @@ class Trial {
     pthread_mutex_unlock(&mutex_);
   }
 
-  // Field 20 of /proc/self/stat, the 18th behind the name in parentheses; 0: not known.
   // A joined thread counts against limits until the kernel has let go of it, a few microseconds later: the runtime's
   // threads would be refused in the place of ours. Others may come and go meanwhile, so not forever.
   static void wait_until_gone(int before) {
