@@ -186,11 +186,17 @@ TEST(Mutations, WrongOnlyBlocksAreNoticed) {
                                  "if (meets_wild_values(first, part_stage(0)) && false)"};
   EXPECT_TRUE(of_short(careless).wrong);
   EXPECT_TRUE(in_pieces(careless, 10).wrong);
-  EXPECT_TRUE(of_short({"what is done before wild values", "attention/walk.cuh", "finish<false, weighs_only_first>",
-                        "finish<false>"})
-                  .wrong);
+  constexpr Mutation forgetful = {"what is left to the edge", "attention/walk.cuh",
+                                  "return 0;\n    }\n    if constexpr", "return 1;\n    }\n    if constexpr"};
+  EXPECT_TRUE(of_short(forgetful).wrong);
+  EXPECT_TRUE(in_pieces(forgetful, 10).wrong);
   EXPECT_TRUE(
-      in_pieces({"where it goes on", "attention/walk.cuh", "finish<false, true, 1>", "finish<false, true>"}).wrong);
+      in_pieces({"whether scores are weights", "attention/walk.cuh", "if (done < 0) state", "state"}, 10).wrong);
+  EXPECT_TRUE(in_pieces({"where it goes on", "attention/walk.cuh", "max(done, 0)", "0"}).wrong);
+  EXPECT_TRUE(
+      in_pieces({"later wild values", "attention/walk.cuh", "} else if (meets_wild_values(first, part_stage(part))) {",
+                 "} else if (meets_wild_values(first, part_stage(part)) && false) {"})
+          .wrong);
   const Noticed by = in_pieces({"the second part", "attention/walk.cuh", "copy_part<false>(first, 1);", ""});
   EXPECT_TRUE(by.wrong || by.finding);
 }
@@ -198,8 +204,7 @@ TEST(Mutations, WrongOnlyBlocksAreNoticed) {
 // Where a warp has two tiles of rows.
 TEST(Mutations, WrongSecondRowTilesAreNoticed) {
   constexpr Mutation second[] = {
-      {"its queries", "attention/walk.cuh", "m * 16 * Rows::row_bytes + Rows::offset_of(2 * D)",
-       "Rows::offset_of(2 * D)"},
+      {"its queries", "attention/walk.cuh", "m, d, [&](auto offset)", "0, d, [&](auto offset)"},
       {"its scores", "attention/walk.cuh", "mma_16x8x16<T>(second, q.of[m], b[2], b[3], second);",
        "mma_16x8x16<T>(second, q.of[0], b[2], b[3], second);"},
       {"its weights", "attention/walk.cuh", "mma_16x8x16<T>(second, a.of[m], b[2], b[3], second);",

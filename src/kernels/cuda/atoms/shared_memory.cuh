@@ -50,6 +50,15 @@ struct SharedRows {
     return is_swizzled ? at ^ static_cast<uint32>((chunks & 7) << 4) : at;
   }
   __host__ __device__ static constexpr int offset_of(int chunks) { return (is_swizzled ? chunks & ~7 : chunks) << 4; }
+  // f(the constant offset of the `pair`-th two chunks, of `Pairs`, in the `tile`-th 16 rows of `Tiles`); both are known
+  // when the loops around it are unrolled.
+  template <int Tiles, int Pairs, class F>
+  FMS_DEVICE static void with_offset(int tile, int pair, const F& f) {
+    constexpr int pairs_a_turn = is_swizzled ? 4 : 1, turns = (Pairs + pairs_a_turn - 1) / pairs_a_turn;
+    with_constant<Tiles, 16 * row_bytes>(tile, [&](auto row) {
+      with_constant<turns, offset_of(2 * pairs_a_turn), decltype(row)::value>(pair / pairs_a_turn, f);
+    });
+  }
 };
 
 // Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8. Lane (g, t) receives

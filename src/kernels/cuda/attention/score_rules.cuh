@@ -62,10 +62,10 @@ class ScoreRules {
     return mask;
   }
 
-  // Scores become logits in units of log2. Whole: every row sees every key of the block, and what is added to four
-  // neighbours can be read at once.
+  // Scores become logits in units of log2. Of a whole block every row sees every key, and what is added to four
+  // neighbours can be read at once; Whole: it is known to be one.
   template <bool Whole>
-  FMS_DEVICE void modify(Scores& scores, int first_key) const {
+  FMS_DEVICE void modify(Scores& scores, int first_key, bool is_whole = true) const {
     if (p_.softcap > 0.0f) {
       for_each(scores, [&](float& s, int, int, int) {
         s = p_.softcap * log2_of_e * hyperbolic_tangent(s * (p_.scale * p_.inverse_softcap));
@@ -79,9 +79,9 @@ class ScoreRules {
       const BiasTerm bias = term(i);
       if (bias.values == nullptr) continue;
       if (bias.kind == 3) {
-        add<Whole, float>(scores, first_key, bias);
+        add<Whole, float>(scores, first_key, bias, is_whole);
       } else {
-        add<Whole, unsigned short>(scores, first_key, bias);
+        add<Whole, unsigned short>(scores, first_key, bias, is_whole);
       }
     }
   }
@@ -103,17 +103,18 @@ class ScoreRules {
   }
 
   template <bool Whole, class Stored>
-  FMS_DEVICE void add(Scores& scores, int first_key, const BiasTerm& bias) const {
+  FMS_DEVICE void add(Scores& scores, int first_key, const BiasTerm& bias, bool is_whole) const {
     const Stored* rows[Shape::row_halves];
 #pragma unroll
     for (int h = 0; h < Shape::row_halves; ++h) {
       const int row = min(tile_.first_row + tile_.row(h), tile_.last_row());
       rows[h] = static_cast<const Stored*>(bias.values) + divide(tile_.sequence.batch, bias.by_group) * bias.batch +
                 tile_.head(p_, row) * bias.head + tile_.query(p_, row) * bias.q;
-      // The first of four.
-      if (Whole) rows[h] += first_key + tile_.key_warp() * Shape::warp_keys + tile_.lane % 4 * 4;
     }
-    if constexpr (Whole) {
+    if (Whole || is_whole) {
+#pragma unroll
+      for (int h = 0; h < Shape::row_halves; ++h)
+        rows[h] += first_key + tile_.key_warp() * Shape::warp_keys + tile_.lane % 4 * 4;  // the first of four
       add_fours(scores, bias.kind, rows);
     } else {
       add_ones(scores, first_key, bias, rows);

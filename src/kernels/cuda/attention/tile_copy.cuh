@@ -89,25 +89,18 @@ class TileCopy {
     const Place place(tile_, shared_);
     const int rows_left = rows_from(place.row);
     const unsigned char* const q = static_cast<const unsigned char*>(p_.q) + place.chunk * 16;
-    // `on` rows after the thread's first.
-    const auto each_chunk = [&](auto on, const auto& copy) {
-      constexpr int known = known_part<decltype(on)>;
-      const uint32 at = place.to + to + (on - known) * Rows::row_bytes;
-      for_each_chunk<Rows>(place.chunk,
-                           [&](auto chunk) { copy(at, chunk, Constant<known * Rows::row_bytes + chunk * 16>{}); });
-    };
     if (p_.is_aligned) {
       const int chunks_left = head_chunks<false>() - place.chunk, rows_there = chunks_left > 0 ? rows_left : 0;
       for_each_row<Shape::rows, Place::row_step>(q, p_.q_strides, place.row, [&](auto on, const unsigned char* from) {
-        each_chunk(on, [&](uint32 at, auto chunk, auto offset) {
-          copy_chunk<offset, chunk * 16>(at, from, (on < rows_there) & (chunk == 0 || chunk < chunks_left));
-        });
+        copy_row(place, to, on, from,
+                 [&](int chunk) { return (on < rows_there) & (chunk == 0 || chunk < chunks_left); });
       });
     } else {
       for_each_row_alone<Shape::rows, Place::row_step>(
           q, p_.q_strides, place.row, [&](int on, const unsigned char* from) {
-            each_chunk(on, [&](uint32 at, auto chunk, auto offset) {
-              copy_elements<false>(at + offset, from + chunk * 16, place.chunk + chunk, on < rows_left);
+            for_each_chunk_in_loop<Rows>(place.chunk, [&](int chunk) {
+              copy_elements<false>(place.to + to + on * Rows::row_bytes + chunk * 16, from + chunk * 16,
+                                   place.chunk + chunk, on < rows_left);
             });
           });
     }
@@ -115,19 +108,7 @@ class TileCopy {
 
   // Of the queries at shared_ + to that this thread copied; it has waited for them, others may not have.
   FMS_DEVICE void change_signs_of_my_queries(uint32 to) const {
-    const CopyPlace<Shape, Rows> place(tile_, shared_);
-#pragma unroll 1
-    for (int row = 0; place.row + row < Shape::rows; row += place.row_step)
-#pragma unroll 1
-      for (int chunk = 0; place.chunk + chunk < Rows::chunks; chunk += Rows::unit_chunks) {
-        const uint32 at = place.to + to + row * Rows::row_bytes + chunk * 16;
-        uint4 four = load_shared(at);
-        four.x ^= p_.q_sign;
-        four.y ^= p_.q_sign;
-        four.z ^= p_.q_sign;
-        four.w ^= p_.q_sign;
-        store_shared(at, four);
-      }
+    change_mine<Shape::rows>(CopyPlace<Shape, Rows>(tile_, shared_), to, [&](uint32 pair) { return pair ^ p_.q_sign; });
   }
 
   // One warp's rows of o: its key warps take them in turn.
@@ -155,8 +136,8 @@ class TileCopy {
     } else {
       for_each_row_alone<count, step>(o, p_.o_strides, first, [&](int on, const unsigned char* row) {
         const uint32 its = ValueRows::turned(at, ValueRows::turn_of(on)) + on * ValueRows::row_bytes;
-        for_each_chunk<ValueRows>(first_chunk, [&](auto chunk) {
-          const uint4 bytes = load_shared<chunk * 16>(its);
+        for_each_chunk_in_loop<ValueRows>(first_chunk, [&](int chunk) {
+          const uint4 bytes = load_shared(its + chunk * 16);
           if (on < rows_left) store_elements(const_cast<unsigned char*>(row) + chunk * 16, first_chunk + chunk, bytes);
         });
       });
@@ -184,26 +165,13 @@ class TileCopy {
 
   // And those become zeros.
   FMS_DEVICE void clear_my_wild_values(uint32 at) const {
-    const CopyPlace<Shape, ValueRows>& place = edge_place(places_.values());
-#pragma unroll 1
-    for (int row = 0; place.row + row < Shape::part_keys; row += place.row_step)
-#pragma unroll 1
-      for (int chunk = 0; place.chunk + chunk < ValueRows::chunks; chunk += ValueRows::unit_chunks) {
-        const uint32 its = place.to + at + row * ValueRows::row_bytes + chunk * 16;
-        uint4 four = load_shared(its);
-        four.x &= ~wild_halves<T>(four.x);
-        four.y &= ~wild_halves<T>(four.y);
-        four.z &= ~wild_halves<T>(four.z);
-        four.w &= ~wild_halves<T>(four.w);
-        store_shared(its, four);
-      }
+    change_mine<Shape::part_keys>(edge_place(places_.values()), at,
+                                  [](uint32 pair) { return pair & ~wild_halves<T>(pair); });
   }
 
  private:
   // Of the tile's rows from `row` on so many exist; none: at most 0.
-  FMS_DEVICE int rows_from(int row) const {
-    return tile_.row_count - tile_.first_row - row;
-  }
+  FMS_DEVICE int rows_from(int row) const { return tile_.row_count - tile_.first_row - row; }
 
   // The problem's.
   template <bool OfValues>
@@ -245,6 +213,22 @@ class TileCopy {
     unrolled<R::chunks, R::unit_chunks>([&](auto chunk) {
       if (R::chunks % R::unit_chunks == 0 || first + chunk < R::chunks) f(chunk);
     });
+  }
+  template <class R, class F>
+  FMS_DEVICE static void for_each_chunk_in_loop(int first, const F& f) {
+#pragma unroll 1
+    for (int chunk = 0; first + chunk < R::chunks; chunk += R::unit_chunks) f(chunk);
+  }
+  // Each pair of what this thread copied to shared_ + at becomes change(pair).
+  template <int Count, class R, class Change>
+  FMS_DEVICE static void change_mine(const CopyPlace<Shape, R>& place, uint32 at, const Change& change) {
+#pragma unroll 1
+    for (int row = 0; place.row + row < Count; row += place.row_step)
+      for_each_chunk_in_loop<R>(place.chunk, [&](int chunk) {
+        const uint32 its = place.to + at + row * R::row_bytes + chunk * 16;
+        const uint4 four = load_shared(its);
+        store_shared(its, uint4{change(four.x), change(four.y), change(four.z), change(four.w)});
+      });
   }
   // f(row) for the thread's rows of a block, counted from its first: at compile time, or in a loop.
   template <bool Unrolls, int Count, class R, class F>
@@ -330,10 +314,10 @@ class TileCopy {
         } else {
           from += (first + row) * strides.row * 2;  // rows may be so far apart that row_bytes are not enough
         }
-#pragma unroll 1
-        for (int chunk = 0; place.chunk + chunk < R::chunks; chunk += R::unit_chunks)
+        for_each_chunk_in_loop<R>(place.chunk, [&](int chunk) {
           copy_elements<OfValues>(place.to + to + row * R::row_bytes + chunk * 16, from + (first_chunk + chunk) * 16,
                                   place.chunk + first_chunk + chunk, row < left);
+        });
       }
       return;
     }

@@ -21,11 +21,11 @@
 //
 //   begin       Q, K0, V0, K1 requested       score(0)
 //   step whole  V1, K2 requested              score(1)   softmax(0)   weigh(0)
-//   step edge   V2 requested                  score(2)   softmax(1)   weigh(1)        score(2) is masked
+//   step edge   V2 requested                             softmax(1)   weigh(1)        score(2), which is masked
 //   step edge                                            softmax(2)   weigh(2)
 //
 // Were the third one whole too, the second step would be like the first, and the third only the end of one. A block
-// that is the only one has no step at all: O begins with it, and is never zero before.
+// that is the only one has no step at all: O begins with it, and is never zero before, unless its values need care.
 #pragma once
 
 #include "kernels/cuda/atoms/async_copy.cuh"
@@ -44,6 +44,7 @@ class Walk {
   using KeyRows = typename Shape::KeyRows;
   using ValueRows = typename Shape::ValueRows;
   using Scores = typename Shape::Scores;
+  using Tops = typename RowState<Shape>::Tops;
   static constexpr int key_tiles = Shape::key_tiles, dim_tiles = Shape::dim_tiles, row_tiles = Shape::row_tiles;
   // 16 elements of the warp's queries.        // (warp_rows, 16)
   struct Queries {
@@ -74,7 +75,7 @@ class Walk {
       return;
     }
     Scores current;
-    typename RowState<Shape>::Tops tops;
+    Tops tops;
     begin(state, current, tops);
     all_blocks(state, current, tops);
   }
@@ -89,20 +90,25 @@ class Walk {
     }
   }
 
-  // 16 elements of the head, of which those of the rounds before are no constant.
-  template <int D>
-  FMS_DEVICE void load_query(Queries& q, int round, const TilePlace<Shape>& tile) const {
-    const uint32 at = shared_ + queries_begin + round * 32 +
+  // 16 elements of the head, the d-th of a round of `Steps`. The number of the round is no constant.
+  template <int Steps>
+  FMS_DEVICE void load_query(Queries& q, int d, int round, const TilePlace<Shape>& tile) const {
+    const uint32 at = shared_ + queries_begin + round * Steps * 32 +
                       Rows::offset(tile.row_warp() * Shape::warp_rows + tile.lane % 16, tile.lane / 16);
-    unrolled<row_tiles, 1>([&](auto m) {
-      load_matrices<m * 16 * Rows::row_bytes + Rows::offset_of(2 * D)>(q.of[m], Rows::turned(at, 2 * D));
-    });
+#pragma unroll
+    for (int m = 0; m < row_tiles; ++m)
+      Rows::template with_offset<row_tiles, Steps>(
+          m, d, [&](auto offset) { load_matrices<offset>(q.of[m], Rows::turned(at, 2 * d)); });
   }
 
   // Made where it is needed, so that nothing of it stays in registers through the interior loop.
-  FMS_DEVICE ScoreRules<Shape> rules() const { return {p_, tile_.anew(), keys_.mine}; }
+  FMS_DEVICE ScoreRules<Shape> rules() const {
+    return {p_, tile_.anew(), keys_.mine};
+  }
 
-  FMS_DEVICE static uint32 other_stage(uint32 stage) { return Shape::places == 1 ? 0 : Shape::slice_bytes - stage; }
+  FMS_DEVICE static uint32 other_stage(uint32 stage) {
+    return Shape::places == 1 ? 0 : Shape::slice_bytes - stage;
+  }
   // The stage of a block of values that goes with one of keys.
   FMS_DEVICE static uint32 value_stage(uint32 stage) {
     if constexpr (Shape::part_bytes == Shape::slice_bytes) {
@@ -113,7 +119,9 @@ class Walk {
   }
 
   // Where a piece of a ring stands.
-  FMS_DEVICE static constexpr uint32 slice_stage(int slice) { return slice % 2 * Shape::ring.place_bytes; }
+  FMS_DEVICE static constexpr uint32 slice_stage(int slice) {
+    return slice % 2 * Shape::ring.place_bytes;
+  }
   FMS_DEVICE static constexpr uint32 part_stage(int part) {
     return Shape::is_ring ? (part % 2 + Shape::ring.slices % 2) * Shape::ring.place_bytes : 0;
   }
@@ -126,10 +134,11 @@ class Walk {
   template <bool Whole, class Meanwhile>
   FMS_DEVICE void score(Scores& to, uint32 stage, Meanwhile meanwhile) const {
     if constexpr (Shape::keeps_queries) {
-      unrolled<Shape::dim / 16, 1>([&](auto d) {
-        score_16<d>(to, q_[d], stage, d == 0);
+#pragma unroll
+      for (int d = 0; d < Shape::dim / 16; ++d) {
+        score_16<Shape::dim / 16>(to, q_[d], d, stage, d == 0);
         if (d == (Shape::dim > 16 ? 1 : 0)) meanwhile(0);
-      });
+      }
     } else {
       // Edges ask anew, so that their addresses of queries do not stay in registers through the interior loop.
       const TilePlace<Shape> tile = Whole ? tile_ : tile_.anew();
@@ -137,11 +146,12 @@ class Walk {
       const auto score_round = [&](int round, auto is_first) {
         // Rounds begin at multiples of 8 chunks, or there is no swizzle: they move no chunk within the 8.
         const uint32 from = Shape::is_ring ? slice_stage(round) : stage + round * Shape::score_steps * 32;
-        unrolled<Shape::score_steps, 1>([&](auto d) {
-          load_query<d>(q, round * Shape::score_steps, tile);
-          score_16<d>(to, q, from, is_first && d == 0);
+#pragma unroll
+        for (int d = 0; d < Shape::score_steps; ++d) {
+          load_query<Shape::score_steps>(q, d, round, tile);
+          score_16<Shape::score_steps>(to, q, d, from, is_first && d == 0);
           if (d == 0 && (is_first || Shape::is_ring)) meanwhile(round);
-        });
+        }
       };
       score_round(0, Constant<1>{});
 #pragma unroll 1
@@ -151,13 +161,14 @@ class Walk {
       }
     }
   }
-  // Adds 16 of the head's elements. The first ones begin from zero, which costs no register.
-  template <int D>
-  FMS_DEVICE void score_16(Scores& to, const Queries& q, uint32 stage, bool is_first) const {
-    const uint32 at = KeyRows::turned(keys_at_, 2 * D) + stage;
-    unrolled<key_tiles, 2>([&](auto n) {
+  // Adds 16 of the head's elements, the d-th of `Steps`. The first ones begin from zero, which costs no register.
+  template <int Steps>
+  FMS_DEVICE void score_16(Scores& to, const Queries& q, int d, uint32 stage, bool is_first) const {
+    const uint32 at = KeyRows::turned(keys_at_, 2 * d) + stage;
+#pragma unroll
+    for (int n = 0; n < key_tiles; n += 2) {
       uint32 b[4];
-      load_matrices<n * 8 * KeyRows::row_bytes + KeyRows::offset_of(2 * D)>(b, at);
+      KeyRows::template with_offset<key_tiles / 2, Steps>(n / 2, d, [&](auto offset) { load_matrices<offset>(b, at); });
 #pragma unroll
       for (int m = 0; m < row_tiles; ++m) {
         float(&first)[4] = to.s[n].of[m], (&second)[4] = to.s[n + 1].of[m];
@@ -169,7 +180,7 @@ class Walk {
           mma_16x8x16<T>(second, q.of[m], b[2], b[3], second);
         }
       }
-    });
+    }
   }
 
   // The weights of 16 keys, from score tile `n` on.
@@ -191,22 +202,26 @@ class Walk {
   // O += weights V; or, if O begins with them, O = weights V, and no register has to be zero before.
   template <bool Begins = false>
   FMS_DEVICE void weigh(RowState<Shape>& state, const Scores& weights, uint32 stage) const {
-    unrolled<key_tiles, 2>([&](auto n) {
+#pragma unroll
+    for (int n = 0; n < key_tiles; n += 2) {
       // Wide tiles: or the assembler loads so much of V at once that registers run out.
       if (!Shape::looks_ahead && Shape::places == 2 && n == key_tiles / 2) __syncwarp();
-      weigh_16<n * 8 * ValueRows::row_bytes, Begins && n == 0>(state, weights_of(weights, n), stage);
-    });
+      weigh_16<key_tiles / 2>(state, weights_of(weights, n), n / 2, stage, Begins && n == 0);
+    }
   }
-  // Of 16 keys, whose values are so many bytes behind the first.
-  template <int Offset, bool Begins = false>
-  FMS_DEVICE void weigh_16(RowState<Shape>& state, const Weights& a, uint32 stage) const {
-    unrolled<dim_tiles, 2>([&](auto d) {
+  // Of 16 keys, the i-th of `Count` in shared memory.
+  template <int Count = 1>
+  FMS_DEVICE void weigh_16(RowState<Shape>& state, const Weights& a, int i, uint32 stage, bool begins = false) const {
+#pragma unroll
+    for (int d = 0; d < dim_tiles; d += 2) {
       uint32 b[4];
-      load_matrices_transposed<Offset + ValueRows::offset_of(d)>(b, ValueRows::turned(values_at_, d) + stage);
+      ValueRows::template with_offset<Count, dim_tiles / 2>(i, d / 2, [&](auto offset) {
+        load_matrices_transposed<offset>(b, ValueRows::turned(values_at_, d) + stage);
+      });
 #pragma unroll
       for (int m = 0; m < row_tiles; ++m) {
         float(&first)[4] = state.o[d].of[m], (&second)[4] = state.o[d + 1].of[m];
-        if constexpr (Begins) {
+        if (begins) {
           mma_16x8x16<T>(first, a.of[m], b[0], b[1]);
           mma_16x8x16<T>(second, a.of[m], b[2], b[3]);
         } else {
@@ -214,7 +229,7 @@ class Walk {
           mma_16x8x16<T>(second, a.of[m], b[2], b[3], second);
         }
       }
-    });
+    }
   }
 
   // Keys that a row does not see have the weight 0, but 0 times NaN or infinity is NaN: in edge blocks such values need
@@ -238,7 +253,7 @@ class Walk {
         const uint32 at = ValueRows::turned(values_at_, d) + ValueRows::offset_of(d);
         load_matrices_transposed(wild, at + stage + n * 8 * ValueRows::row_bytes);
 #pragma unroll
-        for (uint32& pair : wild) pair = wild_halves<T>(pair) & pack<T>(1.0f, 1.0f);
+        for (uint32& pair : wild) pair = add_zero_times<T>(0, pair) & pack<T>(1.0f, 1.0f);  // NaN & 1 is 1
         __syncwarp();  // or the assembler loads all of V at once, for which there are no registers
 #pragma unroll
         for (int m = 0; m < row_tiles; ++m) {
@@ -278,14 +293,9 @@ class Walk {
 
   // Modifies and masks the scores of a block that may be an edge.
   FMS_DEVICE void finish_scores(Scores& scores, int first) const {
-    if constexpr (Shape::is_modified) {
-      if (is_whole(first) && adds_fours()) {
-        rules().template modify<true>(scores, first);
-        return;
-      }
-      rules().template modify<false>(scores, first);
-    }
-    if (!is_whole(first)) rules().mask_of(first).hide(scores, first >= keys_.whole.lo);
+    const ScoreRules<Shape> its = rules();  // for both: or a register is short beside softcap and bias
+    if constexpr (Shape::is_modified) its.template modify<false>(scores, first, is_whole(first) && adds_fours());
+    if (!is_whole(first)) its.mask_of(first).hide(scores, first >= keys_.whole.lo);
   }
 
   // Rows can be copied in chunks.
@@ -302,34 +312,19 @@ class Walk {
     wait_for_copies<0>();
     __syncthreads();
   }
-  // The values stand at `stage`.
-  template <bool Whole>
-  FMS_DEVICE void wait_for_values(RowState<Shape>& state, int first, uint32 stage, int part = 0) const {
-    if constexpr (Whole) return wait_for_block();
-    if (meets_wild_values(first, stage)) replace_wild_values(state, rules(), first + part * Shape::part_keys, stage);
-  }
+  // Of an edge: whether something of the values at `stage` is NaN or infinite. All threads come here.
   FMS_DEVICE bool meets_wild_values(int first, uint32 stage) const {
     wait_for_copies<0>();
     return __syncthreads_or(!is_whole(first) && copy_.my_values_are_wild(values_begin + stage)) != 0;
   }
-  FMS_DEVICE void weigh_block(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& scores,
-                              uint32 stage) const {
-    state.weigh_scores(scores, tops, p_.scale_log2);
-    weigh(state, scores, value_stage(stage));
-  }
-  template <bool Whole>
-  FMS_DEVICE void finish_next_scores(Scores& scores, int first) const {
-    if constexpr (!Whole) {
-      finish_scores(scores, first);
-    } else if constexpr (Shape::is_modified) {
-      rules().template modify<true>(scores, first);
-    }
+  FMS_DEVICE void wait_for_edge_values(RowState<Shape>& state, int first, uint32 stage, int part = 0) const {
+    if (meets_wild_values(first, stage)) replace_wild_values(state, rules(), first + part * Shape::part_keys, stage);
   }
 
   // ---- all blocks --------------------------------------------------------------------------------------------------
 
-  // The first block's scores. Everything that can be under way meanwhile is.
-  FMS_DEVICE void begin(RowState<Shape>& state, Scores& scores, typename RowState<Shape>::Tops& tops) {
+  // The first block's scores; modified ones all_blocks() finishes. Everything that can be under way meanwhile is.
+  FMS_DEVICE void begin(RowState<Shape>& state, Scores& scores, Tops& tops) {
     const int first = keys_.mine.lo, second = first + Shape::keys;
     const bool is_there = Shape::copies_ahead && has_whole_rows() && second <= keys_.mine.hi,
                is_next_whole = is_there && (Shape::copies_in_part || second + Shape::keys <= keys_.mine.hi);
@@ -363,7 +358,8 @@ class Walk {
     if (p_.q_sign != 0) copy_.change_signs_of_my_queries(queries_begin);  // a negative scale is a positive one of those
     __syncthreads();
     if constexpr (Shape::keeps_queries) {
-      unrolled<Shape::dim / 16, 1>([&](auto d) { load_query<d>(q_[d], 0, tile_); });
+#pragma unroll
+      for (int d = 0; d < Shape::dim / 16; ++d) load_query<Shape::dim / 16>(q_[d], d, 0, tile_);
     }
     if constexpr (!queries_pass_beside) {
       __syncthreads();
@@ -379,22 +375,9 @@ class Walk {
     const TilePlace<Shape> tile = tile_.anew();
     const int value = tile.key_warp() * Shape::warp_keys + Shape::key_of_column(tile.lane % 16);
     values_at_ = shared_ + values_begin + ValueRows::offset(value, tile.lane / 16);
-    if constexpr (Shape::is_modified) {
-      finish_scores(scores, first);
-    } else if (!is_whole(first)) {
-      mask.hide(scores, first >= keys_.whole.lo);
-    }
-    tops = state.first_tops(scores);
-  }
-
-  // Finishes the block from key `first` on, and scores the next. Whole: both are.
-  template <bool Whole>
-  FMS_DEVICE void step(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& next, Scores& current,
-                       int first, uint32 stage) const {
-    if constexpr (Shape::places == 1) {
-      step_in_one_place<Whole>(state, tops, current, first);
-    } else {
-      step_in_two_places<Whole>(state, tops, next, current, first, stage);
+    if constexpr (!Shape::is_modified) {
+      if (!is_whole(first)) mask.hide(scores, first >= keys_.whole.lo);
+      tops = state.first_tops(scores);
     }
   }
 
@@ -413,134 +396,137 @@ class Walk {
     copy_.template values<Whole>(first + part * Shape::part_keys, keys_.mine.hi, values_begin + part_stage(part));
     commit_copies();
   }
-  // `copy_after` requests what comes after the block's values.
-  template <bool Whole, bool HasWeights = false, int FirstPart = 0, class CopyAfter>
-  FMS_DEVICE void weigh_parts(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& scores,
-                              int first, CopyAfter copy_after) const {
-    const auto begin_part = [&](int part) {
-      wait_for_values<Whole>(state, first, part_stage(part), part);
-      if (part + 1 < Shape::parts) {
-        copy_part<Whole>(first, part + 1);
-      } else {
-        copy_after();
-      }
-    };
-    if constexpr (Whole) {
-      static_assert(!HasWeights && FirstPart == 0);
-      unrolled<Shape::parts, 1>([&](auto part) {
-        begin_part(part);
-        if constexpr (part == 0) state.weigh_scores(scores, tops, p_.scale_log2);
-        weigh_16<0>(state, weights_of(scores, 2 * part), part_stage(part));
-      });
-    } else {
-      // A loop: what wild values need is much code.
-      if constexpr (!HasWeights) state.weigh_scores(scores, tops, p_.scale_log2);
-#pragma unroll 1
-      for (int part = FirstPart; part < Shape::parts; ++part) {
-        begin_part(part);
-        Weights weights;
-        unrolled<Shape::parts, 1>([&](auto its) {
-          if (its != part) return;
-          branch_of_its_own();
-          weights = weights_of(scores, 2 * its);
-        });
-        weigh_16<0>(state, weights, part_stage(part));
-      }
-    }
-  }
-
+  // Into the places that are free when all of a block's values are there: of the next block its values and of the one
+  // after it the keys, or no more than the keys of the next.
   template <bool Whole>
-  FMS_DEVICE void step_in_one_place(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& scores,
-                                    int first) const {
-    const int second = first + Shape::keys;
-    const auto copy_keys = [&] {
+  FMS_DEVICE void copy_ahead(int second, uint32 stage) const {
+    if constexpr (Shape::places == 1) {
       copy_.template keys<Whole, false>(second, keys_.mine.hi, 0);
-      commit_copies();
-    };
-    if constexpr (Shape::is_ring) {
-      weigh_parts<Whole>(state, tops, scores, first, copy_keys);
     } else {
-      wait_for_values<Whole>(state, first, 0);
-      copy_keys();
-      weigh_block(state, tops, scores, 0);
+      const int third = second + Shape::keys;
+      copy_.template values<Whole>(second, keys_.mine.hi, values_begin + value_stage(other_stage(stage)));
+      if (Whole || third < keys_.mine.hi) copy_.template keys<Whole>(third, keys_.mine.hi, stage);
     }
-    wait_for_block();
-    const auto copy_next = [&](int slice) {
-      copy_what_follows_keys<Whole>(second, slice);
-      commit_copies();
-    };
-    if constexpr (Shape::is_ring) {
-      score<Whole>(scores, 0, copy_next);
+    commit_copies();
+  }
+  // The block after the one at `stage`. Modified scores that may be an edge's all_blocks() finishes.
+  template <bool Whole>
+  FMS_DEVICE void score_next(Scores& next, int second, uint32 stage) const {
+    if constexpr (Shape::places == 1) {
+      wait_for_block();
+      const auto copy_next = [&](int slice) {
+        copy_what_follows_keys<Whole>(second, slice);
+        commit_copies();
+      };
+      if constexpr (Shape::is_ring) {
+        score<Whole>(next, 0, copy_next);
+      } else {
+        copy_next(0);
+        score<Whole>(next, 0, [](int) {});
+      }
     } else {
-      copy_next(0);
-      score<Whole>(scores, 0, [](int) {});
+      score<Whole>(next, other_stage(stage), [&](int) {
+        if constexpr (Whole && Shape::looks_ahead) copy_ahead<true>(second, stage);
+      });
     }
-    finish_next_scores<Whole>(scores, second);
-    tops = state.tops_with(scores, p_.most_growth);
+    if constexpr (Whole && Shape::is_modified) rules().template modify<true>(next, second);
+    if constexpr (!Whole && !Shape::is_modified) finish_scores(next, second);
   }
 
-  // The block stands at `stage`, the next at the other.
-  template <bool Whole>
-  FMS_DEVICE void step_in_two_places(RowState<Shape>& state, typename RowState<Shape>::Tops& tops, Scores& next,
-                                     Scores& current, int first, uint32 stage) const {
-    const uint32 other = Shape::slice_bytes - stage;
-    const int second = first + Shape::keys, third = second + Shape::keys;
-    wait_for_values<Whole>(state, first, value_stage(stage));
-    const auto copy_next = [&] {
-      copy_.template values<Whole>(second, keys_.mine.hi, values_begin + value_stage(other));
-      if (Whole || third < keys_.mine.hi) copy_.template keys<Whole>(third, keys_.mine.hi, stage);
-      commit_copies();
-    };
-    const auto score_next = [&] {
-      score<Whole>(next, other, [&](int) {
-        if constexpr (Whole && Shape::looks_ahead) copy_next();
+  // Finishes the block from key `first` on, which stands at `stage`, and scores the next. Both are whole.
+  FMS_DEVICE void step(RowState<Shape>& state, Tops& tops, Scores& next, Scores& current, int first,
+                       uint32 stage) const {
+    const int second = first + Shape::keys;
+    if constexpr (Shape::is_ring) {
+      unrolled<Shape::parts, 1>([&](auto part) {
+        wait_for_block();
+        if constexpr (part + 1 < Shape::parts) {
+          copy_part<true>(first, part + 1);
+        } else {
+          copy_ahead<true>(second, stage);
+        }
+        if constexpr (part == 0) state.weigh_scores(current, tops, p_.scale_log2);
+        weigh_16(state, weights_of(current, 2 * part), 0, part_stage(part));
       });
-      if constexpr (Shape::is_modified) finish_next_scores<Whole>(next, second);
-    };
-    if constexpr (!Whole || !Shape::looks_ahead) copy_next();
-    // Edges of modified scores have no registers for the scores of both.
-    constexpr bool scores_first = Shape::looks_ahead && (Whole || !Shape::is_modified);
-    if constexpr (scores_first) score_next();
-    weigh_block(state, tops, current, stage);
-    if constexpr (!scores_first) score_next();
-    // Behind the products: a branch before them would keep them from the weights of this block.
-    if constexpr (!Shape::is_modified) finish_next_scores<Whole>(next, second);
+    } else {
+      wait_for_block();
+      if constexpr (Shape::looks_ahead) {
+        score_next<true>(next, second, stage);
+      } else {
+        copy_ahead<true>(second, stage);
+      }
+      state.weigh_scores(current, tops, p_.scale_log2);
+      weigh(state, current, value_stage(stage));
+    }
+    if constexpr (!Shape::looks_ahead) score_next<true>(next, second, stage);
     tops = state.tops_with(next, p_.most_growth);  // beside the last products
   }
 
-  // Of the only block, scores become weights while values are under way; of large tiles with one place for a whole
-  // block beside the reads of them.
-  static constexpr bool weighs_only_first = Shape::places == 2 || Shape::is_ring;
-  // The only block: nothing was met that would fade, and O begins with it. With wild values O has to be there before:
-  // then nothing is done but the weights, if they come first. Else its first part is, of a ring.
-  FMS_DEVICE bool weigh_only_block(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops,
-                                   Scores& scores) const {
-    const int first = keys_.mine.lo;
-    if constexpr (weighs_only_first) state.begin_with(scores, tops, p_.scale_log2);
-    if (meets_wild_values(first, part_stage(0))) {
-      branch_of_its_own();
-      return false;
-    }
-    if constexpr (!weighs_only_first) state.begin_with(scores, tops, p_.scale_log2);
+  // The same of blocks that may be edges; false: this was the last. It does not look ahead, so that no scores move, and
+  // it is one piece of code for all of them, because what wild values need is much. Of a ring's only block `done` parts
+  // are weighed already; -1: its scores are no weights yet.
+  FMS_DEVICE bool edge_step(RowState<Shape>& state, Tops& tops, Scores& scores, int first, uint32 stage,
+                            int done) const {
+    const int second = first + Shape::keys;
+    const bool is_end = is_last(first);
     if constexpr (Shape::is_ring) {
-      copy_part<false>(first, 1);
-      weigh_16<0, true>(state, weights_of(scores, 0), part_stage(0));
+      if (done < 0) state.weigh_scores(scores, tops, p_.scale_log2);
+      weigh_edge_parts<true>(state, scores, first, max(done, 0), is_end);
     } else {
-      weigh<true>(state, scores, 0);
+      wait_for_edge_values(state, first, value_stage(stage));
+      if (!is_end) copy_ahead<false>(second, stage);
+      state.weigh_scores(scores, tops, p_.scale_log2);
+      weigh(state, scores, value_stage(stage));
     }
+    if (is_end) return false;
+    score_next<false>(scores, second, stage);
+    if constexpr (!Shape::is_modified) tops = state.tops_with(scores, p_.most_growth);
     return true;
   }
+  // Of a ring, from part `part` on, up to the first with wild values unless it takes those. Returns where it ended.
+  template <bool TakesWild>
+  FMS_DEVICE int weigh_edge_parts(RowState<Shape>& state, const Scores& weights, int first, int part,
+                                  bool is_end) const {
+#pragma unroll 1
+    for (; part < Shape::parts; ++part) {
+      if constexpr (TakesWild) {
+        wait_for_edge_values(state, first, part_stage(part), part);
+      } else if (meets_wild_values(first, part_stage(part))) {
+        break;
+      }
+      if (part + 1 < Shape::parts) {
+        copy_part<false>(first, part + 1);
+      } else if (TakesWild && !is_end) {
+        copy_ahead<false>(first + Shape::keys, 0);
+      }
+      Weights its_weights;
+      unrolled<Shape::parts, 1>([&](auto its) {
+        if (its != part) return;
+        branch_of_its_own();
+        its_weights = weights_of(weights, 2 * its);
+      });
+      weigh_16(state, its_weights, 0, part_stage(part));
+    }
+    return part;
+  }
 
-  // The last block, or what is left of it.
-  template <bool Whole, bool HasWeights = false, int FirstPart = 0>
-  FMS_DEVICE void finish(RowState<Shape>& state, const typename RowState<Shape>::Tops& tops, Scores& current, int first,
-                         uint32 stage) const {
+  // The only block: nothing was met that would fade, and O begins with it. Returns how many parts it has weighed; what
+  // is wild it leaves to edge_step.
+  FMS_DEVICE int weigh_only_block(RowState<Shape>& state, const Tops& tops, Scores& scores) const {
+    const int first = keys_.mine.lo;
+    if constexpr (Shape::is_ring) state.begin_with(scores, tops, p_.scale_log2);  // while values are under way
+    if (meets_wild_values(first, part_stage(0))) {
+      branch_of_its_own();
+      return 0;
+    }
     if constexpr (Shape::is_ring) {
-      weigh_parts<Whole, HasWeights, FirstPart>(state, tops, current, first, [] {});
+      copy_part<false>(first, 1);
+      weigh_16(state, weights_of(scores, 0), 0, part_stage(0), true);
+      return weigh_edge_parts<false>(state, scores, first, 1, true);
     } else {
-      wait_for_values<Whole>(state, first, value_stage(stage));
-      if constexpr (!HasWeights) state.weigh_scores(current, tops, p_.scale_log2);
-      weigh(state, current, value_stage(stage));
+      state.begin_with(scores, tops, p_.scale_log2);
+      weigh<true>(state, scores, 0);
+      return 1;
     }
   }
 
@@ -554,34 +540,43 @@ class Walk {
     return (may_end ? whole.hi : min(whole.hi, mine.hi - Shape::keys)) - 2 * Shape::keys;
   }
 
-  FMS_DEVICE void all_blocks(RowState<Shape>& state, Scores& current, typename RowState<Shape>::Tops& tops) const {
+  FMS_DEVICE void all_blocks(RowState<Shape>& state, Scores& current, Tops& tops) const {
     [[maybe_unused]] Scores ahead;
     Scores& next = Shape::looks_ahead ? ahead : current;
     uint32 stage = 0;
     int first = keys_.mine.lo;
+    int done = -1;  // of the first block: edge_step
     if constexpr (Shape::begins_with_only_block) {
       if (is_last(first)) {
-        if (!weigh_only_block(state, tops, current))
-          return finish<false, weighs_only_first>(state, tops, current, first, stage);
-        if constexpr (Shape::is_ring) finish<false, true, 1>(state, tops, current, first, stage);
-        return;
+        done = weigh_only_block(state, tops, current);
+        if (done == Shape::parts) return;
+      } else {
+        branch_of_its_own();  // or the only block pays for the zeros of the others
       }
-      branch_of_its_own();  // or the only block pays for the zeros of the others
     }
     for (;;) {
+      if constexpr (Shape::is_modified) {
+        // Here of all edges and of the first block, because it is much code.
+        finish_scores(current, first);
+        tops = state.tops_with(current, p_.most_growth);
+      }
       if constexpr (Shape::steps_in_pairs) {
         // So that scores need not move and stages are constants.
         if (stage == 0 && first >= keys_.whole.lo) {
           const int last_step = last_whole_step();
           for (; first + Shape::keys <= last_step; first += 2 * Shape::keys) {
-            step<true>(state, tops, next, current, first, 0);
-            step<true>(state, tops, current, next, first + Shape::keys, Shape::slice_bytes);
+            step(state, tops, next, current, first, 0);
+            step(state, tops, current, next, first + Shape::keys, Shape::slice_bytes);
           }
           if (first <= last_step) {
-            step<true>(state, tops, next, current, first, 0);
+            step(state, tops, next, current, first, 0);
             first += Shape::keys;
             stage = Shape::slice_bytes;
-            if (is_last(first) && is_whole(first)) return finish<true>(state, tops, next, first, stage);
+            if (is_last(first) && is_whole(first)) {
+              wait_for_block();
+              state.weigh_scores(next, tops, p_.scale_log2);
+              return weigh(state, next, value_stage(stage));
+            }
             branch_of_its_own();  // or the moves of the others stand before it
             current = next;
           }
@@ -590,14 +585,13 @@ class Walk {
         const int last_step = last_whole_step();
 #pragma unroll 1
         for (; first <= last_step; first += Shape::keys, stage = other_stage(stage)) {
-          step<true>(state, tops, next, current, first, stage);
+          step(state, tops, next, current, first, stage);
           if constexpr (Shape::looks_ahead) current = next;
         }
       }
-      if (is_last(first)) return finish<false>(state, tops, current, first, stage);
-      step<false>(state, tops, next, current, first, stage);
+      if (!edge_step(state, tops, current, first, stage, done)) return;
+      done = -1;
       first += Shape::keys;
-      if constexpr (Shape::looks_ahead) current = next;
       stage = other_stage(stage);
     }
   }

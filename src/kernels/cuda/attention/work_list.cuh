@@ -154,18 +154,17 @@ class WorkList {
     for (int step = warp_lanes / 2; step > 0; step /= 2) work += __shfl_xor_sync(all_lanes, work, step);
     int low = max(static_cast<int>(work / static_cast<float>(max(p_.list_items, 1))), least_blocks) - 1;
     int high = longest;  // unsplit: there is room for every tile
+    // Tried first is a share with which all work fits into what tiles leave; if that is not so, it says nothing of
+    // others.
     const int spare = min(p_.list_items - tiles, p_.list_slots / 2);
-    if (spare > 0) {
-      const int enough = static_cast<int>(fminf(work / static_cast<float>(spare), 1e9f)) + 1;
-      if (enough < high && enough > low && fits(enough)) high = enough;
-    }
+    const int enough = spare > 0 ? static_cast<int>(fminf(work / static_cast<float>(spare), 1e9f)) + 1 : high;
 #pragma unroll 1
-    for (int step = 0; step < search_steps && low + 1 < high; ++step) {
-      const int middle = low + (high - low) / 2;
-      if (fits(middle)) {
-        high = middle;
-      } else {
-        low = middle;
+    for (int step = enough > low && enough < high ? 0 : 1; step <= search_steps && low + 1 < high; ++step) {
+      const int tried = step == 0 ? enough : low + (high - low) / 2;
+      if (fits(tried)) {
+        high = tried;
+      } else if (step > 0) {
+        low = tried;
       }
     }
     return max(high, 1);
