@@ -63,10 +63,11 @@ constexpr Tile tile_of(TileClass tile_class, int dim, bool is_paged, bool is_mod
     case TileClass::wide:
       if (dim <= 64) return {4, 1, 32, 2, true, true, 2, 2};
       return {8, 1, 64, 1, false, is_long, 2, 1, !is_long};
+    // Of short heads a few registers less than wanted are enough, and let an SM hold one CTA more.
     case TileClass::small:
-      return {2, 2, dim <= 64 ? 64 : 32, 2, true, is_long};
+      return {2, 2, dim <= 64 ? 64 : 32, dim <= 64 && (is_paged || is_modified) ? 3 : 2, true, is_long};
     case TileClass::decode:
-      return {1, dim <= 64 ? 4 : 2, dim <= 64 ? 64 : 32, 2, true, is_long};
+      return {1, dim <= 64 ? 4 : 2, dim <= 64 ? 64 : 32, dim <= 64 && is_modified ? 4 : 2, true, is_long};
     case TileClass::large:
       break;
   }

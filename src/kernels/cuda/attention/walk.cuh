@@ -293,9 +293,19 @@ class Walk {
 
   // Modifies and masks the scores of a block that may be an edge.
   FMS_DEVICE void finish_scores(Scores& scores, int first) const {
-    const ScoreRules<Shape> its = rules();  // for both: or a register is short beside softcap and bias
-    if constexpr (Shape::is_modified) its.template modify<false>(scores, first, is_whole(first) && adds_fours());
-    if (!is_whole(first)) its.mask_of(first).hide(scores, first >= keys_.whole.lo);
+    if constexpr (Shape::is_modified) {
+      const ScoreRules<Shape> its = rules();
+      its.template modify<false>(scores, first, is_whole(first) && adds_fours());
+      // Long heads do not ask anew, short ones do: each is a register short if it does as the other.
+      if constexpr (Shape::longest_dim > 64) {
+        if (!is_whole(first)) hide_unseen(scores, first, its);
+        return;
+      }
+    }
+    if (!is_whole(first)) hide_unseen(scores, first, rules());
+  }
+  FMS_DEVICE void hide_unseen(Scores& scores, int first, const ScoreRules<Shape>& rules) const {
+    rules.mask_of(first).hide(scores, first >= keys_.whole.lo);
   }
 
   // Rows can be copied in chunks.
