@@ -2,10 +2,9 @@
 
     image_build_test.py BUILD_DIR [--all] [--json]
 
-Judged in processor time, because a shared machine's wall time is somebody else's too. What is wanted is 2 s for an
-instance (its PTX and one cubin); how many keep to that is told. None may take more than 4.5 s or 0.3 GB, the images of
-one architecture more than 150 s on 2 cores, those of all more than 6 minutes. Also compares the code of two instances
-with that of their twins with line information: it must be the same.
+Judged in processor time, because a shared machine's wall time is somebody else's too: an instance (its PTX and one
+cubin) takes at most 2 s and 0.3 GB; the images of one architecture at most 60 s on 2 cores, those of all at most
+5 minutes. Also compares the code of two instances with that of their twins with line information: it must be the same.
 """
 
 from __future__ import annotations
@@ -26,11 +25,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CORES = 2
-WANTED_PER_INSTANCE = 2.0
-SECONDS_PER_INSTANCE = 4.5
+SECONDS_PER_INSTANCE = 2.0
 BYTES_PER_INSTANCE = 0.3e9
-SECONDS_ONE_ARCHITECTURE = 150.0
-SECONDS_ALL = 360.0
+SECONDS_ONE_ARCHITECTURE = 60.0
+SECONDS_ALL = 300.0
 TWINS = ("forward_f16_d64_large", "forward_bf16_d128_decode_paged")
 
 
@@ -177,7 +175,7 @@ def main() -> int:
         "processor_seconds": round(total, 1),
         "seconds_on_2_cores": round(total / CORES, 1),
         "wall_seconds_here": round(wall, 1),
-        "instances_within_2_s": sum(cost.seconds <= WANTED_PER_INSTANCE for cost in costs.values()),
+        "instances_within_limit": sum(cost.seconds <= SECONDS_PER_INSTANCE for cost in costs.values()),
         "dearest_instance": dearest,
         "dearest_seconds": round(costs[dearest].seconds, 2),
         "most_memory_gb": round(max(cost.rss_bytes for cost in costs.values()) / 1e9, 3),
